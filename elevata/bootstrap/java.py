@@ -1,0 +1,80 @@
+"""Finding the Java that Spark runs on.
+
+``java_home()`` is also for whoever starts Spark: it gives the Java that set-up settled on, which
+need not be on PATH.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from elevata.bootstrap import system
+from elevata.bootstrap.console import Problem
+from elevata.bootstrap.places import JAVA_HOME_FILE
+
+MINIMUM = 17
+PACKAGE = "openjdk-17-jre-headless"
+_INSTALLED = Path("/usr/lib/jvm")
+
+
+def java_home() -> str | None:
+    """JAVA_HOME for Spark's processes: the environment's own, else what set-up found."""
+    if os.environ.get("JAVA_HOME"):
+        return os.environ["JAVA_HOME"]
+    return JAVA_HOME_FILE.read_text().strip() if JAVA_HOME_FILE.is_file() else None
+
+
+def ensure_java() -> str:
+    """Settle on a Java that is new enough and remember where it is, installing one if there is none."""
+    found = _find()
+    installed = ""
+    if found is None:
+        system.install(
+            [PACKAGE],
+            why=f"no Java {MINIMUM} or newer was found",
+            otherwise=f"install a Java {MINIMUM} runtime and set JAVA_HOME",
+        )
+        found, installed = _find(), f", installed {PACKAGE}"
+    if found is None:
+        raise Problem(f"{PACKAGE} was installed but does not run", f"set JAVA_HOME to a Java {MINIMUM}")
+    home, version = found
+    JAVA_HOME_FILE.write_text(f"{home}\n")
+    return f"{version} in {home}{installed}"
+
+
+def _find() -> tuple[Path, int] | None:
+    for home in _candidates():
+        version = _version(home)
+        if version is not None and version >= MINIMUM:
+            return home, version
+    return None
+
+
+def _candidates() -> Iterator[Path]:
+    """Homes to try: the one asked for, the one on PATH, then the installed ones, oldest first.
+
+    Oldest first because Spark supports the long-known releases longest.
+    """
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+    homes = {home.resolve() for home in _INSTALLED.glob("*") if (home / "bin" / "java").exists()}
+    yield from sorted(homes, key=lambda home: [int(number) for number in re.findall(r"\d+", home.name)])
+
+
+def _version(home: Path) -> int | None:
+    """Feature release of the Java there, None if it does not run."""
+    try:
+        said = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True)
+    except OSError:
+        return None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr)
+    if said.returncode != 0 or not match:
+        return None
+    first, second = int(match[1]), int(match[2] or 0)
+    return second if first == 1 else first  # Java 8 still called itself 1.8

@@ -1,0 +1,43 @@
+"""Finding the programs that tests start. Used by set-up, which installs them, and by the tests."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+# What a person calls it -> Debian's package.
+PROGRAMS = {"PostgreSQL": "postgresql", "Redis": "redis-server", "Chromium": "chromium"}
+
+_CLUSTERS = Path("/usr/lib/postgresql")
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+
+
+def postgres_bin() -> Path | None:
+    """Folder with initdb and postgres: on PATH, else Debian's, which keeps them off it; newest first."""
+    on_path = shutil.which("initdb")
+    if on_path and shutil.which("postgres"):
+        return Path(on_path).parent
+    folders = [path.parent for path in _CLUSTERS.glob("*/bin/postgres") if (path.parent / "initdb").exists()]
+    newest = sorted(folders, key=lambda folder: [int(n) for n in re.findall(r"\d+", folder.parent.name)])
+    return newest[-1] if newest else None
+
+
+def redis_server() -> Path | None:
+    """The Redis server program."""
+    found = shutil.which("redis-server")
+    return Path(found) if found else None
+
+
+def chromium() -> Path | None:
+    """The browser: CHROMIUM_PATH if set, else one on PATH."""
+    named = os.environ.get("CHROMIUM_PATH")
+    if named:
+        return Path(named) if Path(named).exists() else None
+    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    return Path(found) if found else None
+
+
+def missing() -> list[str]:
+    """Names of the programs that are not installed."""
+    found = {"PostgreSQL": postgres_bin(), "Redis": redis_server(), "Chromium": chromium()}
+    return [name for name in PROGRAMS if found[name] is None]

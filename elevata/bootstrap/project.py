@@ -1,0 +1,59 @@
+"""The project's own preparations: the control database of the active data folder, and static files."""
+
+import os
+import re
+import shutil
+
+from elevata import datafolder
+from elevata.bootstrap.console import run
+from elevata.bootstrap.environment import RUNTIME
+from elevata.bootstrap.places import PYTHON, ROOT, STATIC_ROOT
+from elevata.bootstrap.stamps import digest, once
+
+SETTINGS = ROOT / "elevata" / "settings.py"
+SQLITE = "control.sqlite3"
+
+
+def database() -> str:
+    """Bring the control database up to date.
+
+    The stamp lies in the data folder, beside the database it speaks of. A database server is asked
+    every time: nobody here can know whether it is still the same one.
+    """
+    if os.environ.get("DATABASE_URL"):
+        return _migrate()
+    migrations = sorted(ROOT.glob("*/migrations/*.py"))
+    folder = datafolder.data_dir()
+    return once(
+        ".migrated",
+        digest(*migrations, RUNTIME, SETTINGS),
+        _migrate,
+        results=[folder / SQLITE],
+        folder=folder,
+    )
+
+
+def _migrate() -> str:
+    _manage("migrate", "--noinput", failure="the control database could not be brought up to date")
+    return "migrated"
+
+
+def static_files() -> str:
+    """Collect what the web server hands out."""
+    files = sorted(path for path in (ROOT / "static").rglob("*") if path.is_file())
+    files += sorted(path for path in ROOT.glob("*/static/**/*") if path.is_file())
+    seen = [(path.relative_to(ROOT), path.stat().st_mtime_ns, path.stat().st_size) for path in files]
+    return once("static", digest(*seen, RUNTIME, SETTINGS), _collect, results=[STATIC_ROOT])
+
+
+def _collect() -> str:
+    try:
+        said = _manage("collectstatic", "--noinput", "--clear", failure="static files could not be collected")
+    except BaseException:
+        shutil.rmtree(STATIC_ROOT, ignore_errors=True)
+        raise
+    return re.search(r"\d+ static files?", said)[0] + " collected"
+
+
+def _manage(*arguments: str, failure: str) -> str:
+    return run([PYTHON, "manage.py", *arguments], failure=failure)

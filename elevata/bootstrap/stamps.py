@@ -1,0 +1,44 @@
+"""What makes a second set-up quick: a step is done again only when what it depends on changed.
+
+A stamp is the digest of a step's inputs, written after the step succeeded and removed before it
+starts again. So a step that was interrupted is never taken for done.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from elevata.bootstrap.places import ROOT, STAMPS
+
+
+def digest(*parts: object) -> str:
+    """One digest over values and over the names and contents of files."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Path):
+            name = part.relative_to(ROOT) if part.is_relative_to(ROOT) else part
+            sha.update(f"{name}\0".encode())
+            sha.update(part.read_bytes() if part.is_file() else b"absent")
+        else:
+            sha.update(f"{part}".encode())
+        sha.update(b"\0\0")
+    return sha.hexdigest()
+
+
+def once(
+    name: str,
+    inputs: str,
+    action: Callable[[], str],
+    *,
+    results: Iterable[Path] = (),
+    folder: Path = STAMPS,
+) -> str:
+    """Do ``action`` unless it was done for these inputs and its results are still there."""
+    stamp = folder / name
+    if stamp.is_file() and stamp.read_text() == inputs and all(path.exists() for path in results):
+        return "unchanged"
+    stamp.unlink(missing_ok=True)
+    done = action()
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(inputs)
+    return done

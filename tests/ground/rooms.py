@@ -1,0 +1,71 @@
+"""An import-linter contract that says what a room may import, as the table in docs/design.md does.
+
+The contracts that import-linter brings say what is forbidden, which leaves out whatever nobody
+thought of. Here, of the project's own rooms, only those named may be imported.
+"""
+
+import sys
+
+from grimp import ImportGraph
+from importlinter import Contract, ContractCheck, fields, output
+
+
+class RoomContract(Contract):
+    """The modules of one room import themselves, what the room may import, and nothing else."""
+
+    type_name = "room"
+
+    room = fields.StringField()
+    may_import = fields.ListField(subfield=fields.StringField(), required=False, default=[])
+    never = fields.ListField(subfield=fields.StringField(), required=False, default=[])
+    only = fields.BooleanField(required=False, default=False)
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
+        self._ours = {module.split(".")[0] for module in self.session_options["root_packages"]}
+        if self.room not in graph.modules:
+            return ContractCheck(kept=False, metadata={"breaches": [f"there is no room {self.room}"]})
+        breaches = [
+            f"{module} imports {imported}"
+            for module in sorted(graph.modules)
+            if room_of(module) == self.room
+            for imported in sorted(graph.find_modules_directly_imported_by(module))
+            if not self._allowed(imported)
+        ]
+        return ContractCheck(kept=not breaches, metadata={"breaches": breaches})
+
+    def _allowed(self, imported: str) -> bool:
+        top = imported.split(".")[0]
+        if any(inside(imported, name) for name in self.never):
+            return False
+        if top in self._ours:
+            return room_of(imported) in {self.room, *self.may_import}
+        return not self.only or top in sys.stdlib_module_names or top in self.may_import
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        for breach in check.metadata["breaches"]:
+            output.print_error(f"{self.room}: {breach}")
+
+
+# Rooms inside another room; every other module belongs to the room of its top-level package.
+INNER = (
+    "metadata.domain",
+    "architecture.domain",
+    "loader.domain",
+    "loader.spark",
+    "elevata.bootstrap",
+    "elevata.cli",
+    "elevata.datafolder",
+)
+
+
+def room_of(module: str) -> str:
+    """The room that a module of the project belongs to."""
+    for room in INNER:
+        if inside(module, room):
+            return room
+    return module.split(".")[0]
+
+
+def inside(module: str, package: str) -> bool:
+    """Whether the module is the package or below it."""
+    return module == package or module.startswith(f"{package}.")

@@ -1,0 +1,18 @@
+"""The browser fixture drives a real Chromium, against Django's own server."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_page_shows_what_it_is_given(page):
+    page.set_content("<button onclick=\"this.textContent = 'done'\">go</button>")
+    page.get_by_role("button", name="go").click()
+    assert page.get_by_role("button").inner_text() == "done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_database_can_be_used_beside_a_browser(page, live_server, django_user_model):
+    django_user_model.objects.create_user("ada")
+    assert page.goto(f"{live_server.url}/healthz").status == 200
+    assert django_user_model.objects.filter(username="ada").exists()

@@ -1,0 +1,224 @@
+"""Everything docker-compose.yml and the Dockerfile name exists in the project.
+
+No container is started: each name is looked up where it is defined, so a renamed command, variable
+or port is found here instead of at the first start.
+"""
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pyspark
+import pytest
+import yaml
+from django.core.management import get_commands
+from django.urls import resolve
+
+from elevata.bootstrap import java
+from elevata.bootstrap.places import ROOT
+
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+OURS = sorted(name for name, service in SERVICES.items() if service["image"] == "elevata")
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+EXAMPLE = (ROOT / ".env.example").read_text()
+SETTINGS = (ROOT / "elevata" / "settings.py").read_text() + (ROOT / "elevata" / "datafolder.py").read_text()
+
+# What the images themselves document.
+IMAGE_VARIABLES = {"POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}
+DEFAULT_PORTS = {"postgres": 5432, "redis": 6379}
+
+EXAMPLE_VARIABLES = set(re.findall(r"^#?([A-Z_]+)=", EXAMPLE, re.M))
+SETTINGS_VARIABLES = set(re.findall(r"""(?:environ\.get\(|environ\[|_flag\()"([A-Z_]+)\"""", SETTINGS))
+
+
+def filled_in(value: str) -> str:
+    """The value with every ``${NAME:-default}`` replaced by its default, and secrets by a word."""
+    return re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", re.sub(r"\$\{[A-Z_]+:\?[^}]*\}", "secret", value))
+
+
+def command(name: str) -> list[str]:
+    return [filled_in(word) for word in SERVICES[name].get("command", [])]
+
+
+def option(words: list[str], name: str) -> str | None:
+    return words[words.index(name) + 1] if name in words else None
+
+
+@cache
+def help_text(*words: str) -> str:
+    program = Path(sys.executable).with_name(words[0])
+    done = subprocess.run([program, *words[1:], "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_processes_of_the_design_are_there():
+    expected = {"db", "redis", "web", "worker", "scheduler", "spark-master", "spark-worker"}
+    assert expected <= set(SERVICES)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_command_exists(name):
+    words = command(name)
+    check = {"gunicorn": gunicorn, "celery": celery, "python": manage, "spark-class": spark_class}
+    check[words[0]](words)
+
+
+def gunicorn(words: list[str]) -> None:
+    assert callable(importlib.import_module(words[1]).application)
+    known_options(words, help_text("gunicorn"))
+
+
+def celery(words: list[str]) -> None:
+    app = importlib.import_module(option(words, "-A")).app
+    assert app.main == "elevata"
+    role = words[3]
+    known_options(words[3:], help_text("celery", role))
+
+
+def manage(words: list[str]) -> None:
+    assert words[1] == "manage.py"
+    assert (ROOT / "manage.py").is_file()
+    assert words[2] in get_commands()
+
+
+def spark_class(words: list[str]) -> None:
+    (core,) = Path(pyspark.__file__).parent.glob("jars/spark-core_*.jar")
+    with zipfile.ZipFile(core) as jar:
+        assert f"{words[1].replace('.', '/')}.class" in jar.namelist()
+        # The options are string constants of the class that reads the command line.
+        known = jar.read(f"{words[1].replace('.', '/')}Arguments.class").decode("latin-1")
+    known_options(words, known)
+
+
+def known_options(words: list[str], text: str) -> None:
+    assert [word for word in words if word.startswith("--") and word not in text] == []
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_variable_is_known(name):
+    given = SERVICES[name].get("environment", {})
+    known = SETTINGS_VARIABLES if name in OURS else IMAGE_VARIABLES
+    assert sorted(set(given) - known) == []
+
+
+def test_every_variable_a_person_may_set_is_in_the_example():
+    asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    assert sorted(asked - EXAMPLE_VARIABLES) == []
+
+
+def test_the_example_lists_what_settings_read_and_nothing_else():
+    compose_only = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    assert sorted(SETTINGS_VARIABLES - EXAMPLE_VARIABLES) == []
+    assert sorted(EXAMPLE_VARIABLES - SETTINGS_VARIABLES - compose_only) == []
+
+
+def test_no_secret_has_a_default():
+    text = (ROOT / "docker-compose.yml").read_text()
+    for name in ("ELEVATA_SECRET_KEY", "POSTGRES_PASSWORD"):
+        uses = re.findall(rf"\$\{{{name}(.[^}}]*)?\}}", text)
+        assert uses
+        assert all(use.startswith(":?") for use in uses)
+        assert re.search(rf"^{name}=$", EXAMPLE, re.M)
+    assert "ELEVATA_SECRET_KEY" not in "".join(re.findall(r"^ENV(?:.*\\\n)*.*", DOCKERFILE, re.M))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in SERVICES if "ports" in SERVICES[name]))
+def test_published_ports_are_bound_by_the_command(name):
+    words = command(name)
+    bound = {word.rsplit(":", 1)[1] for word in words if word.startswith("0.0.0.0:")}
+    bound |= {option(words, flag) for flag in ("--port", "--webui-port")}
+    assert {filled_in(port).rsplit(":", 1)[1] for port in SERVICES[name]["ports"]} <= bound
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "scheduler", "migrate", "spark-worker"])
+def test_addresses_inside_lead_to_services_and_their_ports(name):
+    values = [*command(name), *map(filled_in, SERVICES[name].get("environment", {}).values())]
+    addresses = re.findall(r"(\w+)://(?:[^@/ ]*@)?([\w-]+):(\d+)", " ".join(values))
+    assert {"spark"} <= {scheme for scheme, _, _ in addresses}
+    for scheme, host, port in addresses:
+        if scheme == "spark":
+            assert option(command(host), "--port") == port
+            assert option(command(host), "--host") == host == SERVICES[host]["hostname"]
+        else:
+            assert SERVICES[host]["image"].split(":")[0] == scheme
+            assert DEFAULT_PORTS[scheme] == int(port)
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_what_a_service_waits_for_can_be_waited_for(name):
+    for other, how in SERVICES[name].get("depends_on", {}).items():
+        if how["condition"] == "service_completed_successfully":
+            assert SERVICES[other]["restart"] == "no"
+        else:
+            assert how["condition"] == "service_healthy"
+            assert "healthcheck" in SERVICES[other]
+
+
+def test_everything_that_goes_on_running_has_a_health_check():
+    running = [name for name in SERVICES if SERVICES[name]["restart"] != "no"]
+    assert [name for name in running if "healthcheck" not in SERVICES[name]] == []
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_health_checks_name_what_exists(name):
+    if "healthcheck" not in SERVICES[name]:
+        return
+    test = SERVICES[name]["healthcheck"]["test"]
+    if test[1:3] == ["python", "manage.py"]:
+        assert test[3] in get_commands()
+    elif test[1:3] == ["python", "-c"]:
+        compile(test[3], name, "exec")
+        for port, path in re.findall(r"http://127\.0\.0\.1:(\d+)(/\w+)", test[3]):
+            assert option(command(name), "--bind").endswith(f":{port}")
+            resolve(path)
+        for port in re.findall(r'create_connection\(\("[\w.-]+", (\d+)\)', test[3]):
+            assert port in command(name)
+    else:
+        assert test[0] == "CMD-SHELL"
+        schedule = Path(option(command(name), "--schedule"))
+        assert f"find {schedule.parent} -name '{schedule.name}*'" in test[1]
+
+
+def test_the_health_check_of_the_web_reaches_an_allowed_host():
+    hosts = filled_in(SERVICES["web"]["environment"]["ELEVATA_ALLOWED_HOSTS"]).split(",")
+    assert "127.0.0.1" in hosts
+
+
+def test_volumes_are_declared_and_used():
+    used = {mount.split(":")[0] for service in SERVICES.values() for mount in service.get("volumes", [])}
+    assert used == set(COMPOSE["volumes"])
+
+
+def test_driver_and_executors_see_the_warehouse_at_the_same_place():
+    place = SERVICES["worker"]["environment"]["ELEVATA_WAREHOUSE"]
+    for name in ("worker", "spark-master", "spark-worker"):
+        assert f"warehouse:{place}" in SERVICES[name]["volumes"]
+    assert re.search(rf"mkdir -p .*{place}\b", DOCKERFILE)
+
+
+class TestDockerfile:
+    def test_what_it_copies_exists(self):
+        for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.M):
+            *sources, _ = [word for word in shlex.split(line) if not word.startswith("--")]
+            assert [source for source in sources if not (ROOT / source).exists()] == []
+
+    def test_it_has_the_java_that_set_up_wants(self):
+        assert java.PACKAGE in DOCKERFILE
+
+    def test_it_does_not_run_as_root(self):
+        assert re.findall(r"^USER (\w+)$", DOCKERFILE, re.M) == ["elevata"]
+
+    def test_it_starts_the_web_like_compose_does(self):
+        written = re.search(r"^CMD (\[.*\])$", DOCKERFILE, re.M)[1]
+        assert yaml.safe_load(written) == command("web")
+
+    def test_secrets_and_data_stay_out_of_the_image(self):
+        ignored = (ROOT / ".dockerignore").read_text().split()
+        assert {".env", ".data", ".git", ".venv"} <= set(ignored)

@@ -1,0 +1,54 @@
+"""Versions are pinned, and files that are installed from name no place they came from."""
+
+import json
+import re
+
+import pytest
+
+from elevata.bootstrap import frontend, jars
+from elevata.bootstrap.places import ROOT
+
+REGISTRY_HOSTS = re.compile(
+    r"registry\.npm|npmjs\.|pypi\.org|pythonhosted|repo1?\.maven|maven\.org|deb\.debian|unpkg|jsdelivr"
+)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_python_packages_are_pinned_exactly(name):
+    lines = [line.split("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
+    named = [line for line in lines if line and not line.startswith("-r ")]
+    assert named
+    assert [line for line in named if not re.fullmatch(r"[\w.\[\]-]+==[\w.]+", line)] == []
+
+
+def test_front_end_packages_are_pinned_exactly():
+    pins = json.loads((ROOT / "package.json").read_text())["dependencies"]
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in pins} == pins
+
+
+def test_the_lock_file_proves_contents_without_naming_a_host():
+    text = (ROOT / "package-lock.json").read_text()
+    packages = [entry for path, entry in json.loads(text)["packages"].items() if path]
+    assert all(entry["integrity"].startswith("sha512-") for entry in packages)
+    assert not any("resolved" in entry for entry in packages)
+    assert "omit-lockfile-registry-resolved=true" in (ROOT / ".npmrc").read_text()
+
+
+def test_no_file_of_the_ground_names_a_registry():
+    names = ["Makefile", "Dockerfile", "docker-compose.yml", ".npmrc", "package.json", "package-lock.json"]
+    files = [ROOT / name for name in (*names, "requirements.txt", "requirements-dev.txt", ".ci/run")]
+    files += sorted((ROOT / "elevata" / "bootstrap").glob("*.*"))
+    assert [path.name for path in files if REGISTRY_HOSTS.search(path.read_text())] == []
+
+
+def test_the_delta_jar_follows_the_pins():
+    assert re.fullmatch(r"io\.delta:delta-spark_4\.2_2\.13:4\.4\.0", jars.coordinate())
+
+
+def test_every_kept_front_end_file_comes_from_a_locked_package():
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    for source in (*frontend.KEPT, frontend.SPRITE):
+        parts = source.split("/")
+        package = "/".join(parts[:2]) if source.startswith("@") else parts[0]
+        assert f"node_modules/{package}" in locked

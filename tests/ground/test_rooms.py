@@ -1,0 +1,89 @@
+"""The borders between the rooms hold, and what guards them does its job."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from grimp import ImportGraph
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+from elevata.bootstrap.places import ROOT
+from tests.ground.rooms import RoomContract, room_of
+
+OURS = {"root_packages": ["metadata", "loader"]}
+
+
+def test_every_room_keeps_to_its_imports(capsys):
+    outcome = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
+    assert outcome == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+def test_the_web_process_does_not_load_spark():
+    """Imports inside functions and in libraries count too, so this asks a real process."""
+    program = (
+        "import elevata.wsgi, sys, django.urls; django.urls.get_resolver().url_patterns;"
+        "print(*sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def graph(*imports: tuple[str, str]) -> ImportGraph:
+    built = ImportGraph()
+    for importer, imported in imports:
+        built.add_import(importer=importer, imported=imported)
+    return built
+
+
+def breaches(imports, **options) -> list[str]:
+    contract = RoomContract(name="x", session_options=OURS, contract_options=options)
+    return contract.check(graph(*imports), verbose=False).metadata["breaches"]
+
+
+@pytest.mark.parametrize(
+    ("module", "room"),
+    [
+        ("loader.domain.history", "loader.domain"),
+        ("loader.spark.operations", "loader.spark"),
+        ("loader.sparkle", "loader"),
+        ("loader.views.runs", "loader"),
+        ("elevata.bootstrap.java", "elevata.bootstrap"),
+        ("elevata.settings", "elevata"),
+    ],
+)
+def test_a_module_belongs_to_the_innermost_room(module, room):
+    assert room_of(module) == room
+
+
+def test_a_domain_may_use_the_standard_library_and_what_is_named():
+    imports = [("metadata.domain", "json"), ("metadata.domain", "sqlglot"), ("metadata.domain", "django")]
+    found = breaches(imports, room="metadata.domain", may_import=["sqlglot"], only="true")
+    assert found == ["metadata.domain imports django"]
+
+
+def test_a_room_that_is_not_named_is_shut_out():
+    imports = [
+        ("loader", "metadata.models"),
+        ("loader", "django"),
+        ("loader.views", "loader.spark.runner"),
+        ("loader.spark.runner", "pyspark"),
+    ]
+    found = breaches(imports, room="loader", may_import=["metadata.domain"])
+    assert found == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
+
+
+def test_what_is_never_allowed_is_named_even_from_outside():
+    assert breaches([("loader", "pyspark.sql")], room="loader", never=["pyspark"]) == ["loader imports pyspark.sql"]
+
+
+def test_a_contract_about_a_room_that_is_gone_is_broken():
+    assert breaches([("loader", "json")], room="loader.domain") == ["there is no room loader.domain"]
+
+
+def test_every_row_of_the_design_has_its_contract():
+    table = (ROOT / "docs" / "design.md").read_text().split("## Rooms")[1].split("\n## ")[0]
+    rooms = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    written = Path(ROOT, "pyproject.toml").read_text()
+    assert rooms
+    assert [room for room in rooms if f'room = "{room.replace("/", ".")}"' not in written] == []

@@ -1,0 +1,1 @@
+"""The real servers and the real browser that tests run against."""

@@ -1,0 +1,41 @@
+"""Pytest plugin, loaded by name before the others: settings must find the servers running.
+
+A conftest would be too late: pytest-django reads the settings before any conftest is imported.
+"""
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.services.process import ServerProblem
+from tests.services.session import Session, mode
+
+SESSION = pytest.StashKey[Session]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Start the session; a wrapper, so that it comes before every other plugin's own doing."""
+    known = early_config.known_args_namespace
+    if not (known.help or known.version):
+        session = Session()
+        early_config.stash[SESSION] = session
+        try:
+            session.start()
+        except ServerProblem as problem:
+            session.stop()
+            raise pytest.UsageError(str(problem)) from None
+    return (yield)
+
+
+def pytest_report_header() -> str:
+    """Say what this run is about: the same tests mean something else on another store."""
+    return f"services: {mode()}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the session; ``atexit`` does it if pytest does not come this far."""
+    session = config.stash.get(SESSION, None)
+    if session is not None:
+        session.stop()

@@ -1,0 +1,99 @@
+"""Starting a server for the length of a test session, and making sure that it ends with it."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_ATTEMPTS = 3
+_STARTS_WITHIN = 30.0
+
+
+class ServerProblem(Exception):
+    """A server did not start; the message says what it said."""
+
+
+class Server:
+    """One server process on a loopback port of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[int], list[str]],
+        is_ready: Callable[[int], bool],
+        *,
+        log: Path,
+        stop_signal: signal.Signals,
+        user: str | None = None,
+    ):
+        self.name = name
+        self.log = log
+        self._stop_signal = stop_signal
+        self._user = user
+        self.port, self._process = self._start(command, is_ready)
+
+    def _start(
+        self, command: Callable[[int], list[str]], is_ready: Callable[[int], bool]
+    ) -> tuple[int, subprocess.Popen]:
+        """Start on a free port; another process may take the port first, so it is tried again."""
+        for _ in range(_ATTEMPTS):
+            port = free_port()
+            with self.log.open("ab") as log:
+                process = subprocess.Popen(
+                    command(port),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent(self._stop_signal),
+                    **as_user(self._user),
+                )
+            deadline = time.monotonic() + _STARTS_WITHIN
+            while process.poll() is None and time.monotonic() < deadline:
+                if is_ready(port):
+                    return port, process
+                time.sleep(0.05)
+            process.kill()
+            process.wait()
+        raise ServerProblem(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def stop(self) -> None:
+        """Ask the server to end, then insist."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(self._stop_signal)
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def as_user(user: str | None) -> dict:
+    """Arguments for subprocess to run as another user of the machine."""
+    return {"user": user, "group": user, "extra_groups": []} if user else {}
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _die_with_parent(signal_number: signal.Signals) -> Callable[[], None]:
+    """Have the kernel stop the server when pytest is killed and cannot clean up itself."""
+    libc = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal_number))
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec

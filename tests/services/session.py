@@ -1,0 +1,73 @@
+"""What one test session runs on, decided before Django's settings are read.
+
+ELEVATA_TEST_SERVICES chooses:
+
+* ``postgres_redis`` (default): a private PostgreSQL and a private Redis. If one is not installed,
+  the session fails and says so; nothing is skipped.
+* ``embedded``: SQLite and the filesystem broker in the session's data folder.
+* ``none``: the same defaults, for tests that need neither a server nor a worker.
+
+In every mode the session has a data folder of its own, and what the shell has set for the
+product is put aside: a test run never touches a developer's data, and means the same everywhere.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tests.services.postgres import start_postgres
+from tests.services.process import Server, ServerProblem
+from tests.services.redis import start_redis
+
+CHOICE = "ELEVATA_TEST_SERVICES"
+MODES = ("postgres_redis", "embedded", "none")
+_PRODUCT = ("DATABASE_URL", "CELERY_BROKER_URL", "SPARK_MASTER")
+
+
+def mode() -> str:
+    """The chosen mode."""
+    chosen = os.environ.get(CHOICE) or MODES[0]
+    if chosen not in MODES:
+        raise ServerProblem(f"{CHOICE} must be one of {', '.join(MODES)}, not {chosen}")
+    return chosen
+
+
+class Session:
+    """The session's folder and servers; ``stop`` takes everything away again."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="elevata-test-"))
+        self._servers: list[Server] = []
+        self._owner = os.getpid()
+        atexit.register(self.stop)
+
+    def start(self) -> None:
+        """Point the product's variables to this session's folder and servers."""
+        chosen = mode()
+        for name in list(os.environ):
+            if name in _PRODUCT or (name.startswith("ELEVATA_") and name != CHOICE):
+                del os.environ[name]
+        os.environ["ELEVATA_DATA_DIR"] = str(self.folder / "data")
+        if chosen == "postgres_redis":
+            os.environ["DATABASE_URL"] = self._run(start_postgres, "postgres")
+            os.environ["CELERY_BROKER_URL"] = self._run(start_redis, "redis")
+
+    def _run(self, start, name: str) -> str:
+        try:
+            server, url = start(self.folder / name)
+        except ServerProblem as problem:
+            raise ServerProblem(
+                f"{problem} - make test installs what is missing, or choose {CHOICE}=embedded"
+            ) from problem
+        self._servers.append(server)
+        return url
+
+    def stop(self) -> None:
+        """Stop the servers and remove the folder. A forked child must not do this for its parent."""
+        if os.getpid() != self._owner:
+            return
+        while self._servers:
+            self._servers.pop().stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
