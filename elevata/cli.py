@@ -1,0 +1,141 @@
+"""What every command of the product has in common.
+
+Errors are one line on stderr without a traceback, exit codes say what happened, and ``--json``
+prints exactly one JSON document on stdout, also when the command fails.
+"""
+
+import json
+import sys
+from argparse import ArgumentParser
+from typing import Any, NoReturn
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser, handle_default_options
+from django.db import InterfaceError, OperationalError, ProgrammingError, connections
+
+FAILED = 1
+INVALID = 4
+INTERRUPTED = 130
+
+
+class CommandExit(CommandError):
+    """End the command with this exit code and one line of explanation (none if it is empty).
+
+    ``code`` is a stable word for programs; it stands in the JSON document beside the message.
+    """
+
+    def __init__(self, exit_code: int, message: str = "", code: str = "failed") -> None:
+        super().__init__(message, returncode=exit_code)
+        self.code = code
+
+
+class ProductCommand(BaseCommand):
+    """A command: subclasses have ``arguments`` and ``run``; errors are turned into exits here.
+
+    ``usage_exit`` ends wrong arguments, ``refused_exit`` what a rule refused: any exception that
+    can say itself in one line (``one_line()``, as MetadataError and Refusal do).
+    """
+
+    usage_exit = INVALID
+    refused_exit = FAILED
+    with_json = True
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        """Add the command's own arguments."""
+
+    def run(self, **options: Any) -> None:
+        """Do it; CommandExit ends it with another code than 0."""
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        """A line for people; with ``--json`` it goes to stderr, because stdout holds the document."""
+        (self.stderr if self._as_json else self.stdout).write(text, style_func=str)
+
+    def print_json(self, document: Any) -> None:
+        """The one JSON document, if it was asked for."""
+        if self._as_json and not self._printed:
+            self._printed = True
+            self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False))
+
+    # --- how it works ------------------------------------------------------------------------
+
+    _as_json = False
+    _printed = False
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+
+        def refuse(message: str) -> NoReturn:
+            raise CommandExit(self.usage_exit, f"{message}; see {parser.prog} --help", "usage")
+
+        parser.error = refuse
+        return parser
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        if self.with_json:
+            parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+        self.arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self._as_json = bool(options.pop("json", False))
+        self._printed = False
+        try:
+            self.run(**options)
+        except CommandExit:
+            raise
+        except (OperationalError, InterfaceError, ProgrammingError) as error:
+            raise CommandExit(FAILED, _database_problem(error), "database_down") from error
+        except Exception as error:
+            if not hasattr(error, "one_line"):
+                raise
+            code = str(getattr(error, "code", "refused"))
+            raise CommandExit(self.refused_exit, error.one_line(), code) from error
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Django's, but for how errors end it."""
+        self._called_from_command_line = True
+        self._as_json = "--json" in argv[2:]
+        # Without arguments parsed, whether to show tracebacks can only be read off the line.
+        show = "--traceback" in argv[2:]
+        try:
+            options = self.create_parser(argv[0], argv[1]).parse_args(argv[2:])
+            handle_default_options(options)
+            given = vars(options)
+            self.execute(*given.pop("args", ()), **given)
+        except KeyboardInterrupt:
+            self._end(CommandExit(INTERRUPTED, "interrupted", "interrupted"))
+        except BrokenPipeError:
+            # Whoever read our output went away (``| head``): nothing is left to say.
+            sys.stderr.close()
+            sys.exit(FAILED)
+        except CommandExit as end:
+            if show and end.__cause__ is not None:
+                raise
+            self._end(end)
+        except CommandError as error:
+            if show:
+                raise
+            self._end(CommandExit(error.returncode, str(error)))
+        except (OperationalError, InterfaceError) as error:
+            self._end(CommandExit(FAILED, _database_problem(error), "database_down"))
+        except Exception as error:
+            if show:
+                raise
+            said = f"{type(error).__name__}: {error} (an error of the program; --traceback shows where)"
+            self._end(CommandExit(FAILED, said, "program_error"))
+        finally:
+            connections.close_all()
+
+    def _end(self, end: CommandExit) -> NoReturn:
+        message = " ".join(str(end).split())
+        if message:
+            self.stderr.write(message, style_func=str)
+        if self.with_json and end.returncode:
+            self.print_json({"error": {"code": end.code, "message": message}})
+        sys.exit(end.returncode)
+
+
+def _database_problem(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    if "no such table" in said or "does not exist" in said and "relation" in said:
+        return "the control database has no tables yet: run `make setup` (or `manage.py migrate`) first"
+    return f"the control database does not answer: {said}"

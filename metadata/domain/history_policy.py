@@ -1,0 +1,196 @@
+"""How a dataset's history is kept: what a batch means, which time counts, what a delete does.
+
+The choices are DESIGN's ("History"), the readings and defaults those of ``history_rules``. Which
+of them the loader can do so far is the loader's to say; here they are only made sure to make sense.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import date, datetime
+from typing import Any
+
+from metadata.domain.errors import MetadataError
+from metadata.domain.types import BIGINT, DATE, INTEGER, STRING, TIMESTAMP, DataType
+
+SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
+LOAD_TIME = "load"
+CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
+
+_CHOICES = {
+    "input": (SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES),
+    "deletes": (CLOSE, IGNORE, TOMBSTONE),
+    "absent_keys": ("nothing", "deleted"),
+    "late": ("split", "refuse", "ignore"),
+    "untracked": ("update_in_place", "keep"),
+}
+_TEXTS = ("time", "op", "open_end", "null_string", "unmodified_string")
+_TIME_TYPES = (TIMESTAMP, DATE, BIGINT, INTEGER)
+
+
+class PolicyProblem(MetadataError):
+    """A history policy that makes no sense, or not for these columns."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__("bad_history_policy", message, f"history_policy.{field}" if field else "history_policy")
+
+
+@dataclass(frozen=True)
+class HistoryPolicy:
+    """A dataset's choices. ``deletes`` is None only until its default (rule 7) is filled in.
+
+    ``time`` is ``load`` or a column; ``track`` None tracks every attribute; ``late_horizon`` is a
+    number of days, None keeps late rows' memory for ever; ``open_end`` None leaves the end of an
+    open version NULL, else it is a date or timestamp in ISO 8601; ``op`` is the CDC operation's
+    column; the two strings mark NULL and "as before" in batch files.
+    """
+
+    input: str = SNAPSHOT
+    time: str = LOAD_TIME
+    deletes: str | None = None
+    absent_keys: str = "nothing"
+    late: str = "split"
+    late_horizon: int | None = None
+    track: tuple[str, ...] | None = None
+    untracked: str = "update_in_place"
+    open_end: str | None = None
+    op: str | None = None
+    null_string: str | None = None
+    unmodified_string: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.deletes is None:
+            object.__setattr__(self, "deletes", _default_deletes(self.input, self.absent_keys))
+        _check_combination(self)
+
+    @classmethod
+    def from_dict(cls, described: Any) -> "HistoryPolicy":
+        """Strict: an unknown field, a wrong type or a nonsensical combination raises PolicyProblem."""
+        if not isinstance(described, Mapping):
+            raise PolicyProblem("", f"must be fields with values, not {_kind(described)}")
+        known = [f.name for f in fields(cls)]
+        for name in described:
+            if name not in known:
+                raise PolicyProblem(str(name), f"is not known; known are {', '.join(known)}")
+        return cls(**{name: _value(name, value) for name, value in described.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Only what differs from the defaults, so that equal policies are written equally."""
+        plain = HistoryPolicy.__dataclass_fields__
+        described = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name in plain
+            if (value := getattr(self, name)) != plain[name].default
+        }
+        if self.deletes == _default_deletes(self.input, self.absent_keys):
+            described.pop("deletes", None)
+        return described
+
+    def renamed(self, names: Mapping[str, str]) -> "HistoryPolicy":
+        """The same policy after columns were renamed (old name to new)."""
+        return replace(
+            self,
+            time=self.time if self.time == LOAD_TIME else names.get(self.time, self.time),
+            op=None if self.op is None else names.get(self.op, self.op),
+            track=None if self.track is None else tuple(names.get(name, name) for name in self.track),
+        )
+
+    def check_against(self, columns: Mapping[str, DataType], business_key: Collection[str] = ()) -> None:
+        """Raise PolicyProblem where the policy does not go with these columns (name to type).
+
+        The operation, and the times of batch files, may accompany the rows without being kept.
+        """
+        in_files = self.input == BATCH_FILES and self.time not in columns
+        if self.time != LOAD_TIME and not in_files:
+            found = self._column("time", self.time, columns)
+            if found.name not in _TIME_TYPES:
+                raise PolicyProblem(
+                    "time", f"column {self.time!r} is {found}, which is no time: {', '.join(_TIME_TYPES)} are"
+                )
+        if self.op in columns and columns[self.op].name != STRING:
+            raise PolicyProblem("op", f"column {self.op!r} is {columns[self.op]}, not text (I, U, D)")
+        for name in self.track or ():
+            self._column("track", name, columns)
+            if name in business_key:
+                raise PolicyProblem("track", f"column {name!r} is in the business key, which never changes")
+            if name in (self.time, self.op):
+                raise PolicyProblem("track", f"column {name!r} says when or how; it is never tracked")
+
+    @staticmethod
+    def _column(field: str, name: str, columns: Mapping[str, DataType]) -> DataType:
+        if name not in columns:
+            raise PolicyProblem(field, f"there is no column {name!r}")
+        return columns[name]
+
+
+def _default_deletes(input_: str, absent_keys: str) -> str:
+    """Rule 7 of the history rules."""
+    closes = input_ in (SNAPSHOT, CDC, BATCH_FILES) or (input_ == EFFECTIVE and absent_keys == "deleted")
+    return CLOSE if closes else IGNORE
+
+
+def _kind(value: Any) -> str:
+    names = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "fields",
+    }
+    return "nothing" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _value(name: str, value: Any) -> Any:
+    """One field's value, checked for its type and its choices."""
+    if name in _CHOICES:
+        if not isinstance(value, str) or value not in _CHOICES[name]:
+            raise PolicyProblem(name, f"must be one of {', '.join(_CHOICES[name])}, not {value!r}")
+        return value
+    if name == "late_horizon":
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise PolicyProblem(name, f"must be a whole number of days, at least 1, not {value!r}")
+        return value
+    if name == "track":
+        if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
+            raise PolicyProblem(name, f"must be a list of column names, not {value!r}")
+        if len(set(value)) != len(value):
+            raise PolicyProblem(name, "names a column twice")
+        return tuple(value)
+    assert name in _TEXTS, name
+    if not isinstance(value, str) or not value:
+        raise PolicyProblem(name, f"must be text, not {_kind(value)}")
+    return value
+
+
+def _check_combination(policy: HistoryPolicy) -> None:
+    """Choices that contradict each other or would silently mean nothing."""
+    own_time = policy.time != LOAD_TIME
+    if policy.input in (EFFECTIVE, CDC, BATCH_FILES) and not own_time:
+        raise PolicyProblem("time", f"must name a column: with input {policy.input}, rows carry their own time")
+    if (policy.op is not None) != (policy.input == CDC):
+        said = "must name the column with I, U or D" if policy.input == CDC else "goes with input cdc only"
+        raise PolicyProblem("op", said)
+    if policy.absent_keys == "deleted" and policy.input != EFFECTIVE:
+        raise PolicyProblem("absent_keys", "goes with input effective only; of a snapshot it always holds")
+    if policy.input == BATCH_FILES and policy.deletes != CLOSE:
+        raise PolicyProblem("deletes", "does not go with input batch_files, which says itself what a delete does")
+    if policy.input in (DELTA, EFFECTIVE) and policy.absent_keys == "nothing" and policy.deletes != IGNORE:
+        raise PolicyProblem("deletes", f"can only be ignore: input {policy.input} says nothing of absent keys")
+    if (policy.late, policy.late_horizon) != ("split", None) and (not own_time or policy.input == BATCH_FILES):
+        raise PolicyProblem("late" if policy.late != "split" else "late_horizon", "needs rows with a time of their own")
+    if policy.untracked != "update_in_place" and policy.track is None:
+        raise PolicyProblem("untracked", "needs track: without it every column is tracked")
+    for name in ("null_string", "unmodified_string"):
+        if getattr(policy, name) is not None and policy.input != BATCH_FILES:
+            raise PolicyProblem(name, "goes with input batch_files only")
+    if policy.open_end is not None:
+        _check_open_end(policy.open_end)
+
+
+def _check_open_end(text: str) -> None:
+    try:
+        end: date = datetime.fromisoformat(text)
+    except ValueError:
+        raise PolicyProblem("open_end", f"must be a date or timestamp like 9999-12-31, not {text!r}") from None
+    if end.year < 2200:
+        raise PolicyProblem("open_end", f"must lie beyond every real time (2200 or later), not {text}")

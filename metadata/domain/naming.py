@@ -1,0 +1,140 @@
+"""Names: how generated things are called, and which names are possible.
+
+Table names outside [A-Za-z0-9_] are refused by Delta's catalog, so they are refused here. Column
+names may be anything people deliver, as long as it can be seen and quoted.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+
+from metadata.domain.errors import MetadataError
+
+HISTORY_SUFFIX = "_hist"
+KEY_SUFFIX = "_key"
+PREFIXES = {"raw": "raw", "stage": "stg", "rawcore": "rc"}
+
+# The catalog's limit is 128; a history table needs room for its suffix.
+MAX_TABLE_NAME = 128 - len(HISTORY_SUFFIX)
+MAX_SYSTEM_NAME = 20
+MAX_COLUMN_CHARACTERS = 200
+MAX_COLUMN_BYTES = 255
+
+# The columns that architecture.domain.tables derives, by what they stand on.
+LOAD_COLUMNS = ("load_run_id", "loaded_at")
+HISTORY_COLUMNS = (
+    "version_started_at",
+    "version_ended_at",
+    "version_state",
+    "closed_by_run_id",
+    "version_segment",
+)
+
+_TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+
+class NameProblem(MetadataError):
+    """A name that cannot be used."""
+
+    def __init__(self, message: str, field: str = "name") -> None:
+        super().__init__("bad_name", message, field)
+
+
+def generated_name(layer: str, system: str, dataset: str) -> str:
+    """``raw_air_airport``, ``stg_air_airport``, ``rc_air_airport``."""
+    return f"{PREFIXES[layer]}_{system}_{dataset}"
+
+
+def history_name(base: str) -> str:
+    return f"{base}{HISTORY_SUFFIX}"
+
+
+def entity_key_name(dataset: str) -> str:
+    """The column of ``dataset`` that holds the hash of its business key."""
+    return f"{dataset}{KEY_SUFFIX}"
+
+
+def foreign_key_name(role_name: str, parent: str) -> str:
+    """The column that refers to ``parent``: named by its role, else like the parent's own key."""
+    return f"{role_name or parent}{KEY_SUFFIX}"
+
+
+def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
+    """Technical columns of a dataset, in lower case. A column that people describe cannot be called so.
+
+    History's are reserved in every rawcore dataset: switching history on must not fail on a name.
+    """
+    if layer == "raw":
+        return frozenset(LOAD_COLUMNS)
+    own = (entity_key_name(dataset), f"{history_name(dataset)}{KEY_SUFFIX}", "row_hash")
+    return frozenset(name.lower() for name in (*LOAD_COLUMNS, *HISTORY_COLUMNS, *own))
+
+
+def check_table_name(name: str, *, history: bool = False, field: str = "name") -> None:
+    """Refuse what Delta's catalog would refuse, and the reserved suffix."""
+    limit = MAX_TABLE_NAME + (len(HISTORY_SUFFIX) if history else 0)
+    if not _TABLE_NAME.fullmatch(name):
+        raise NameProblem(f"{name[:100]!r} must start with a letter and hold only A-Z, a-z, 0-9 and _", field)
+    if len(name) > limit:
+        raise NameProblem(f"{name!r} is {len(name)} characters long; {limit} are possible", field)
+    if name.lower().endswith(HISTORY_SUFFIX) != history:
+        raise NameProblem(
+            f"{name!r} must end in {HISTORY_SUFFIX}"
+            if history
+            else f"the suffix {HISTORY_SUFFIX} is reserved for history tables, so {name!r} is not possible",
+            field,
+        )
+
+
+def check_short_name(name: str, *, field: str = "short_name", limit: int = MAX_SYSTEM_NAME) -> None:
+    """A name that goes into table names."""
+    check_table_name(name, field=field)
+    if len(name) > limit:
+        raise NameProblem(f"{name!r} is {len(name)} characters long; {limit} are possible", field)
+
+
+def check_column_name(name: str, *, reserved: Collection[str] = (), field: str = "name") -> None:
+    """Refuse names that cannot be seen, stored or quoted; ``reserved`` is in lower case."""
+    if not name.strip():
+        raise NameProblem("a column needs a name that can be seen", field)
+    odd = next((c for c in name if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")), None)
+    if odd is not None:
+        raise NameProblem(f"{name[:100]!r} holds the control character U+{ord(odd):04X}", field)
+    if len(name) > MAX_COLUMN_CHARACTERS or len(name.encode()) > MAX_COLUMN_BYTES:
+        raise NameProblem(
+            f"{name[:50]!r}… is too long: {MAX_COLUMN_CHARACTERS} characters and "
+            f"{MAX_COLUMN_BYTES} bytes of UTF-8 are possible",
+            field,
+        )
+    if name.lower() in reserved:
+        raise NameProblem(f"{name!r} is the name of a technical column here", field)
+
+
+def safe_column_name(name: str, ordinal: int) -> str:
+    """A name that reads well in SQL: letters, digits and _ only. One that does already is kept."""
+    if re.fullmatch(r"[^\W\d]\w*", name):
+        return name
+    composed = unicodedata.normalize("NFC", name)
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", composed)
+    safe = re.sub(r"_+", "_", re.sub(r"\W+", "_", parted)).strip("_").lower()
+    if not safe:
+        return f"column_{ordinal}"
+    return safe if re.match(r"[^\W\d]", safe) else f"c_{safe}"
+
+
+def safe_table_part(name: str) -> str:
+    """A short name for a delivered dataset: ``Sales Orders.csv`` becomes ``sales_orders_csv``."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    safe = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9]+", "_", plain)).strip("_").lower()
+    return safe if safe[:1].isalpha() else f"d_{safe}".rstrip("_")
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """``name``, or the first of ``name_2``, ``name_3`` … that nobody has. Case does not part names."""
+    held = {other.lower() for other in taken}
+    candidate, number = name, 1
+    while candidate.lower() in held:
+        number += 1
+        ending = f"_{number}"
+        candidate = name[: MAX_COLUMN_CHARACTERS - len(ending)] + ending
+    return candidate

@@ -1,0 +1,219 @@
+"""SQL that people write into metadata, and how names get into SQL.
+
+Expressions and filters are pasted into statements that run on the warehouse, so what they may hold
+is an allow-list: columns, literals, operators, and functions that give the same answer every time.
+"""
+
+import re
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from metadata.domain.errors import MetadataError
+
+PLACEHOLDERS = ("load_timestamp", "load_run_id")
+MAX_LENGTH = 10_000
+
+_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Deterministic scalar functions. No clock, no chance, no file, no Java, no aggregate, no subquery.
+FUNCTIONS = _words(
+    """
+    abs add_months ascii base64 bin bround cast ceil ceiling char char_length character_length chr
+    coalesce concat concat_ws contains conv date date_add date_diff date_format date_from_unix_date
+    date_sub date_trunc datediff day dayofmonth dayofweek dayofyear degrees div endswith exp floor
+    format_number format_string from_unixtime from_utc_timestamp get_json_object greatest hash hex hour
+    if ifnull initcap instr isnan isnotnull isnull last_day lcase least left length levenshtein ln
+    locate log log10 log2 lower lpad ltrim make_date make_timestamp md5 minute mod month months_between
+    nanvl negative next_day nullif nvl nvl2 octet_length overlay parse_url pmod position pow power
+    quarter radians regexp_extract regexp_like regexp_replace repeat replace reverse right round rpad
+    rtrim second sha sha1 sha2 sign signum soundex split_part sqrt startswith substr substring
+    substring_index timestamp_micros timestamp_millis timestamp_seconds to_date to_timestamp
+    to_utc_timestamp to_unix_timestamp translate trim trunc try_add try_cast try_divide try_multiply
+    try_subtract try_to_number try_to_timestamp ucase unbase64 unhex unix_date unix_micros unix_millis
+    unix_seconds unix_timestamp upper weekday weekofyear xxhash64 year bigint binary boolean decimal
+    double float int smallint string timestamp tinyint
+    """
+)
+# Functions that Spark takes without parentheses.
+_CLOCK = re.compile(r"(?i)current_\w+|localtime|localtimestamp|session_user")
+# Words that stand before a parenthesis without being a function.
+_WORDS = _words("and or not in is like rlike ilike between when then else case as from for any all some")
+_TYPES_WITH_MEASURES = _words("decimal numeric dec varchar char")
+
+_ALLOWED = (
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Binary,
+    exp.Unary,
+    exp.In,
+    exp.Between,
+    exp.Cast,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Interval,
+    exp.Var,
+    exp.Tuple,
+    exp.Func,
+)
+_FORBIDDEN = (exp.Query, exp.SubqueryPredicate, exp.AggFunc, exp.Dot, exp.Alias, exp.Lambda, exp.PropertyEQ)
+
+
+class ExpressionProblem(MetadataError):
+    """An expression or filter that cannot be taken."""
+
+    def __init__(self, message: str, field: str = "expression") -> None:
+        super().__init__("bad_expression", message, field)
+
+
+def quote_identifier(name: str) -> str:
+    """A name for Spark SQL, whatever characters it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quote_text(text: str) -> str:
+    """A text as a literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def bind_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """Put SQL in the place of ``{{ load_timestamp }}`` and ``{{ load_run_id }}``."""
+
+    def bound(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            raise ExpressionProblem(f"{match[0]} is not known; known are {_known_placeholders()}")
+        return values[match[1]]
+
+    return _PLACEHOLDER.sub(bound, text)
+
+
+def check_expression(text: str, *, field: str = "expression") -> tuple[str, ...]:
+    """The names of the columns that ``text`` reads, in their order; ExpressionProblem if it is not allowed.
+
+    ``field`` is what the error calls it: a filter is an expression, too.
+    """
+    if len(text) > MAX_LENGTH:
+        raise ExpressionProblem(f"is longer than {MAX_LENGTH} characters", field)
+    try:
+        return _check(text, field)
+    except RecursionError:
+        raise ExpressionProblem("is nested too deeply", field) from None
+
+
+def rename_in_expression(text: str, old: str, new: str) -> str:
+    """``text`` with the column ``old`` called ``new``; ExpressionProblem if that cannot be done safely.
+
+    Only names change: everything else stays as people wrote it.
+    """
+    used = check_expression(text)
+    if old.lower() not in {name.lower() for name in used}:
+        return text
+    # Placeholders become names of the same length, so that positions hold.
+    tokens = sqlglot.tokenize(_PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
+    renamed, done = [], 0
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        called = following is not None and following.token_type == TokenType.L_PAREN
+        is_text = token.token_type in (TokenType.STRING, TokenType.NUMBER)
+        if token.text.lower() == old.lower() and not called and not is_text:
+            renamed += [text[done : token.start], quote_identifier(new)]
+            done = token.end + 1
+    result = "".join([*renamed, text[done:]])
+    expected = [new if name.lower() == old.lower() else name for name in used]
+    try:
+        as_meant = sorted(check_expression(result)) == sorted(expected)
+    except ExpressionProblem:
+        as_meant = False
+    if not as_meant:
+        raise ExpressionProblem(f"uses {old!r} in a way that cannot be renamed; change the expression first")
+    return result
+
+
+def _check(text: str, field: str) -> tuple[str, ...]:
+    markers = {name: f"__{name}_placeholder__" for name in PLACEHOLDERS}
+    try:
+        bound = bind_placeholders(text, markers)
+        tokens = sqlglot.tokenize(bound, read="spark")
+        _check_tokens(tokens, field)
+        parsed = sqlglot.parse(bound, read="spark")
+    except ExpressionProblem as problem:
+        problem.field = field
+        raise
+    except SqlglotError as error:
+        raise ExpressionProblem(f"cannot be read as SQL: {_first_line(error)}", field) from None
+    if len(parsed) != 1 or parsed[0] is None:
+        raise ExpressionProblem("must be one SQL expression", field)
+    return _check_tree(parsed[0], set(markers.values()), field)
+
+
+def _first_line(error: SqlglotError) -> str:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
+    incomplete = re.match(r"Required keyword:.*?(Line \d+, Col: \d+)", plain)
+    if incomplete:
+        return f"something is missing, {incomplete[1]}"
+    return plain.splitlines()[0].rstrip(".") if plain else "unknown"
+
+
+def _known_placeholders() -> str:
+    return " and ".join(f"{{{{ {name} }}}}" for name in PLACEHOLDERS)
+
+
+def _check_tokens(tokens: list[Token], field: str) -> None:
+    """What the tree no longer shows: comments, statement ends, and functions by the name as written."""
+    if not tokens:
+        raise ExpressionProblem("is empty", field)
+    for index, token in enumerate(tokens):
+        if token.comments:
+            raise ExpressionProblem("holds a comment; say it in the description", field)
+        if token.token_type == TokenType.SEMICOLON:
+            raise ExpressionProblem("holds a semicolon; it must be one expression", field)
+        if token.token_type == TokenType.STRING and "_placeholder__" in token.text:
+            raise ExpressionProblem("has a placeholder inside quotes; it stands for a whole value", field)
+        if token.token_type in (TokenType.ARROW, TokenType.DARROW, TokenType.FARROW):
+            raise ExpressionProblem(f"{token.text} is not allowed", field)
+        if _CLOCK.fullmatch(token.text) and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
+            raise ExpressionProblem(
+                f"{token.text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not",
+                field,
+            )
+        opens = index + 1 < len(tokens) and tokens[index + 1].token_type == TokenType.L_PAREN
+        if opens and (token.text[:1].isalpha() or token.text[:1] == "_" or token.token_type == TokenType.IDENTIFIER):
+            name = token.text.lower()
+            if token.token_type == TokenType.IDENTIFIER or name not in FUNCTIONS | _WORDS | _TYPES_WITH_MEASURES:
+                raise ExpressionProblem(f"function {token.text} is not allowed", field)
+
+
+def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[str, ...]:
+    columns: list[str] = []
+    for node in root.walk(bfs=False):
+        if isinstance(node, _FORBIDDEN) or not isinstance(node, _ALLOWED):
+            raise ExpressionProblem(f"{_called(node)} is not allowed", field)
+        if isinstance(node, exp.Column):
+            if node.table or not isinstance(node.this, exp.Identifier):
+                raise ExpressionProblem(
+                    f"{node.sql('spark')}: a column is named without its table, and * is not allowed", field
+                )
+            if node.name not in markers and node.name not in columns:
+                columns.append(node.name)
+    return tuple(columns)
+
+
+def _called(node: exp.Expression) -> str:
+    if isinstance(node, exp.Query | exp.SubqueryPredicate):
+        return "a subquery"
+    if isinstance(node, exp.AggFunc):
+        return f"aggregate {node.key}"
+    if isinstance(node, exp.Star):
+        return "*"
+    return node.key

@@ -1,0 +1,139 @@
+"""Data types as metadata says them, and how Spark and Delta spell them.
+
+The names are those of ``architecture-state/v1``: string, string(n), integer, bigint, decimal(p,s),
+float, boolean, date, time, timestamp, binary, uuid, json. Other spellings are taken as input and
+normalised, so that two people who mean the same type write the same state.
+"""
+
+import re
+from dataclasses import dataclass
+
+from metadata.domain.errors import MetadataError
+
+STRING, INTEGER, BIGINT, DECIMAL, FLOAT = "string", "integer", "bigint", "decimal", "float"
+BOOLEAN, DATE, TIME, TIMESTAMP = "boolean", "date", "time", "timestamp"
+BINARY, UUID, JSON = "binary", "uuid", "json"
+NAMES = (STRING, INTEGER, BIGINT, DECIMAL, FLOAT, BOOLEAN, DATE, TIME, TIMESTAMP, BINARY, UUID, JSON)
+
+MAX_LENGTH = 2_147_483_647
+MAX_PRECISION = 38
+
+# Spellings of other systems. Left out on purpose: int8 (8 bits to some, 8 bytes to others).
+_ALIASES = {
+    STRING: "str text clob varchar nvarchar char nchar character varchar2 character_varying",
+    INTEGER: "int int2 int4 int16 int32 smallint tinyint short byte",
+    BIGINT: "int64 long",
+    DECIMAL: "numeric dec number",
+    FLOAT: "double double_precision real float4 float8 float32 float64",
+    BOOLEAN: "bool",
+    DATE: "date32",
+    TIME: "time_without_time_zone",
+    TIMESTAMP: "timestamptz datetime timestamp_ltz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
+    BINARY: "bytes bytea blob varbinary",
+    UUID: "guid uniqueidentifier",
+    JSON: "jsonb",
+}
+_MEANING = {name: name for name in NAMES} | {
+    alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()
+}
+_SPELLING = re.compile(r"([a-z][a-z0-9_ ]*?)\s*(?:\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\))?", re.ASCII)
+
+_SPARK = {
+    STRING: "STRING",
+    INTEGER: "INT",
+    BIGINT: "BIGINT",
+    FLOAT: "DOUBLE",
+    BOOLEAN: "BOOLEAN",
+    DATE: "DATE",
+    TIMESTAMP: "TIMESTAMP",
+    BINARY: "BINARY",
+    # No Delta twin: text of a checked format.
+    TIME: "STRING",
+    UUID: "STRING",
+    JSON: "STRING",
+}
+
+
+class TypeProblem(MetadataError):
+    """A type that is not one of ours, or not possible."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("unknown_type", message, "type")
+
+
+@dataclass(frozen=True)
+class DataType:
+    """A type with its measures: ``length`` goes with string, ``precision`` and ``scale`` with decimal."""
+
+    name: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise TypeProblem(f"{self.name!r} is not a type; known are {', '.join(NAMES)}")
+        if self.length is not None and (self.name != STRING or not 1 <= self.length <= MAX_LENGTH):
+            raise TypeProblem(f"only string has a length, from 1 to {MAX_LENGTH}; {self.name}({self.length}) does not")
+        if self.name == DECIMAL:
+            if self.precision is None or self.scale is None:
+                raise TypeProblem("decimal needs precision and scale, like decimal(10,2)")
+            if not 1 <= self.precision <= MAX_PRECISION or not 0 <= self.scale <= self.precision:
+                raise TypeProblem(
+                    f"decimal({self.precision},{self.scale}) is not possible: precision is 1 to {MAX_PRECISION}, "
+                    "scale 0 to precision"
+                )
+        elif self.precision is not None or self.scale is not None:
+            raise TypeProblem(f"only decimal has precision and scale, {self.name} has not")
+
+    def __str__(self) -> str:
+        if self.length is not None:
+            return f"{self.name}({self.length})"
+        if self.name == DECIMAL:
+            return f"{self.name}({self.precision},{self.scale})"
+        return self.name
+
+
+def parse(text: str) -> DataType:
+    """The type that ``text`` spells, in our spelling or another system's, in any case."""
+    match = _SPELLING.fullmatch(text.strip().lower()) if len(text) <= 100 else None
+    spelling = re.sub(r"\s+", "_", match[1]) if match else ""
+    if match is None or spelling not in _MEANING:
+        raise TypeProblem(f"{text[:100]!r} is not a type; known are {', '.join(NAMES)}, string(n) and decimal(p,s)")
+    name = _MEANING[spelling]
+    first, second = (None if part is None else int(part) for part in match.group(2, 3))
+    if name == DECIMAL and first is not None:
+        return DataType(DECIMAL, precision=first, scale=second or 0)
+    if first is None:
+        return DataType(name)
+    if name == STRING and second is None:
+        return DataType(STRING, length=first)
+    raise TypeProblem(f"{text!r}: {name} takes no measures" if name != STRING else f"{text!r}: a length is one number")
+
+
+def spark_type(data_type: DataType) -> str:
+    """The type in Spark's DDL, as Delta stores it."""
+    if data_type.length is not None:
+        return f"VARCHAR({data_type.length})"
+    if data_type.name == DECIMAL:
+        return f"DECIMAL({data_type.precision},{data_type.scale})"
+    return _SPARK[data_type.name]
+
+
+def from_spark(text: str) -> DataType:
+    """The type that Spark calls ``text`` (simpleString or DDL).
+
+    Spark's narrow numbers are read as the next wider of ours: tinyint and smallint as integer,
+    float as our float (which is Spark's double).
+    """
+    nested = re.match(r"\s*(array|map|struct|variant|interval|void|null)\b", text.lower())
+    if nested:
+        raise TypeProblem(f"{nested[1]} columns cannot be held; describe them as json or leave them out")
+    if text.strip().lower() == "decimal":
+        return DataType(DECIMAL, precision=10, scale=0)
+    return parse(text)
+
+
+def stored_type(data_type: DataType) -> DataType:
+    """What the warehouse says of a column of this type: time, uuid and json come back as string."""
+    return from_spark(spark_type(data_type))

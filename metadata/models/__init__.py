@@ -1,0 +1,22 @@
+"""Tables of what should exist: sources, target datasets and how they hang together."""
+
+from metadata.models.base import Described, Retirable, Versioned
+from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
+from metadata.models.source import SourceColumn, SourceDataset, System
+from metadata.models.target import TargetColumn, TargetDataset, TargetSchema
+
+__all__ = [
+    "ColumnInput",
+    "DatasetInput",
+    "Described",
+    "Reference",
+    "ReferencePair",
+    "Retirable",
+    "SourceColumn",
+    "SourceDataset",
+    "System",
+    "TargetColumn",
+    "TargetDataset",
+    "TargetSchema",
+    "Versioned",
+]

@@ -1,0 +1,119 @@
+"""What every piece of metadata carries."""
+
+from django.db import models
+
+from metadata.domain.types import NAMES, DataType
+
+
+class Versioned(models.Model):
+    """A row that two people may edit: ``version`` grows by one with every write (optimistic lock)."""
+
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        abstract = True
+
+
+class Described(models.Model):
+    """What people say about a thing; never used to compute anything."""
+
+    description = models.TextField(blank=True, default="")
+    owner = models.CharField(max_length=200, blank=True, default="")
+    tags = models.JSONField(default=list, blank=True, help_text="A list of words.")
+
+    class Meta:
+        abstract = True
+
+
+class TypedColumn(models.Model):
+    """A column's data type as metadata says it, not as a database spells it.
+
+    ``data_type`` is one of the names in ``metadata.domain.types``; ``length`` goes with string,
+    ``precision`` and ``scale`` with decimal.
+    """
+
+    data_type = models.CharField(max_length=20)
+    length = models.PositiveIntegerField(null=True, blank=True)
+    precision = models.PositiveSmallIntegerField(null=True, blank=True)
+    scale = models.PositiveSmallIntegerField(null=True, blank=True)
+    nullable = models.BooleanField(default=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def type(self) -> DataType:
+        """The type as one value; setting it sets the four columns."""
+        return DataType(self.data_type, self.length, self.precision, self.scale)
+
+    @type.setter
+    def type(self, data_type: DataType) -> None:
+        self.data_type = data_type.name
+        self.length = data_type.length
+        self.precision = data_type.precision
+        self.scale = data_type.scale
+
+
+class Retirable(models.Model):
+    """A thing that is put out of use and kept: lineage, history and people may refer to it.
+
+    ``retired_by`` tells what generation retired, because its source went away, from what a person
+    retired: only the former comes back by itself when the source does.
+    """
+
+    class RetiredBy(models.TextChoices):
+        GENERATION = "generation", "Generation"
+        PERSON = "person", "A person"
+
+    active = models.BooleanField(default=True)
+    retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    retired_by = models.CharField(max_length=20, choices=RetiredBy, blank=True, default="", editable=False)
+
+    class Meta:
+        abstract = True
+
+
+def retirable_constraints(prefix: str) -> list[models.CheckConstraint]:
+    q = models.Q
+    return [
+        models.CheckConstraint(
+            name=f"{prefix}_retired_means_inactive",
+            condition=q(active=True, retired_at__isnull=True, retired_by="")
+            | q(active=False, retired_at__isnull=False, retired_by__in=["generation", "person"]),
+            violation_error_message="Retired means: not active, with a time and by whom.",
+        )
+    ]
+
+
+def typed_column_constraints(prefix: str) -> list[models.CheckConstraint]:
+    """Only types we know; length only on string; precision and scale on decimal, within its bounds."""
+    q = models.Q
+    return [
+        models.CheckConstraint(
+            name=f"{prefix}_data_type_is_known",
+            condition=q(data_type__in=NAMES),
+            violation_error_message=f"A type is one of {', '.join(NAMES)}.",
+        ),
+        models.CheckConstraint(
+            name=f"{prefix}_length_only_on_string",
+            condition=q(length__isnull=True) | q(data_type="string", length__gte=1),
+            violation_error_message="Only string has a length, and it is at least 1.",
+        ),
+        models.CheckConstraint(
+            name=f"{prefix}_precision_and_scale_on_decimal",
+            condition=(~q(data_type="decimal") & q(precision__isnull=True, scale__isnull=True))
+            | q(
+                data_type="decimal",
+                # Said in full: a check that comes out as NULL passes.
+                precision__isnull=False,
+                scale__isnull=False,
+                precision__gte=1,
+                precision__lte=38,
+                scale__gte=0,
+                scale__lte=models.F("precision"),
+            ),
+            violation_error_message="decimal needs precision 1 to 38 and a scale up to it; other types have neither.",
+        ),
+    ]

@@ -1,0 +1,112 @@
+"""Where data comes from."""
+
+from django.db import models
+from django.db.models.functions import Lower
+
+from metadata.models.base import Described, TypedColumn, Versioned, typed_column_constraints
+
+
+class System(Versioned, Described):
+    """A place that delivers data: a folder of files, or a database reached by JDBC.
+
+    ``short_name`` goes into the names of everything generated from it (``raw_air_airport``).
+    ``location`` of a file system is a folder that the datasets' own locations are relative to.
+    """
+
+    class Kind(models.TextChoices):
+        FILES = "files", "Files"
+        JDBC = "jdbc", "Database (JDBC)"
+
+    name = models.CharField(max_length=200, unique=True)
+    short_name = models.CharField(max_length=20, unique=True)
+    kind = models.CharField(max_length=10, choices=Kind, default=Kind.FILES)
+    location = models.CharField(max_length=1000, blank=True, default="")
+    active = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["short_name"]
+
+    def __str__(self) -> str:
+        return self.short_name
+
+
+class SourceDataset(Versioned, Described):
+    """One table or file of a system, as a contract: what is delivered, in which shape.
+
+    ``key`` is the stable key; ``options`` are the format's reading options (delimiter, quote,
+    escape, encoding, header, empty_is_null for CSV).
+    """
+
+    class Format(models.TextChoices):
+        CSV = "csv", "CSV"
+        JSONL = "jsonl", "JSON lines"
+        PARQUET = "parquet", "Parquet"
+
+    system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
+    key = models.UUIDField(unique=True, editable=False)
+    name = models.CharField(max_length=200)
+    short_name = models.CharField(max_length=100)
+    location = models.CharField(max_length=1000)
+    format = models.CharField(max_length=10, choices=Format, default=Format.CSV)
+    options = models.JSONField(default=dict, blank=True)
+    history_policy = models.JSONField(
+        default=dict, blank=True, help_text="What generated history starts from; empty means full snapshots."
+    )
+    historize = models.BooleanField(default=True)
+    active = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["system__short_name", "short_name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["system", "name"],
+                name="source_dataset_name_once",
+                violation_error_message="The system has another dataset of this name.",
+            ),
+            models.UniqueConstraint(
+                "system",
+                Lower("short_name"),
+                name="source_dataset_short_name_once",
+                violation_error_message="The system has another dataset of this short name.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.system.short_name}.{self.name}"
+
+
+class SourceColumn(Versioned, Described, TypedColumn):
+    """A column that a source dataset promises to deliver.
+
+    ``key_ordinal`` is its place (from 1) in the business key, NULL outside it.
+    """
+
+    dataset = models.ForeignKey(SourceDataset, on_delete=models.CASCADE, related_name="columns")
+    key = models.UUIDField(unique=True, editable=False)
+    name = models.CharField(max_length=200)
+    ordinal = models.PositiveIntegerField()
+    key_ordinal = models.PositiveSmallIntegerField(null=True, blank=True)
+    integrate = models.BooleanField(default=True, help_text="Whether generation takes it into the warehouse.")
+    pii = models.BooleanField(default=False)
+    active = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["dataset", "ordinal", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                "dataset",
+                Lower("name"),
+                name="source_column_name_once",
+                violation_error_message="The dataset has another column of this name (case does not part names).",
+            ),
+            models.UniqueConstraint(
+                fields=["dataset", "key_ordinal"],
+                condition=models.Q(key_ordinal__isnull=False, active=True),
+                name="source_column_key_ordinal_once",
+                violation_error_message="Another column has this place in the business key.",
+            ),
+            *typed_column_constraints("source_column"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dataset}.{self.name}"

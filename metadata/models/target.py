@@ -1,0 +1,140 @@
+"""What should exist in the warehouse."""
+
+from django.db import models
+from django.db.models.functions import Lower
+
+from metadata.models.base import (
+    Described,
+    Retirable,
+    TypedColumn,
+    Versioned,
+    retirable_constraints,
+    typed_column_constraints,
+)
+
+
+class TargetSchema(Versioned, Described):
+    """A schema of the warehouse, standing in one layer."""
+
+    class Layer(models.TextChoices):
+        RAW = "raw", "Raw"
+        STAGE = "stage", "Stage"
+        RAWCORE = "rawcore", "Rawcore"
+        BIZCORE = "bizcore", "Bizcore"
+        SERVING = "serving", "Serving"
+
+    name = models.CharField(max_length=100, unique=True)
+    layer = models.CharField(max_length=10, choices=Layer)
+    ordinal = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        ordering = ["ordinal", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TargetDataset(Versioned, Described, Retirable):
+    """A table or view that should exist.
+
+    ``key`` never changes, names do: ``former_names`` keeps the old ones, newest last. A history
+    dataset has a row (for descriptions and lineage) but no columns of its own: they are computed
+    from ``history_of``. ``history_policy`` is read by ``metadata.domain.history_policy``.
+    """
+
+    class Materialization(models.TextChoices):
+        TABLE = "table", "Table"
+        VIEW = "view", "View"
+
+    schema = models.ForeignKey(TargetSchema, on_delete=models.PROTECT, related_name="datasets")
+    key = models.UUIDField(unique=True, editable=False)
+    name = models.CharField(max_length=200)
+    former_names = models.JSONField(default=list, blank=True)
+    materialization = models.CharField(max_length=10, choices=Materialization, default=Materialization.TABLE)
+    historize = models.BooleanField(default=False)
+    history_of = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="history", editable=False
+    )
+    history_policy = models.JSONField(default=dict, blank=True)
+    filter = models.TextField(blank=True, default="", help_text="A condition on the rows, as SQL.")
+    hash_version = models.PositiveSmallIntegerField(default=1, editable=False)
+    generated_from = models.ForeignKey(
+        "metadata.SourceDataset", on_delete=models.SET_NULL, null=True, blank=True, related_name="generated"
+    )
+
+    class Meta:
+        ordering = ["schema__ordinal", "schema__name", "name"]
+        constraints = [
+            models.UniqueConstraint(
+                "schema",
+                Lower("name"),
+                name="target_dataset_name_once",
+                violation_error_message="The schema has another dataset of this name (case does not part names).",
+            ),
+            models.CheckConstraint(
+                name="target_dataset_hist_suffix_is_reserved",
+                condition=models.Q(history_of__isnull=False, name__iendswith="_hist")
+                | (models.Q(history_of__isnull=True) & ~models.Q(name__iendswith="_hist")),
+                violation_error_message="The suffix _hist is reserved for history tables.",
+            ),
+            *retirable_constraints("target_dataset"),
+            models.CheckConstraint(
+                name="target_dataset_only_tables_have_history",
+                condition=models.Q(historize=False) | models.Q(materialization="table", history_of__isnull=True),
+                violation_error_message="Only a table that is no history itself can be historized.",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.schema.name}.{self.name}"
+
+
+class TargetColumn(Versioned, Described, TypedColumn, Retirable):
+    """A column that should exist. Technical columns that follow from rules are not stored here.
+
+    ``expression`` is SQL over the dataset's inputs; empty means the one column input as it is.
+    ``key_ordinal`` is the place in the business key (role ``business_key`` only).
+    """
+
+    class Role(models.TextChoices):
+        BUSINESS_KEY = "business_key", "Business key"
+        ATTRIBUTE = "attribute", "Attribute"
+        TECHNICAL = "technical", "Technical"
+
+    dataset = models.ForeignKey(TargetDataset, on_delete=models.CASCADE, related_name="columns")
+    key = models.UUIDField(unique=True, editable=False)
+    name = models.CharField(max_length=200)
+    former_names = models.JSONField(default=list, blank=True)
+    ordinal = models.PositiveIntegerField()
+    role = models.CharField(max_length=20, choices=Role, default=Role.ATTRIBUTE)
+    key_ordinal = models.PositiveSmallIntegerField(null=True, blank=True)
+    expression = models.TextField(blank=True, default="")
+    pii = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["dataset", "ordinal", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                "dataset",
+                Lower("name"),
+                name="target_column_name_once",
+                violation_error_message="The dataset has another column of this name (case does not part names).",
+            ),
+            models.UniqueConstraint(
+                fields=["dataset", "key_ordinal"],
+                condition=models.Q(key_ordinal__isnull=False, active=True),
+                name="target_column_key_ordinal_once",
+                violation_error_message="Another column has this place in the business key.",
+            ),
+            models.CheckConstraint(
+                name="target_column_key_ordinal_means_business_key",
+                violation_error_message="A business key column, and no other, has a place in the business key.",
+                condition=models.Q(role="business_key", key_ordinal__isnull=False)
+                | (~models.Q(role="business_key") & models.Q(key_ordinal__isnull=True)),
+            ),
+            *retirable_constraints("target_column"),
+            *typed_column_constraints("target_column"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dataset}.{self.name}"

@@ -1,0 +1,299 @@
+"""The queries that pages, API, architecture and loader share."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count, Prefetch, Q, QuerySet
+
+from metadata.domain import naming
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+
+# --- lists and details -----------------------------------------------------------------------
+
+
+def systems() -> QuerySet[System]:
+    return System.objects.annotate(dataset_count=Count("datasets"))
+
+
+def source_datasets() -> QuerySet[SourceDataset]:
+    """Source datasets with their system and how many columns are in use."""
+    return SourceDataset.objects.select_related("system").annotate(
+        column_count=Count("columns", filter=Q(columns__active=True))
+    )
+
+
+def source_dataset_detail() -> QuerySet[SourceDataset]:
+    return source_datasets().prefetch_related("columns", "generated__schema")
+
+
+def schemas() -> QuerySet[TargetSchema]:
+    return TargetSchema.objects.annotate(dataset_count=Count("datasets"))
+
+
+def target_datasets() -> QuerySet[TargetDataset]:
+    """Target datasets for lists. A history dataset's columns are its base's, so they are not counted."""
+    return TargetDataset.objects.select_related("schema", "generated_from__system", "history_of__schema").annotate(
+        column_count=Count("columns", filter=Q(columns__active=True))
+    )
+
+
+def target_dataset_detail() -> QuerySet[TargetDataset]:
+    """Target datasets with all that their page shows, in a constant number of queries."""
+    column_inputs = ColumnInput.objects.select_related(
+        "source_column__dataset__system", "upstream_column__dataset__schema"
+    )
+    references = Reference.objects.select_related("child__schema", "parent__schema").prefetch_related(
+        Prefetch("pairs", ReferencePair.objects.select_related("child_column", "parent_column"))
+    )
+    return target_datasets().prefetch_related(
+        Prefetch("columns", TargetColumn.objects.prefetch_related(Prefetch("inputs", column_inputs))),
+        Prefetch("inputs", DatasetInput.objects.select_related("source__system", "upstream__schema")),
+        Prefetch("feeds", DatasetInput.objects.select_related("dataset__schema")),
+        Prefetch("references", references),
+        Prefetch("referenced_by", references),
+    )
+
+
+# --- states ----------------------------------------------------------------------------------
+
+
+def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[DatasetState, ...]:
+    """All target datasets (or those given) as states, inactive ones included, ordered by name.
+
+    History datasets are not listed: each is given as the ``history_key`` of its base. The number
+    of queries does not depend on the number of datasets.
+    """
+    chosen = TargetDataset.objects.all() if datasets is None else datasets
+    column_inputs = ColumnInput.objects.select_related("source_column", "upstream_column")
+    references = Reference.objects.filter(active=True).select_related("parent")
+    pairs = ReferencePair.objects.select_related("child_column", "parent_column")
+    rows = (
+        chosen.filter(history_of__isnull=True)
+        .select_related("schema", "history")
+        .prefetch_related(
+            Prefetch("columns", TargetColumn.objects.prefetch_related(Prefetch("inputs", column_inputs))),
+            Prefetch("inputs", DatasetInput.objects.select_related("source", "upstream")),
+            Prefetch("references", references.prefetch_related(Prefetch("pairs", pairs))),
+        )
+    )
+    return tuple(sorted((_dataset_state(row) for row in rows), key=lambda state: state.qualified_name))
+
+
+def dataset_state(dataset: TargetDataset) -> DatasetState:
+    """One dataset's state; of a history dataset, that of its base."""
+    (state,) = dataset_states(TargetDataset.objects.filter(pk=dataset.history_of_id or dataset.pk))
+    return state
+
+
+def _dataset_state(row: TargetDataset) -> DatasetState:
+    history = getattr(row, "history", None)
+    return DatasetState(
+        key=str(row.key),
+        schema=row.schema.name,
+        layer=row.schema.layer,
+        name=row.name,
+        columns=tuple(_column_state(column) for column in row.columns.all()),
+        former_names=tuple(row.former_names),
+        active=row.active,
+        materialization=row.materialization,
+        historize=row.historize,
+        history_key=str(history.key) if history else None,
+        filter=row.filter or None,
+        inputs=tuple(str((item.source or item.upstream).key) for item in row.inputs.all()),
+        history_policy=row.history_policy,
+        references=tuple(_reference_state(reference) for reference in row.references.all()),
+        hash_version=row.hash_version,
+    )
+
+
+def _column_state(column: TargetColumn) -> ColumnState:
+    return ColumnState(
+        key=str(column.key),
+        name=column.name,
+        type=str(column.type),
+        nullable=column.nullable,
+        role=column.role,
+        former_names=tuple(column.former_names),
+        active=column.active,
+        expression=column.expression or None,
+        inputs=tuple(str((item.source_column or item.upstream_column).key) for item in column.inputs.all()),
+    )
+
+
+def _reference_state(reference: Reference) -> ReferenceState:
+    return ReferenceState(
+        key=str(reference.key),
+        column_name=naming.foreign_key_name(reference.role_name, reference.parent.name),
+        parent=str(reference.parent.key),
+        pairs=tuple((str(pair.child_column.key), str(pair.parent_column.key)) for pair in reference.pairs.all()),
+    )
+
+
+# --- history's columns -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """A column as a page shows it, stored or computed. ``purpose`` is empty for described ones."""
+
+    name: str
+    type: str
+    purpose: str = ""
+    column: TargetColumn | None = None
+
+
+def history_columns(history: TargetDataset) -> tuple[ShownColumn, ...]:
+    """The columns of a history dataset: nothing of it is stored, all follows from the base."""
+    base = history.history_of
+    if base is None:
+        raise ValueError(f"{history} is not a history dataset")
+    started, ended, state, closed_by, segment = naming.HISTORY_COLUMNS
+    run_id, loaded_at = naming.LOAD_COLUMNS
+    return (
+        ShownColumn(naming.entity_key_name(naming.history_name(base.name)), "string", "history key"),
+        ShownColumn(naming.entity_key_name(base.name), "string", "entity key"),
+        *described_columns(base),
+        ShownColumn("row_hash", "string", "row hash"),
+        ShownColumn(started, "timestamp", "start of the version"),
+        ShownColumn(ended, "timestamp", "end of the version"),
+        ShownColumn(state, "string", "state of the version"),
+        ShownColumn(run_id, "string", "load run"),
+        ShownColumn(loaded_at, "timestamp", "load time"),
+        ShownColumn(closed_by, "string", "load run that closed it"),
+        ShownColumn(segment, "string", "partition"),
+    )
+
+
+def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
+    """Business keys, attributes and foreign keys of a dataset, in the order of its tables."""
+    active = [column for column in dataset.columns.all() if column.active]
+    ordered = [c for role in ("business_key", "attribute") for c in active if c.role == role]
+    references = [reference for reference in dataset.references.all() if reference.active]
+    return tuple(ShownColumn(column.name, str(column.type), column=column) for column in ordered) + tuple(
+        ShownColumn(naming.foreign_key_name(reference.role_name, reference.parent.name), "string", "foreign key")
+        for reference in references
+    )
+
+
+# --- lineage ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LineageNode:
+    """A dataset in the picture. ``kind`` is source, target or history; ``distance`` is negative upstream."""
+
+    id: str
+    kind: str
+    label: str
+    layer: str
+    pk: int
+    active: bool
+    distance: int
+
+
+@dataclass(frozen=True)
+class LineageEdge:
+    """``kind`` is input (rows flow), history (rows are kept) or reference (rows refer; child to parent)."""
+
+    start: str
+    end: str
+    kind: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    nodes: tuple[LineageNode, ...]
+    edges: tuple[LineageEdge, ...]
+
+
+def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
+    """Everything upstream and downstream of a dataset, and what these refer to, in five queries."""
+    start = f"{'source' if isinstance(dataset, SourceDataset) else 'target'}:{dataset.pk}"
+    flows = _flows()
+    distances = {start: 0}
+    for step, follow in ((1, _following(flows)), (-1, _following((end, begin) for begin, end in flows))):
+        queue = deque([(start, 0)])
+        while queue:
+            node, distance = queue.popleft()
+            for neighbour in follow.get(node, ()):
+                if neighbour not in distances:
+                    distances[neighbour] = distance + step
+                    queue.append((neighbour, distance + step))
+    edges = [
+        LineageEdge(begin, end, kind) for (begin, end), kind in flows.items() if begin in distances and end in distances
+    ]
+    edges += _reference_edges(distances)
+    return Lineage(_nodes(distances), tuple(edges))
+
+
+def _flows() -> dict[tuple[str, str], str]:
+    """Every way rows flow: (from, to) and its kind."""
+    inputs = DatasetInput.objects.order_by("dataset_id", "ordinal", "id")
+    flows = {
+        (f"source:{source}" if source else f"target:{upstream}", f"target:{target}"): "input"
+        for source, upstream, target in inputs.values_list("source_id", "upstream_id", "dataset_id")
+    }
+    histories = TargetDataset.objects.filter(history_of__isnull=False).order_by("id")
+    for base, history in histories.values_list("history_of_id", "id"):
+        flows[f"target:{base}", f"target:{history}"] = "history"
+    return flows
+
+
+def _following(flows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    follow: dict[str, list[str]] = {}
+    for begin, end in flows:
+        follow.setdefault(begin, []).append(end)
+    return follow
+
+
+def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
+    """References between the datasets in the picture; their other ends are drawn, too, but not followed."""
+    edges = []
+    known = dict(distances)
+    references = Reference.objects.filter(active=True).select_related("parent").order_by("id")
+    for reference in references:
+        child, parent = f"target:{reference.child_id}", f"target:{reference.parent_id}"
+        if child not in known and parent not in known:
+            continue
+        distances.setdefault(parent, known.get(child, 0) - 1)
+        distances.setdefault(child, known.get(parent, 0) + 1)
+        label = naming.foreign_key_name(reference.role_name, reference.parent.name)
+        edges.append(LineageEdge(child, parent, "reference", label))
+    return edges
+
+
+def _nodes(distances: dict[str, int]) -> tuple[LineageNode, ...]:
+    ids = {kind: [int(node.split(":")[1]) for node in distances if node.startswith(kind)] for kind in _KINDS}
+    nodes = [
+        LineageNode(f"source:{row.pk}", "source", str(row), "source", row.pk, row.active, 0)
+        for row in SourceDataset.objects.select_related("system").filter(pk__in=ids["source"])
+    ] + [
+        LineageNode(
+            f"target:{row.pk}",
+            "history" if row.history_of_id else "target",
+            str(row),
+            row.schema.layer,
+            row.pk,
+            row.active,
+            0,
+        )
+        for row in TargetDataset.objects.select_related("schema").filter(pk__in=ids["target"])
+    ]
+    placed = [LineageNode(**{**vars(node), "distance": distances[node.id]}) for node in nodes]
+    return tuple(sorted(placed, key=lambda node: (node.distance, node.label)))
+
+
+_KINDS = ("source", "target")

@@ -1,0 +1,1 @@
+"""The only code that writes metadata: keyword-only functions, one transaction each."""

@@ -1,0 +1,185 @@
+"""What must hold of a row before it is written, said so that people understand it.
+
+Services and the YAML import share these. The models' constraints say the same to the database.
+"""
+
+import re
+from collections.abc import Iterable
+
+from metadata.domain import naming
+from metadata.domain.errors import MetadataError
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.source_options import check_options
+from metadata.domain.sql import check_expression
+from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.common import check_fields, check_word_list
+
+MAX_DATASET_SHORT_NAME = 90
+LOCATION_PLACEHOLDERS = ("data_dir",)
+_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+
+
+def check_system(row: System) -> None:
+    with_place(row, lambda: naming.check_short_name(row.short_name))
+    _check_other(row, System, "short_name")
+    with_place(row, lambda: _check_location(row.location))
+    check_word_list(row.tags, "tags", str(row))
+    check_fields(row, str(row))
+
+
+def check_source_dataset(row: SourceDataset) -> None:
+    where = str(row)
+    _check_free_text(row.name, where)
+    if not row.location.strip():
+        raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
+    with_place(row, lambda: _check_location(row.location))
+    with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
+    with_place(row, lambda: check_options(row.format, row.options))
+    with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    check_word_list(row.tags, "tags", where)
+    check_fields(row, where)
+
+
+def check_source_column(row: SourceColumn) -> None:
+    where = str(row)
+    with_place(row, lambda: naming.check_column_name(row.name))
+    with_place(row, lambda: row.type)
+    _check_other_column(row, SourceColumn.objects.filter(dataset=row.dataset))
+    if row.key_ordinal is not None and not row.integrate:
+        raise MetadataError("invalid", "a business key column is always integrated", "integrate", where)
+    if row.key_ordinal == 0:
+        raise MetadataError("invalid", "counts from 1", "key_ordinal", where)
+    check_word_list(row.tags, "tags", where)
+    check_fields(row, where)
+
+
+def check_schema(row: TargetSchema) -> None:
+    with_place(row, lambda: naming.check_table_name(row.name))
+    _check_other(row, TargetSchema, "name")
+    check_word_list(row.tags, "tags", str(row))
+    check_fields(row, str(row))
+
+
+def check_target_dataset(row: TargetDataset) -> None:
+    """Name, layer and policy by themselves; ``check_dataset_columns`` looks at the columns, too."""
+    where, layers = str(row), TargetSchema.Layer
+    with_place(row, lambda: naming.check_table_name(row.name, history=row.history_of_id is not None))
+    other = TargetDataset.objects.filter(schema=row.schema, name__iexact=row.name).exclude(pk=row.pk).first()
+    if other is not None:
+        retired = "" if other.active else ", which is retired"
+        raise MetadataError("name_taken", f"{row.name!r} is the name of another dataset{retired}", "name", where)
+    if row.historize and row.schema.layer not in (layers.RAWCORE, layers.BIZCORE):
+        raise MetadataError("invalid", f"layer {row.schema.layer} keeps no history", "historize", where)
+    if row.schema.layer == layers.RAW and row.materialization != "table":
+        raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
+    with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
+    if row.filter:
+        with_place(row, lambda: check_expression(row.filter, field="filter"))
+    check_word_list(row.tags, "tags", where)
+    check_word_list(row.former_names, "former_names", where)
+    check_fields(row, where)
+
+
+def check_target_column(row: TargetColumn) -> None:
+    where, dataset = str(row), row.dataset
+    if dataset.history_of_id is not None:
+        raise MetadataError("invalid", "a history dataset's columns are its base's; change them there", "", where)
+    reserved = naming.reserved_column_names(dataset.schema.layer, dataset.name)
+    with_place(row, lambda: naming.check_column_name(row.name, reserved=reserved | _foreign_keys(dataset)))
+    with_place(row, lambda: row.type)
+    _check_other_column(row, TargetColumn.objects.filter(dataset=dataset))
+    if row.expression:
+        if dataset.schema.layer == TargetSchema.Layer.RAW:
+            raise MetadataError("invalid", "raw holds what was delivered, without expressions", "expression", where)
+        with_place(row, lambda: check_expression(row.expression))
+    check_word_list(row.tags, "tags", where)
+    check_word_list(row.former_names, "former_names", where)
+    check_fields(row, where)
+
+
+def check_dataset_columns(dataset: TargetDataset) -> None:
+    """What can only be seen of a dataset and its columns together."""
+    active = [column for column in dataset.columns.all() if column.active]
+    key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
+    if dataset.historize and dataset.active:
+        if active and not key:
+            raise MetadataError("no_business_key", "history needs a business key", "historize", str(dataset))
+        if active:
+            policy = HistoryPolicy.from_dict(dataset.history_policy)
+            types = {column.name: column.type for column in active}
+            with_place(dataset, lambda: policy.check_against(types, key))
+    check_logic(dataset)
+
+
+def check_logic(dataset: TargetDataset) -> None:
+    """Filter and expressions may only name columns of the dataset's inputs."""
+    with_logic = [column for column in dataset.columns.all() if column.active and column.expression]
+    if not with_logic and not dataset.filter:
+        return
+    names = input_column_names(dataset)
+    if dataset.filter:
+        _check_names(check_expression(dataset.filter, field="filter"), names, "filter", str(dataset))
+    for column in with_logic:
+        _check_names(check_expression(column.expression), names, "expression", str(column))
+
+
+def input_column_names(dataset: TargetDataset) -> set[str]:
+    """Names of the active columns of everything a dataset reads, in lower case."""
+    inputs = dataset.inputs.all()
+    sources = [item.source_id for item in inputs if item.source_id]
+    targets = [item.upstream_id for item in inputs if item.upstream_id]
+    names = set(SourceColumn.objects.filter(dataset__in=sources, active=True).values_list("name", flat=True))
+    names |= set(TargetColumn.objects.filter(dataset__in=targets, active=True).values_list("name", flat=True))
+    return {name.lower() for name in names}
+
+
+def with_place(row: object, check) -> None:
+    """Run a pure check; its refusal says which row it is about."""
+    try:
+        check()
+    except MetadataError as problem:
+        raise problem.about(str(row)) from None
+
+
+def _check_names(used: Iterable[str], known: set[str], field: str, where: str) -> None:
+    missing = [name for name in used if name.lower() not in known]
+    if missing:
+        raise MetadataError(
+            "unknown_column",
+            f"names {missing[0]!r}, which is no column of the dataset's inputs",
+            field,
+            where,
+        )
+
+
+def _check_other_column(row: SourceColumn | TargetColumn, others) -> None:
+    other = others.filter(name__iexact=row.name).exclude(pk=row.pk).first()
+    if other is not None:
+        how = "differs from it only by case" if other.name != row.name else "has this name"
+        retired = "" if other.active else " and is retired"
+        raise MetadataError("name_taken", f"another column, {other.name!r}, {how}{retired}", "name", str(row))
+
+
+def _check_other(row: System | TargetSchema, model: type, field: str) -> None:
+    """Names of tables and files are made of these, and neither tell case apart."""
+    value = getattr(row, field)
+    if model.objects.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():
+        raise MetadataError("name_taken", f"{value!r} is taken", field, str(row))
+
+
+def _foreign_keys(dataset: TargetDataset) -> set[str]:
+    return {
+        naming.foreign_key_name(reference.role_name, reference.parent.name).lower()
+        for reference in dataset.references.select_related("parent")
+    }
+
+
+def _check_free_text(name: str, where: str) -> None:
+    if not name.strip() or any(ord(character) < 32 for character in name):
+        raise MetadataError("bad_name", "must be text that can be seen", "name", where)
+
+
+def _check_location(location: str) -> None:
+    for match in _PLACEHOLDER.finditer(location):
+        if match[1] not in LOCATION_PLACEHOLDERS:
+            raise MetadataError("invalid", f"{match[0]} is not known; {{{{ data_dir }}}} is", "location")

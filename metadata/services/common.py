@@ -1,0 +1,91 @@
+"""What every service does: one transaction, an optimistic lock, errors that people can read."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, models, transaction
+
+from metadata.domain.errors import MetadataError, StaleVersion
+from metadata.models import Versioned
+
+Row = TypeVar("Row", bound=Versioned)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """One transaction. What the database itself refuses comes out as a MetadataError, too."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError as error:
+        said = str(error).strip().splitlines()[0]
+        raise MetadataError("constraint", f"the database refused it: {said}") from error
+
+
+def claim(row: Row, expected_version: int) -> Row:
+    """The row as it is now, locked; StaleVersion if it is not the version that was seen."""
+    try:
+        found = type(row).objects.select_for_update().get(pk=row.pk)
+    except type(row).DoesNotExist:
+        raise MetadataError("gone", "does not exist any more", where=str(row)) from None
+    if found.version != expected_version:
+        raise StaleVersion(str(found), expected_version, found.version)
+    return found
+
+
+def assign(row: models.Model, changes: dict[str, Any], allowed: tuple[str, ...]) -> bool:
+    """Set fields; True if any value differs from before. An unknown field is an error."""
+    differs = False
+    for name, value in changes.items():
+        if name not in allowed:
+            raise MetadataError("unknown_field", f"cannot be set; known are {', '.join(allowed)}", name, str(row))
+        if row.pk is None or getattr(row, name) != value:
+            setattr(row, name, value)
+            differs = True
+    return differs
+
+
+def store(row: Row) -> Row:
+    """Write a row that was checked. A row that exists already moves to its next version."""
+    if row.pk is not None:
+        row.version += 1
+    row.save()
+    return row
+
+
+def check_fields(row: models.Model, where: str) -> None:
+    """Field types, choices, uniqueness and constraints as the models have them, as a MetadataError.
+
+    Foreign keys are left to the database: services are given rows, not ids.
+    """
+    related = [f.name for f in row._meta.fields if f.is_relation]
+    try:
+        row.clean_fields(exclude=related)
+        row.validate_unique()
+        row.validate_constraints()
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        raise MetadataError("invalid", messages[0], "" if field == "__all__" else field, where) from None
+
+
+def check_word_list(value: Any, field: str, where: str) -> None:
+    """Tags and former names: a list of texts, none twice."""
+    fits = isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+    if not fits or len(set(value)) != len(value):
+        raise MetadataError("invalid", f"must be a list of words, none twice, not {value!r}", field, where)
+
+
+def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
+    """The first derived stable key that nobody has: a name may be used again by another thing."""
+    attempt = 0
+    while model.objects.filter(key=derive(attempt)).exists():
+        attempt += 1
+    return derive(attempt)
+
+
+def former_names(current: list[str], old: str, new: str) -> list[str]:
+    """Former names after a rename, newest last. A name in use again is not a former one."""
+    return [name for name in current if name not in (old, new)] + ([old] if old != new else [])

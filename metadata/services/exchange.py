@@ -1,0 +1,220 @@
+"""Metadata out of the database into YAML files, and the way in."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from metadata import selectors
+from metadata.domain import exchange as fields
+from metadata.domain.errors import MetadataError
+from metadata.domain.exchange import FORMAT, Node, read_file
+from metadata.models import (
+    Reference,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+from metadata.services.common import writing
+from metadata.services.importing import Importer, Report
+from metadata.services.yaml_files import dump_yaml, read_yaml
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass
+class ExportReport:
+    """Which files an export wrote and which of an earlier export it took away."""
+
+    written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+
+def export_metadata(path: Path | str) -> ExportReport:
+    """Write all metadata as files below ``path``: the same metadata gives the same bytes.
+
+    Files of an earlier export whose object is gone or renamed are removed; others are left alone.
+    """
+    folder = Path(path)
+    with transaction.atomic():
+        files = {name: dump_yaml({"format": FORMAT, **content}) for name, content in _files()}
+    report = ExportReport()
+    try:
+        for name, content in files.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pending = target.with_suffix(".new")
+            pending.write_text(content, encoding="utf-8", newline="\n")
+            pending.replace(target)
+            report.written.append(name)
+        kept = {(folder / name).resolve() for name in files}
+        for old in sorted([*folder.glob("systems/*.yaml"), *folder.glob("targets/*/*.yaml")]):
+            if old.resolve() not in kept and _is_ours(old):
+                old.unlink()
+                report.removed.append(str(old.relative_to(folder)))
+    except OSError as error:
+        raise MetadataError("unwritable", f"cannot be written: {error.strerror}", place=str(folder)) from None
+    return report
+
+
+def import_metadata(path: Path | str, *, check: bool = False) -> Report:
+    """Bring the files' metadata into the database, all of it or, on any error, nothing.
+
+    ``check`` does the same and takes it back: the report says what would change.
+    """
+    files = [read_file(node) for node in _read(Path(path))]
+    with writing():
+        report = Importer(files).run()
+        if check:
+            transaction.set_rollback(True)
+    return report
+
+
+def _read(path: Path) -> Iterable[Node]:
+    if not path.exists():
+        raise MetadataError("missing", "does not exist", place=str(path))
+    if path.is_file():
+        return [read_yaml(path, str(path))]
+    found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    if not found:
+        raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
+    return [read_yaml(file, str(file)) for file in found]
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline().strip() == f"format: {FORMAT}"
+
+
+# --- what stands in the files ----------------------------------------------------------------
+
+
+def _files() -> Iterable[tuple[str, dict[str, Any]]]:
+    """Every file's name and content."""
+    for system in System.objects.order_by("short_name").prefetch_related("datasets__columns", "datasets__generated"):
+        yield f"systems/{system.short_name}.yaml", {"system": _system(system)}
+    ordered = sorted(TargetSchema.objects.all(), key=lambda schema: (schema.ordinal, schema.name))
+    schemas = [_schema(schema) for schema in ordered]
+    if schemas:
+        yield "schemas.yaml", {"schemas": schemas}
+    rows = selectors.target_dataset_detail().select_related("history").filter(history_of__isnull=True)
+    for dataset in rows:
+        yield f"targets/{dataset.schema.name}/{dataset.name}.yaml", {"dataset": _target(dataset)}
+
+
+def _described(row: Any) -> dict[str, Any]:
+    return {"description": row.description, "owner": row.owner, "tags": row.tags}
+
+
+def _retired(row: TargetDataset | TargetColumn) -> dict[str, Any]:
+    return {
+        "retired_at": row.retired_at.isoformat() if row.retired_at else None,
+        "retired_by": row.retired_by,
+    }
+
+
+def _system(row: System) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in ("short_name", "name", "kind", "location", "active")}
+    datasets = sorted(row.datasets.all(), key=lambda dataset: dataset.name)
+    values |= _described(row) | {"datasets": [_source_dataset(dataset) for dataset in datasets]}
+    return fields.without_defaults(values, fields.SYSTEM)
+
+
+def _source_dataset(row: SourceDataset) -> dict[str, Any]:
+    same = ("name", "short_name", "location", "format", "historize", "active")
+    values = {name: getattr(row, name) for name in same} | _described(row)
+    values |= {
+        "key": str(row.key),
+        "options": _sorted(row.options),
+        "history_policy": _sorted(row.history_policy),
+        # Left out it means: generate, unless the files bring what was generated.
+        "generate": None if row.generated.all() else False,
+        "columns": [_source_column(column) for column in row.columns.all()],
+    }
+    return fields.without_defaults(values, fields.SOURCE_DATASET)
+
+
+def _source_column(row: SourceColumn) -> dict[str, Any]:
+    same = ("name", "nullable", "integrate", "pii", "active")
+    values = {name: getattr(row, name) for name in same} | _described(row)
+    values |= {"key": str(row.key), "type": str(row.type), "business_key": row.key_ordinal}
+    return fields.without_defaults(values, fields.SOURCE_COLUMN)
+
+
+def _schema(row: TargetSchema) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in ("name", "layer", "ordinal")} | _described(row)
+    return fields.without_defaults(values, fields.SCHEMA)
+
+
+def _target(row: TargetDataset) -> dict[str, Any]:
+    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter")
+    inputs = list(row.inputs.all())
+    values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
+    values |= {
+        "schema": row.schema.name,
+        "key": str(row.key),
+        "generated_from": str(row.generated_from) if row.generated_from else None,
+        "history_policy": _sorted(row.history_policy),
+        "history": _history(row.history) if hasattr(row, "history") else None,
+        "inputs": [_end(item.source, item.upstream) for item in inputs],
+        "columns": [_target_column(column, single=len(inputs) == 1) for column in row.columns.all()],
+        "references": [
+            _reference(reference)
+            for reference in sorted(row.references.all(), key=lambda item: (str(item.parent), item.role_name))
+        ],
+    }
+    return fields.without_defaults(values, fields.TARGET)
+
+
+def _history(row: TargetDataset) -> dict[str, Any]:
+    values = {"key": str(row.key), "former_names": row.former_names} | _described(row) | _retired(row)
+    return fields.without_defaults(values, fields.HISTORY)
+
+
+def _target_column(row: TargetColumn, *, single: bool) -> dict[str, Any]:
+    same = ("name", "former_names", "role", "nullable", "pii", "expression")
+    values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
+    values |= {
+        "key": str(row.key),
+        "type": str(row.type),
+        "business_key": row.key_ordinal,
+        "inputs": [_column_input(item, single=single) for item in row.inputs.all()],
+    }
+    if row.key_ordinal is not None:
+        values.pop("role")
+    return fields.without_defaults(values, fields.TARGET_COLUMN)
+
+
+def _column_input(item: Any, *, single: bool) -> Any:
+    column = item.source_column or item.upstream_column
+    if single:
+        return column.name
+    source, target = (column.dataset, None) if item.source_column else (None, column.dataset)
+    return {**_end(source, target), "column": column.name}
+
+
+def _end(source: SourceDataset | None, target: TargetDataset | None) -> dict[str, str]:
+    return {"source": str(source)} if source else {"dataset": str(target)}
+
+
+def _reference(row: Reference) -> dict[str, Any]:
+    pairs = sorted((pair.parent_column.name, pair.child_column.name) for pair in row.pairs.all())
+    values = {
+        "parent": str(row.parent),
+        "role_name": row.role_name,
+        "key": str(row.key),
+        "columns": dict(pairs),
+        "active": row.active,
+    }
+    return fields.without_defaults(values, fields.OWN_REFERENCE)
+
+
+def _sorted(value: dict[str, Any]) -> dict[str, Any]:
+    """PostgreSQL keeps the fields of JSON in an order of its own."""
+    return json.loads(json.dumps(value, sort_keys=True))

@@ -1,0 +1,340 @@
+"""Bring the target datasets of a source dataset in line with it, keeping what people edited.
+
+What exists keeps its name, type, role, expression, description and order: people own it. New
+things are added, things whose source went away are retired, never deleted, and what generation
+itself retired comes back with its source.
+"""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.utils import timezone
+
+from metadata.domain import keys, naming
+from metadata.domain.errors import MetadataError
+from metadata.domain.generation import (
+    GeneratedColumn,
+    GeneratedDataset,
+    SourceColumnSpec,
+    SourceDatasetSpec,
+    generate,
+)
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+from metadata.services.common import store, writing
+
+BY_GENERATION = TargetDataset.RetiredBy.GENERATION
+
+
+@dataclass
+class Summary:
+    """What a generation did, as qualified names, for people and tests."""
+
+    created: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.created or self.retired or self.returned)
+
+    def as_json(self) -> dict[str, list[str]]:
+        return {name: sorted(value) for name, value in vars(self).items()}
+
+
+def generate_targets(*, source_dataset: SourceDataset) -> Summary:
+    """Raw, stage, rawcore and history of a source dataset. Doing it again changes nothing."""
+    summary = Summary()
+    with writing():
+        source = (
+            SourceDataset.objects.select_for_update(of=("self",)).select_related("system").get(pk=source_dataset.pk)
+        )
+        proposed = generate(describe(source)) if source.active and source.system.active else ()
+        existing = _existing(source)
+        columns: dict[UUID, SourceColumn | TargetColumn] = {c.key: c for c in source.columns.all()}
+        made: dict[UUID, SourceDataset | TargetDataset] = {source.key: source}
+        for spec in proposed:
+            dataset = existing.get(spec.key)
+            if spec.history_of is not None:
+                made[spec.key] = _history(spec, made[spec.history_of], dataset, summary)
+                continue
+            dataset = _dataset(spec, source, dataset, made[spec.input], summary)
+            made[spec.key] = dataset
+            _columns(spec, dataset, made[spec.input], columns, summary)
+        for key, dataset in existing.items():
+            if key not in made and not _kept_by_people(dataset, made):
+                _retire(dataset, summary)
+    return summary
+
+
+def describe(source: SourceDataset) -> SourceDatasetSpec:
+    """A source dataset as generation sees it: only what is in use and meant for the warehouse."""
+    columns = tuple(
+        SourceColumnSpec(
+            column.key,
+            column.name,
+            column.type,
+            column.nullable,
+            column.key_ordinal,
+            column.description,
+            column.pii,
+        )
+        for column in source.columns.all()
+        if column.active and column.integrate
+    )
+    if not columns:
+        raise MetadataError("no_columns", "has no column to generate from", "columns", str(source))
+    policy = HistoryPolicy.from_dict(source.history_policy)
+    policy.check_against({c.name: c.type for c in columns}, [c.name for c in columns if c.key_ordinal])
+    return SourceDatasetSpec(
+        source.key,
+        source.system.short_name,
+        source.short_name,
+        source.format,
+        columns,
+        source.historize,
+        policy,
+        source.description,
+    )
+
+
+def ensure_schema(layer: str) -> TargetSchema:
+    """The layer's schema: the one named like the layer, else its first, else a new one."""
+    found = list(TargetSchema.objects.filter(layer=layer))
+    named = [schema for schema in found if schema.name == layer]
+    if named or found:
+        return (named or found)[0]
+    ordinal = [value for value, _ in TargetSchema.Layer.choices].index(layer) + 1
+    return store(TargetSchema(name=layer, layer=layer, ordinal=ordinal))
+
+
+def ensure_history(base: TargetDataset, summary: Summary | None = None) -> TargetDataset:
+    """The history dataset's row of a historized dataset, made or brought back."""
+    summary = Summary() if summary is None else summary
+    spec = GeneratedDataset(keys.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
+    return _history(spec, base, getattr(base, "history", None), summary)
+
+
+def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
+    """What was generated from the source before, by the key generation gives it.
+
+    A dataset that came with another key (from a file, say) is known by its layer.
+    """
+    known: dict[UUID, TargetDataset] = {}
+    rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history__schema")
+    for row in sorted(rows, key=lambda row: row.pk):
+        key = keys.generated_dataset_key(row.schema.layer, source.key)
+        if row.history_of_id is None and (key not in known or row.key == key):
+            known[key] = row
+    for key, row in list(known.items()):
+        if hasattr(row, "history"):
+            known[keys.history_dataset_key(key)] = row.history
+    return known
+
+
+def _kept_by_people(dataset: TargetDataset, made: dict) -> bool:
+    """History that a person switched on stays, though the source does not ask for it."""
+    base = dataset.history_of
+    return base is not None and base.historize and any(row == base for row in made.values())
+
+
+def _dataset(
+    spec: GeneratedDataset,
+    source: SourceDataset,
+    dataset: TargetDataset | None,
+    upstream: SourceDataset | TargetDataset,
+    summary: Summary,
+) -> TargetDataset:
+    if dataset is None:
+        dataset = _new_dataset(spec, source)
+        summary.created.append(str(dataset))
+    elif not dataset.active and dataset.retired_by == BY_GENERATION:
+        _return(dataset, summary)
+    if not dataset.inputs.exists():
+        reads = {"source": upstream} if isinstance(upstream, SourceDataset) else {"upstream": upstream}
+        store(DatasetInput(dataset=dataset, **reads))
+    return dataset
+
+
+def _new_dataset(spec: GeneratedDataset, source: SourceDataset) -> TargetDataset:
+    schema = ensure_schema(spec.layer)
+    naming.check_table_name(spec.name)
+    other = TargetDataset.objects.filter(schema=schema, name__iexact=spec.name).first()
+    if other is not None:
+        raise MetadataError(
+            "name_taken",
+            f"generation needs the name {spec.name!r}, which another dataset has",
+            "name",
+            str(other),
+        )
+    return store(
+        TargetDataset(
+            schema=schema,
+            key=spec.key,
+            name=spec.name,
+            materialization=spec.materialization,
+            historize=spec.historize,
+            history_policy=spec.history_policy.to_dict(),
+            description=spec.description,
+            generated_from=source,
+        )
+    )
+
+
+def _history(
+    spec: GeneratedDataset, base: TargetDataset, history: TargetDataset | None, summary: Summary
+) -> TargetDataset | None:
+    """The row beside a historized base. Where a person switched history off, nothing is made."""
+    if history is None and base.historize:
+        naming.check_table_name(naming.history_name(base.name), history=True)
+        history = store(
+            TargetDataset(
+                schema=base.schema,
+                key=spec.key,
+                name=naming.history_name(base.name),
+                history_of=base,
+                generated_from=base.generated_from,
+            )
+        )
+        summary.created.append(str(history))
+    elif history is not None and base.historize and base.active and not history.active:
+        _return(history, summary)
+    return history
+
+
+def _columns(
+    spec: GeneratedDataset,
+    dataset: TargetDataset,
+    upstream: SourceDataset | TargetDataset,
+    known: dict[UUID, SourceColumn | TargetColumn],
+    summary: Summary,
+) -> None:
+    """Add, retire and bring back columns. ``known`` maps generated keys to rows, and grows."""
+    rows = list(dataset.columns.prefetch_related("inputs"))
+    dataset_input = _input_from(dataset, upstream)
+    by_key = {row.key: row for row in rows}
+    taken = _taken_names(dataset, rows)
+    ordinal = max((row.ordinal for row in rows), default=0)
+    fresh: list[tuple[TargetColumn, SourceColumn | TargetColumn]] = []
+    wanted: set[int] = set()
+    for proposal in spec.columns:
+        reads = known[proposal.input]
+        row = by_key.get(proposal.key) or _same_lineage(rows, reads)
+        if row is None:
+            ordinal += 1
+            row = _new_column(proposal, dataset, naming.free_name(proposal.name, taken), ordinal)
+            row.key_ordinal = _free_key_ordinal(row, [*rows, *(column for column, _ in fresh)])
+            taken.add(row.name)
+            fresh.append((row, reads))
+        else:
+            wanted.add(row.pk)
+            if not row.active and row.retired_by == BY_GENERATION:
+                row.key_ordinal = _free_key_ordinal(row, rows)
+                _return(row, summary)
+        known[proposal.key] = row
+    TargetColumn.objects.bulk_create([column for column, _ in fresh])
+    if dataset_input is not None:
+        ColumnInput.objects.bulk_create([_column_input(dataset_input, *pair) for pair in fresh])
+    if str(dataset) not in summary.created:
+        summary.created.extend(str(column) for column, _ in fresh)
+    generated = _generated_keys(dataset)
+    for row in rows:
+        if row.pk not in wanted and row.active and (row.key in generated or _reads_retired(row)):
+            _retire(row, summary)
+
+
+def _input_from(dataset: TargetDataset, upstream: SourceDataset | TargetDataset) -> DatasetInput | None:
+    reads = {"source": upstream} if isinstance(upstream, SourceDataset) else {"upstream": upstream}
+    return dataset.inputs.filter(**reads).first()
+
+
+def _same_lineage(rows: list[TargetColumn], reads: SourceColumn | TargetColumn) -> TargetColumn | None:
+    """A column that came with another key (from a file, say) is known by the one column it reads."""
+    for row in rows:
+        inputs = list(row.inputs.all())
+        if len(inputs) == 1 and _reads(inputs[0], reads):
+            return row
+    return None
+
+
+def _reads(column_input: ColumnInput, column: SourceColumn | TargetColumn) -> bool:
+    if isinstance(column, SourceColumn):
+        return column_input.source_column_id == column.pk
+    return column_input.upstream_column_id == column.pk
+
+
+def _taken_names(dataset: TargetDataset, rows: list[TargetColumn]) -> set[str]:
+    """Names a new column cannot have: other columns', technical ones, foreign keys'."""
+    foreign_keys = {
+        naming.foreign_key_name(reference.role_name, reference.parent.name)
+        for reference in dataset.references.select_related("parent")
+    }
+    reserved = naming.reserved_column_names(dataset.schema.layer, dataset.name)
+    return {row.name for row in rows} | foreign_keys | reserved
+
+
+def _new_column(spec: GeneratedColumn, dataset: TargetDataset, name: str, ordinal: int) -> TargetColumn:
+    return TargetColumn(
+        dataset=dataset,
+        key=spec.key,
+        name=name,
+        ordinal=ordinal,
+        type=spec.type,
+        nullable=spec.nullable,
+        role=spec.role,
+        key_ordinal=spec.key_ordinal,
+        description=spec.description,
+        pii=spec.pii,
+    )
+
+
+def _free_key_ordinal(row: TargetColumn, others: list[TargetColumn]) -> int | None:
+    """Its place in the business key, or the next free one where people gave that place away."""
+    if row.key_ordinal is None:
+        return None
+    held = {other.key_ordinal for other in others if other.active and other is not row}
+    ordinal = row.key_ordinal
+    while ordinal in held:
+        ordinal += 1
+    return ordinal
+
+
+def _column_input(dataset_input: DatasetInput, column: TargetColumn, reads: SourceColumn | TargetColumn) -> ColumnInput:
+    side = {"source_column": reads} if isinstance(reads, SourceColumn) else {"upstream_column": reads}
+    return ColumnInput(column=column, dataset_input=dataset_input, **side)
+
+
+def _generated_keys(dataset: TargetDataset) -> set[UUID]:
+    """Keys of the columns that generation made or would have made here. Other columns are people's."""
+    source_columns = SourceColumn.objects.filter(dataset=dataset.generated_from)
+    layer = dataset.schema.layer
+    return {keys.generated_column_key(layer, key) for key in source_columns.values_list("key", flat=True)}
+
+
+def _reads_retired(row: TargetColumn) -> bool:
+    """A column that reads one column only, and that one is out of use, has nothing to hold."""
+    inputs = list(row.inputs.select_related("source_column", "upstream_column"))
+    if len(inputs) != 1:
+        return False
+    column = inputs[0].source_column or inputs[0].upstream_column
+    return not column.active or not getattr(column, "integrate", True)
+
+
+def _retire(row: TargetDataset | TargetColumn, summary: Summary) -> None:
+    if row.active:
+        row.active, row.retired_at, row.retired_by = False, timezone.now(), BY_GENERATION
+        store(row)
+        summary.retired.append(str(row))
+
+
+def _return(row: TargetDataset | TargetColumn, summary: Summary) -> None:
+    row.active, row.retired_at, row.retired_by = True, None, ""
+    store(row)
+    summary.returned.append(str(row))

@@ -1,0 +1,61 @@
+"""Writing one imported row: only what differs, and in an order that no constraint trips over."""
+
+from collections.abc import Callable
+from typing import Any
+
+from metadata.domain.naming import HISTORY_SUFFIX
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.common import store
+
+CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
+
+
+def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None]) -> str:
+    """Set the values, check the row and write it if anything differs; what was done comes back."""
+    fresh = row.pk is None
+    differs = fresh
+    for name, value in values.items():
+        if fresh or getattr(row, name) != value:
+            setattr(row, name, value)
+            differs = True
+    if not differs:
+        return UNCHANGED
+    check(row)
+    store(row)
+    return CREATED if fresh else UPDATED
+
+
+def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
+    """Put rows that get another name or place in the key out of the way, so that two can swap.
+
+    ``changes`` are (row, new name, new place in the key). Only the database sees the names between;
+    the rows in hand keep what they had, so that what changes is still known.
+    """
+    for row, name, place in changes:
+        between: dict[str, Any] = {}
+        if row.name != name:
+            between["name"] = _name_between(row)
+        if getattr(row, "key_ordinal", None) not in (None, place):
+            between["key_ordinal"] = None
+            if isinstance(row, TargetColumn):
+                between["role"] = TargetColumn.Role.ATTRIBUTE
+        if between:
+            type(row).objects.filter(pk=row.pk).update(**between)
+
+
+def _name_between(row: Any) -> str:
+    history = isinstance(row, TargetDataset) and row.history_of_id is not None
+    return f"moving_{row.key.hex}{HISTORY_SUFFIX if history else ''}"
+
+
+def arrange(rows: list[Any], dataset: Any) -> None:
+    """Columns in the order of the file, those it does not mention behind them."""
+    mentioned = {row.pk for row in rows}
+    order = rows + [row for row in dataset.columns.all() if row.pk not in mentioned]
+    ordinals = [row.ordinal for row in order]
+    if ordinals == sorted(set(ordinals)):
+        return
+    for ordinal, row in enumerate(order, start=1):
+        if row.ordinal != ordinal:
+            row.ordinal = ordinal
+            store(row)

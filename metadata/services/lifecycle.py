@@ -1,0 +1,168 @@
+"""Renames and retirement of target datasets and columns. Nothing here deletes anything."""
+
+from django.utils import timezone
+
+from metadata.domain import naming
+from metadata.domain.errors import MetadataError
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import rename_in_expression
+from metadata.models import Reference, TargetColumn, TargetDataset
+from metadata.services.checks import (
+    check_dataset_columns,
+    check_target_column,
+    check_target_dataset,
+    with_place,
+)
+from metadata.services.common import claim, former_names, store, writing
+
+BY_PERSON = TargetDataset.RetiredBy.PERSON
+BY_GENERATION = TargetDataset.RetiredBy.GENERATION
+
+
+def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int) -> TargetDataset:
+    """A new name; the old one is kept as newest former name. Its history is renamed with it."""
+    with writing():
+        row = claim(dataset, expected_version)
+        if row.history_of_id is not None:
+            raise MetadataError("invalid", "a history dataset is named after its base; rename that", "name", str(row))
+        if row.name != name:
+            _rename(row, name)
+            _check_technical_names(row)
+            if hasattr(row, "history"):
+                _rename(row.history, naming.history_name(name))
+        return row
+
+
+def rename_column(*, column: TargetColumn, name: str, expected_version: int) -> TargetColumn:
+    """A new name; the old one is kept. Policy, filters and expressions that name it follow."""
+    with writing():
+        row = claim(column, expected_version)
+        if row.name != name:
+            old = row.name
+            row.former_names = former_names(row.former_names, old, name)
+            row.name = name
+            check_target_column(row)
+            store(row)
+            _follow_policy(row.dataset, old, name)
+            _follow_logic(row, old)
+        return row
+
+
+def retire_dataset(*, dataset: TargetDataset, expected_version: int) -> TargetDataset:
+    """Out of use, with its history; what is in the warehouse stays there."""
+    with writing():
+        row = claim(dataset, expected_version)
+        set_retired(row, by=BY_PERSON)
+        if hasattr(row, "history"):
+            set_retired(row.history, by=BY_GENERATION)
+        return row
+
+
+def unretire_dataset(*, dataset: TargetDataset, expected_version: int) -> TargetDataset:
+    with writing():
+        row = claim(dataset, expected_version)
+        base = row.history_of
+        if base is not None and not (base.historize and base.active):
+            raise MetadataError("invalid", "its base must be in use and historized first", "active", str(row))
+        set_in_use(row)
+        if row.historize and hasattr(row, "history"):
+            set_in_use(row.history)
+        check_dataset_columns(row)
+        return row
+
+
+def retire_column(*, column: TargetColumn, expected_version: int) -> TargetColumn:
+    """Out of use; tables keep the column, no load fills it."""
+    with writing():
+        row = claim(column, expected_version)
+        paired = Reference.objects.filter(active=True, pairs__child_column=row) | Reference.objects.filter(
+            active=True, pairs__parent_column=row
+        )
+        if row.active and paired.exists():
+            raise MetadataError("in_use", f"reference {paired.first()} needs it", "active", str(row))
+        set_retired(row, by=BY_PERSON)
+        check_dataset_columns(row.dataset)
+        return row
+
+
+def unretire_column(*, column: TargetColumn, expected_version: int) -> TargetColumn:
+    with writing():
+        row = claim(column, expected_version)
+        if not row.active:
+            row.active, row.retired_at, row.retired_by = True, None, ""
+            check_target_column(row)
+            store(row)
+            check_dataset_columns(row.dataset)
+        return row
+
+
+def set_retired(row: TargetDataset | TargetColumn, *, by: str) -> bool:
+    """Out of use; True if it was in use."""
+    if not row.active:
+        return False
+    row.active, row.retired_at, row.retired_by = False, timezone.now(), by
+    store(row)
+    return True
+
+
+def set_in_use(row: TargetDataset | TargetColumn) -> bool:
+    if row.active:
+        return False
+    row.active, row.retired_at, row.retired_by = True, None, ""
+    store(row)
+    return True
+
+
+def _rename(row: TargetDataset, name: str) -> None:
+    row.former_names = former_names(row.former_names, row.name, name)
+    row.name = name
+    check_target_dataset(row)
+    store(row)
+
+
+def _check_technical_names(row: TargetDataset) -> None:
+    """The dataset's key columns follow its name, here and in what refers to it: they must be free."""
+    reserved = naming.reserved_column_names(row.schema.layer, row.name)
+    for column in row.columns.all():
+        if column.name.lower() in reserved:
+            raise MetadataError(
+                "name_taken",
+                f"column {column.name!r} has the name of a technical column then",
+                "name",
+                str(row),
+            )
+    referring = row.referenced_by.filter(role_name="").select_related("child")
+    wanted = naming.foreign_key_name("", row.name)
+    for reference in referring:
+        if reference.child.columns.filter(name__iexact=wanted).exists():
+            raise MetadataError("name_taken", f"{reference.child} has a column {wanted!r} already", "name", str(row))
+
+
+def _follow_policy(dataset: TargetDataset, old: str, new: str) -> None:
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    renamed = policy.renamed({old: new})
+    if renamed != policy:
+        dataset.history_policy = renamed.to_dict()
+        store(dataset)
+
+
+def _follow_logic(column: TargetColumn, old: str) -> None:
+    """Expressions and filters downstream read the column by name, so they are rewritten."""
+    for item in column.dataset.feeds.select_related("dataset__schema"):
+        reader = item.dataset
+        if reader.filter:
+            filter_ = _rewritten(reader, "filter", old, column.name)
+            if filter_ != reader.filter:
+                reader.filter = filter_
+                store(reader)
+        for reading in reader.columns.filter(inputs__upstream_column=column).exclude(expression=""):
+            expression = _rewritten(reading, "expression", old, column.name)
+            if expression != reading.expression:
+                reading.expression = expression
+                store(reading)
+
+
+def _rewritten(row: TargetDataset | TargetColumn, field: str, old: str, new: str) -> str:
+    rewritten: list[str] = []
+    with_place(row, lambda: rewritten.append(rename_in_expression(getattr(row, field), old, new)))
+    return rewritten[0]

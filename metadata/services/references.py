@@ -1,0 +1,134 @@
+"""References: the rows of one dataset refer to rows of another."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from metadata.domain import keys, naming
+from metadata.domain.errors import MetadataError
+from metadata.domain.types import DataType
+from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset
+from metadata.services.checks import with_place
+from metadata.services.common import check_fields, claim, free_key, store, writing
+
+Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
+
+# Values hash alike within a group, whatever their width (DESIGN, "Identity and hashing").
+_HASH_ALIKE = (
+    {"integer", "bigint", "decimal"},
+    {"integer", "bigint", "float"},
+    {"string", "uuid", "json", "time"},
+    {"date", "timestamp"},
+)
+
+
+def create_reference(
+    *,
+    child: TargetDataset,
+    parent: TargetDataset,
+    pairs: Pairs,
+    role_name: str = "",
+    key: UUID | None = None,
+) -> Reference:
+    """Let ``child`` refer to ``parent``; ``pairs`` are (child column, parent's business-key column)."""
+    with writing():
+        derived = key or free_key(
+            Reference, lambda attempt: keys.reference_key(child.key, parent.key, role_name, attempt)
+        )
+        reference = Reference(child=child, parent=parent, role_name=role_name, key=derived)
+        chosen = list(pairs)
+        check_reference(reference, chosen)
+        store(reference)
+        set_pairs(reference, chosen)
+        return reference
+
+
+def retire_reference(*, reference: Reference, expected_version: int) -> Reference:
+    """Take a reference out of use. Its column stays in tables that have it."""
+    return _set_active(reference, expected_version, False)
+
+
+def unretire_reference(*, reference: Reference, expected_version: int) -> Reference:
+    return _set_active(reference, expected_version, True)
+
+
+def _set_active(reference: Reference, expected_version: int, active: bool) -> Reference:
+    with writing():
+        row = claim(reference, expected_version)
+        if row.active != active:
+            row.active = active
+            if active:
+                check_reference(row, [(pair.child_column, pair.parent_column) for pair in row.pairs.all()])
+            store(row)
+        return row
+
+
+def set_pairs(reference: Reference, pairs: Pairs) -> bool:
+    """Make the pairs be these; True if they were not."""
+    wanted = [(child.pk, parent.pk) for child, parent in pairs]
+    if list(reference.pairs.values_list("child_column_id", "parent_column_id")) == wanted:
+        return False
+    reference.pairs.all().delete()
+    for child, parent in wanted:
+        ReferencePair.objects.create(reference=reference, child_column_id=child, parent_column_id=parent)
+    return True
+
+
+def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, TargetColumn]]) -> None:
+    """The parent is known by its business key, so the pairs must hold exactly that, in types that hash alike."""
+    where = str(reference)
+    _check_ends(reference, where)
+    business_key = set(reference.parent.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY))
+    if not business_key:
+        raise MetadataError("no_business_key", f"{reference.parent} has no business key", "parent", where)
+    for child_column, parent_column in pairs:
+        if child_column.dataset_id != reference.child_id or not child_column.active:
+            raise MetadataError("invalid", f"{child_column} is no active column of the child", "columns", where)
+        if parent_column not in business_key:
+            raise MetadataError("invalid", f"{parent_column} is not in the parent's business key", "columns", where)
+        if not _hash_alike(child_column.type, parent_column.type):
+            raise MetadataError(
+                "type_mismatch",
+                f"{child_column.name} is {child_column.type}, {parent_column} is {parent_column.type}",
+                "columns",
+                where,
+            )
+    paired = [parent for _, parent in pairs]
+    missing = sorted(column.name for column in business_key - set(paired))
+    if missing or len(paired) != len(set(paired)):
+        raise MetadataError(
+            "incomplete_key",
+            f"the parent's business key must be covered, each column once; {missing[0]!r} is missing"
+            if missing
+            else "pairs a business key column twice",
+            "columns",
+            where,
+        )
+    check_fields(reference, where)
+
+
+def _check_ends(reference: Reference, where: str) -> None:
+    for field, dataset in (("child", reference.child), ("parent", reference.parent)):
+        if dataset.history_of_id is not None or dataset.schema.layer in ("raw", "stage"):
+            raise MetadataError("invalid", f"{dataset} has no entity key to refer by", field, where)
+    column_name = naming.foreign_key_name(reference.role_name, reference.parent.name)
+    reserved = naming.reserved_column_names(reference.child.schema.layer, reference.child.name)
+    if reference.role_name:
+        with_place(where, lambda: naming.check_table_name(reference.role_name, field="role_name"))
+    if column_name.lower() in reserved:
+        raise MetadataError(
+            "name_taken",
+            f"its column would be called {column_name!r} like the dataset's own key",
+            "role_name",
+            where,
+        )
+    if reference.child.columns.filter(name__iexact=column_name).exists():
+        raise MetadataError("name_taken", f"the child has a column {column_name!r} already", "role_name", where)
+    others = reference.child.references.exclude(pk=reference.pk).select_related("parent")
+    if any(
+        naming.foreign_key_name(other.role_name, other.parent.name).lower() == column_name.lower() for other in others
+    ):
+        raise MetadataError("name_taken", f"another reference has the column {column_name!r}", "role_name", where)
+
+
+def _hash_alike(one: DataType, other: DataType) -> bool:
+    return one.name == other.name or any({one.name, other.name} <= group for group in _HASH_ALIKE)

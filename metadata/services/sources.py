@@ -1,0 +1,131 @@
+"""Systems, source datasets and source columns: create, change, put out of use."""
+
+from typing import Any
+from uuid import UUID
+
+from metadata.domain import keys, naming
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.types import DataType, parse
+from metadata.models import SourceColumn, SourceDataset, System
+from metadata.services.checks import check_source_column, check_source_dataset, check_system, with_place
+from metadata.services.common import assign, claim, free_key, store, writing
+
+DESCRIBED = ("description", "owner", "tags")
+SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "active", *DESCRIBED)
+SOURCE_DATASET_FIELDS = (
+    "name",
+    "short_name",
+    "location",
+    "format",
+    "options",
+    "history_policy",
+    "historize",
+    "active",
+    *DESCRIBED,
+)
+SOURCE_COLUMN_FIELDS = (
+    "name",
+    "type",
+    "nullable",
+    "ordinal",
+    "key_ordinal",
+    "integrate",
+    "pii",
+    "active",
+    *DESCRIBED,
+)
+
+
+def create_system(*, name: str, short_name: str, **described: Any) -> System:
+    with writing():
+        row = System(short_name=short_name)
+        assign(row, {"name": name, **described}, SYSTEM_FIELDS)
+        check_system(row)
+        return store(row)
+
+
+def update_system(*, system: System, expected_version: int, **changes: Any) -> System:
+    with writing():
+        row = claim(system, expected_version)
+        if assign(row, changes, SYSTEM_FIELDS):
+            check_system(row)
+            store(row)
+        return row
+
+
+def create_source_dataset(
+    *, system: System, name: str, location: str, key: UUID | None = None, **described: Any
+) -> SourceDataset:
+    """``short_name`` follows from the name if it is not given; ``key`` only where one travels along."""
+    with writing():
+        derived = key or free_key(
+            SourceDataset, lambda attempt: keys.source_dataset_key(system.short_name, name, attempt)
+        )
+        row = SourceDataset(system=system, key=derived, name=name, location=location)
+        assign(
+            row,
+            {"short_name": naming.safe_table_part(name), **plain_fields(row, described)},
+            SOURCE_DATASET_FIELDS,
+        )
+        check_source_dataset(row)
+        return store(row)
+
+
+def update_source_dataset(*, source_dataset: SourceDataset, expected_version: int, **changes: Any) -> SourceDataset:
+    """Change the contract. Targets follow when they are generated again."""
+    with writing():
+        row = claim(source_dataset, expected_version)
+        if assign(row, plain_fields(row, changes), SOURCE_DATASET_FIELDS):
+            check_source_dataset(row)
+            store(row)
+        return row
+
+
+def create_source_column(
+    *,
+    source_dataset: SourceDataset,
+    name: str,
+    type: str | DataType,
+    key: UUID | None = None,
+    **described: Any,
+) -> SourceColumn:
+    """A column of the contract, after the others unless ``ordinal`` says where."""
+    with writing():
+        derived = key or free_key(
+            SourceColumn, lambda attempt: keys.source_column_key(source_dataset.key, name, attempt)
+        )
+        row = SourceColumn(dataset=source_dataset, key=derived, name=name)
+        ordinal = described.pop("ordinal", None) or next_ordinal(source_dataset)
+        assign(row, plain_fields(row, {"type": type, "ordinal": ordinal, **described}), SOURCE_COLUMN_FIELDS)
+        check_source_column(row)
+        return store(row)
+
+
+def update_source_column(*, source_column: SourceColumn, expected_version: int, **changes: Any) -> SourceColumn:
+    """``active=False`` puts a column out of use; generation then retires what was made from it."""
+    with writing():
+        row = claim(source_column, expected_version)
+        if assign(row, plain_fields(row, changes), SOURCE_COLUMN_FIELDS):
+            check_source_column(row)
+            store(row)
+        return row
+
+
+def next_ordinal(dataset: Any) -> int:
+    """The place after the last column of a source or target dataset."""
+    last = dataset.columns.order_by("-ordinal").values_list("ordinal", flat=True).first()
+    return (last or 0) + 1
+
+
+def plain_fields(row: Any, described: dict[str, Any]) -> dict[str, Any]:
+    """Types as values and policies in their normal form, so that equal things compare equal."""
+    plain = dict(described)
+
+    def normalise() -> None:
+        if isinstance(plain.get("type"), str):
+            plain["type"] = parse(plain["type"])
+        if "history_policy" in plain:
+            plain["history_policy"] = HistoryPolicy.from_dict(plain["history_policy"]).to_dict()
+
+    with_place(row, normalise)
+    return plain
