@@ -1,0 +1,164 @@
+"""Physical tables: desired ones follow from dataset states, observed ones from the warehouse.
+
+A table is known by its stable key (also its folder in the warehouse), a column by its own.
+Technical columns have stable keys too, derived from the table's key and their purpose, so that
+they follow a rename of their table.
+"""
+
+from dataclasses import dataclass, field
+from uuid import UUID, uuid5
+
+from metadata.domain.state import DatasetState
+
+OPEN, CLOSED, DELETED = "open", "closed", "deleted"
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """A column of a physical table. ``type`` is a metadata type (``decimal(10,2)``), not Spark's.
+
+    ``purpose`` says why it is there: entity_key, history_key, business_key, attribute,
+    foreign_key, row_hash, started_at, ended_at, state, run_id, loaded_at, closed_by, segment.
+    """
+
+    key: str
+    name: str
+    type: str
+    purpose: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table that should exist. ``kind`` is raw, rawcore or history."""
+
+    key: str
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[ColumnSpec, ...]
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    def column(self, purpose: str) -> ColumnSpec:
+        """The one column of that purpose; LookupError if the table has none."""
+        for column in self.columns:
+            if column.purpose == purpose:
+                return column
+        raise LookupError(f"{self.qualified_name} has no {purpose} column")
+
+    def of_purpose(self, *purposes: str) -> tuple[ColumnSpec, ...]:
+        return tuple(column for column in self.columns if column.purpose in purposes)
+
+
+@dataclass(frozen=True)
+class ObservedColumn:
+    name: str
+    type: str
+    nullable: bool = True
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class ObservedTable:
+    """A table as its Delta log has it; ``version`` is the log's newest version."""
+
+    key: str
+    qualified_name: str
+    columns: tuple[ObservedColumn, ...]
+    version: int
+    partition_by: tuple[str, ...] = ()
+    properties: dict = field(default_factory=dict)
+
+
+def technical_key(table_key: str, purpose: str) -> str:
+    """Stable key of a technical column: the same in every installation."""
+    return str(uuid5(UUID(table_key), purpose))
+
+
+def _technical(table_key: str, purpose: str, name: str, type_: str, *, nullable: bool = True) -> ColumnSpec:
+    return ColumnSpec(technical_key(table_key, purpose), name, type_, purpose, nullable)
+
+
+def _load_columns(table_key: str) -> tuple[ColumnSpec, ...]:
+    return (
+        _technical(table_key, "run_id", "load_run_id", "string"),
+        _technical(table_key, "loaded_at", "loaded_at", "timestamp"),
+    )
+
+
+def raw_table(dataset: DatasetState) -> TableSpec:
+    """As delivered, plus the run that brought it."""
+    delivered = tuple(
+        ColumnSpec(column.key, column.name, column.type, "attribute") for column in dataset.active_columns
+    )
+    return TableSpec(dataset.key, dataset.schema, dataset.name, "raw", delivered + _load_columns(dataset.key))
+
+
+def _described_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:
+    described = tuple(
+        ColumnSpec(column.key, column.name, column.type, purpose, True)
+        for purpose, columns in (("business_key", dataset.business_key), ("attribute", dataset.attributes))
+        for column in columns
+    )
+    foreign_keys = tuple(
+        ColumnSpec(reference.key, reference.column_name, "string", "foreign_key") for reference in dataset.references
+    )
+    return described + foreign_keys
+
+
+def rawcore_table(dataset: DatasetState) -> TableSpec:
+    """Current truth: one row per business key."""
+    key = dataset.key
+    return TableSpec(
+        key,
+        dataset.schema,
+        dataset.name,
+        "rawcore",
+        (
+            _technical(key, "entity_key", f"{dataset.name}_key", "string"),
+            *_described_columns(dataset),
+            _technical(key, "row_hash", "row_hash", "string"),
+            *_load_columns(key),
+        ),
+    )
+
+
+def history_table(dataset: DatasetState) -> TableSpec:
+    """Versions of the rows of ``dataset``, computed from it; never described on its own."""
+    if dataset.history_key is None:
+        raise ValueError(f"{dataset.qualified_name} has no history dataset")
+    key = dataset.history_key
+    return TableSpec(
+        key,
+        dataset.schema,
+        f"{dataset.name}_hist",
+        "history",
+        (
+            _technical(key, "history_key", f"{dataset.name}_hist_key", "string"),
+            _technical(key, "entity_key", f"{dataset.name}_key", "string"),
+            *_described_columns(dataset),
+            _technical(key, "row_hash", "row_hash", "string"),
+            _technical(key, "started_at", "version_started_at", "timestamp"),
+            _technical(key, "ended_at", "version_ended_at", "timestamp"),
+            _technical(key, "state", "version_state", "string"),
+            *_load_columns(key),
+            _technical(key, "closed_by", "closed_by_run_id", "string"),
+            _technical(key, "segment", "version_segment", "string"),
+        ),
+        partition_by=("version_segment",),
+    )
+
+
+def tables_of(dataset: DatasetState) -> tuple[TableSpec, ...]:
+    """The physical tables that follow from one dataset, in the order they are created."""
+    if not dataset.active or dataset.materialization != "table":
+        return ()
+    if dataset.layer == "raw":
+        return (raw_table(dataset),)
+    if dataset.historize:
+        return (rawcore_table(dataset), history_table(dataset))
+    return (rawcore_table(dataset),)

@@ -1,0 +1,38 @@
+"""The pipe between worker and runner: one JSON object a line, in both directions.
+
+Requests go to the runner's standard input:
+    {"id": …, "kind": "ping" | "observe" | "execute" | "load" | "read", "body": manifest}
+    {"id": …, "kind": "cancel"}          cancels the request of that id
+    {"id": …, "kind": "ping"}            answered at once with ``finished``, whatever else is under way
+Closing the pipe ends the runner: it dies with its worker.
+
+Events come from a descriptor of its own (standard output carries log noise), each with the ``id``
+of its request (none for ``ready`` and ``fatal``) and an ``event``:
+
+    ready               pid, spark_version, seconds: the session is up, requests are taken
+    fatal               error: the runner cannot go on
+    log                 level, message, dataset (optional)
+    dataset_started     dataset
+    dataset_phase       dataset, phase
+    dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because,
+                        version_before, version_after, seconds
+    operation_started   ordinal, statement, version_before
+    operation_finished  ordinal, status, observed, version_after, error, seconds
+    finished            status: succeeded | failed | canceled; answer (observe, read), error
+
+Every request gets exactly one ``finished``. A ``dataset`` is a stable key. ``error`` is a refusal
+as JSON (``loader.domain.refusals``).
+"""
+
+REQUEST_KINDS = ("ping", "observe", "execute", "load", "read", "ping")
+EVENTS = (
+    "ready",
+    "fatal",
+    "log",
+    "dataset_started",
+    "dataset_phase",
+    "dataset_finished",
+    "operation_started",
+    "operation_finished",
+    "finished",
+)

@@ -1,0 +1,59 @@
+"""What a batch did, counted: per key what became of it, per version what opened, closed or went."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from loader.domain.history import CHANGED, DELETED, NEW, REAPPEARED, UNCHANGED
+from loader.domain.reference.batch import KeyText
+from loader.domain.reference.batch_files import FileKey
+from loader.domain.reference.events import KeyLog
+from loader.domain.reference.timeline import Fold
+
+OPENED, CLOSED, REMOVED = "opened", "closed", "removed"
+
+
+def count_logs(
+    before: Mapping[KeyText, KeyLog], after: Mapping[KeyText, KeyLog], fold: Fold, delivered: Collection[KeyText]
+) -> dict[str, int]:
+    """Of the keys delivered and those that an absence closed."""
+    counts = dict.fromkeys((NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED, OPENED, CLOSED, REMOVED), 0)
+    for key, log in after.items():
+        old = before.get(key) or KeyLog(log.key)
+        if old is log and key not in delivered:
+            continue
+        versions, earlier = fold.versions(log), fold.versions(old)
+        _count_versions(
+            counts,
+            {v.valid_from: v.is_open for v in earlier},
+            {v.valid_from: v.is_open for v in versions},
+        )
+        was, is_ = fold.is_live(old), fold.is_live(log)
+        if fold.same(old, log):
+            counts[UNCHANGED] += 1
+        elif not earlier:
+            counts[NEW] += 1
+        elif was and not is_:
+            counts[DELETED] += 1
+        elif is_ and not was:
+            counts[REAPPEARED] += 1
+        else:
+            counts[CHANGED] += 1
+    return counts
+
+
+def count_files(
+    before: Mapping[KeyText, FileKey], after: Mapping[KeyText, FileKey], touched: Collection[KeyText]
+) -> dict[str, int]:
+    """Versions only: batch files do not say what became of a key."""
+    counts = dict.fromkeys((OPENED, CLOSED, REMOVED), 0)
+    for key in touched:
+        old, new = (known.versions if known else () for known in (before.get(key), after.get(key)))
+        _count_versions(counts, {v.start: v.active for v in old}, {v.start: v.active for v in new})
+    return counts
+
+
+def _count_versions(counts: dict[str, int], before: Mapping[Any, bool], after: Mapping[Any, bool]) -> None:
+    """Versions by their start, and whether they are open."""
+    counts[OPENED] += len(after.keys() - before.keys())
+    counts[REMOVED] += len(before.keys() - after.keys())
+    counts[CLOSED] += sum(is_open and not after[start] for start, is_open in before.items() if start in after)

@@ -1,0 +1,114 @@
+"""What is true of every history, whatever came in (DESIGN, "History"; rules 14, 15 and 21).
+
+The same sentences are checked on real tables; here they read rows as ``ReferenceEngine.rows`` has them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+from loader.domain.history import CHANGED, DELETED, NEW
+from loader.domain.reference.batch import key_text
+from loader.domain.reference.timeline import LIVE, Fold
+from loader.domain.reference.values import canonical
+from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
+
+_SAID = ("valid_from", "valid_to", "state", "active", "opened_by", "closed_by")
+
+Row = Mapping[str, Any]
+
+
+def violations(
+    rows: Iterable[Row], policy: HistoryPolicy, keys: Collection[str], attributes: Collection[str] | None = None
+) -> list[str]:
+    """Every broken invariant, as sentences that name the key and the time.
+
+    ``attributes`` are the columns that hold data; without it, all that do not say something of the version.
+    """
+    by_key: dict[tuple, list[Row]] = {}
+    found: list[str] = []
+    for row in rows:
+        if any(row[name] is None for name in keys):
+            found.append(f"a version that starts at {row['valid_from']} has no key")
+        elif row["valid_from"] is None:
+            found.append(f"{_named(row, keys)} has a version without a start")
+        else:
+            by_key.setdefault(key_text({name: row[name] for name in keys}), []).append(row)
+    fold = Fold(policy, tuple(keys))
+    for versions in by_key.values():
+        versions.sort(
+            key=lambda row: (row["valid_from"], row["valid_to"] is None, row["valid_to"] or row["valid_from"])
+        )
+        name = _named(versions[0], keys)
+        if policy.input == BATCH_FILES:
+            found += _of_files(name, versions)
+        else:
+            compared = [column for column in attributes or versions[0] if column not in _SAID or attributes]
+            found += _of_one(name, versions)
+            for earlier, later in pairwise(versions):
+                found += _of_neighbours(name, earlier, later, fold, compared)
+            found += _of_states(name, versions, fold)
+    return found
+
+
+def _named(row: Row, keys: Collection[str]) -> str:
+    return ", ".join(f"{name}={row[name]}" for name in keys)
+
+
+def _of_files(name: str, versions: list[Row]) -> list[str]:
+    """Batch files are kept as they say it (rule 21): all that must hold is one version per key and start."""
+    return [
+        f"{name} has two versions that start at {earlier['valid_from']}"
+        for earlier, later in pairwise(versions)
+        if earlier["valid_from"] == later["valid_from"]
+    ]
+
+
+def _of_one(name: str, versions: list[Row]) -> list[str]:
+    found = [
+        f"{name} has a version from {row['valid_from']} that ends at {row['valid_to']}: it is empty"
+        for row in versions
+        if row["valid_to"] is not None and row["valid_to"] <= row["valid_from"]
+    ]
+    if sum(row["valid_to"] is None for row in versions) > 1:
+        found.append(f"{name} has more than one open version")
+    return found
+
+
+def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Iterable[str]) -> list[str]:
+    start = later["valid_from"]
+    if earlier["valid_to"] is None or earlier["valid_to"] > start:
+        return [f"{name} overlaps at {start}"]
+    if earlier["valid_to"] < start:
+        return []
+    differ = any(
+        fold.is_tracked(column) and canonical(earlier[column]) != canonical(later[column]) for column in columns
+    )
+    if fold.tombstones:
+        differ = differ or earlier["state"] != later["state"]
+    return [] if differ else [f"{name} repeats its value at {start}"]
+
+
+def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
+    """Rules 14 and 15: a version's state says how it opened or how it closed."""
+    found = []
+    for earlier, row, later in zip([None, *versions], versions, [*versions[1:], None], strict=False):
+        follows = earlier is not None and earlier["valid_to"] == row["valid_from"]
+        followed = later is not None and later["valid_from"] == row["valid_to"]
+        if fold.tombstones:
+            wanted = _tombstone_states(row, follows and earlier["state"] == LIVE, followed)
+        elif row["valid_to"] is None:
+            wanted = (CHANGED,) if follows else (NEW,)
+        else:
+            wanted = (CHANGED,) if followed else (DELETED,)
+        if row["state"] not in wanted:
+            expected = " or ".join(wanted) or "something else"
+            found.append(f"{name} from {row['valid_from']} is {row['state']!r}, and should be {expected}")
+    return found
+
+
+def _tombstone_states(row: Row, follows_live: bool, followed: bool) -> tuple[str, ...]:
+    """A tombstone follows the live version it ends; a live version ends by another or by a tombstone."""
+    if row["valid_to"] is not None and not followed:
+        return ()
+    return (LIVE, DELETED) if follows_live else (LIVE,)

@@ -1,0 +1,252 @@
+"""The reference engine: a history table in memory that batches are applied to, one by one.
+
+It is slow and plain on purpose: the Spark engine is measured against it. What a table is, is one
+immutable ``Table``; a batch makes the next one, or is refused and leaves the one there was, its
+columns and names included. An open end is always None here, whatever ``open_end`` stores for it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from loader.domain.history import check_empty, check_later
+from loader.domain.reference.arrivals import Late, Run, arrive, close_absent
+from loader.domain.reference.batch import KeyText, Read, key_text, read_rows, run_time
+from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
+from loader.domain.reference.columns import Columns
+from loader.domain.reference.counts import count_files, count_logs
+from loader.domain.reference.events import KeyLog, Time
+from loader.domain.reference.timeline import Fold
+from metadata.domain.history_policy import (
+    BATCH_FILES,
+    EFFECTIVE,
+    IGNORE,
+    LOAD_TIME,
+    SNAPSHOT,
+    HistoryPolicy,
+)
+from metadata.domain.types import DataType, parse
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a history table is made for. Names are those valid before the first batch."""
+
+    keys: tuple[str, ...]
+    columns: Mapping[str, DataType]
+    policy: HistoryPolicy
+    id: str = "history"
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> "Header":
+        """From ``keys``, ``columns`` and ``policy`` as a case writes them."""
+        return cls(
+            tuple(described["keys"]),
+            {name: parse(type_) for name, type_ in described["columns"].items()},
+            HistoryPolicy.from_dict(described["policy"]),
+            described.get("id", "history"),
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything that is kept: versions follow from ``logs``, which are the companion memory as well."""
+
+    header: Header
+    columns: Columns = field(default_factory=Columns)
+    logs: Mapping[KeyText, KeyLog] = field(default_factory=dict)
+    files: Mapping[KeyText, FileKey] = field(default_factory=dict)
+    runs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    forgotten: Time | None = None
+
+    @property
+    def policy(self) -> HistoryPolicy:
+        return self.header.policy
+
+    @property
+    def fold(self) -> Fold:
+        return Fold(self.policy, self.header.keys)
+
+    @property
+    def time_type(self) -> DataType | None:
+        """The type that versions are dated in; None with the run's time."""
+        return None if self.policy.time == LOAD_TIME else self.columns.types.get(self.policy.time)
+
+    @property
+    def closes_absent(self) -> bool:
+        """Whether a batch is all there is, so that what it lacks was deleted."""
+        whole = self.policy.input == SNAPSHOT or (
+            self.policy.input == EFFECTIVE and self.policy.absent_keys == "deleted"
+        )
+        return whole and self.policy.deletes != IGNORE
+
+
+class ReferenceEngine:
+    """Applies batches as a case has them; ``header`` names keys, columns and policy."""
+
+    def __init__(self, header: Header | Mapping[str, Any]) -> None:
+        self.table = Table(header if isinstance(header, Header) else Header.from_dict(header))
+
+    def apply(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Apply one batch, all of it or, raising Refusal, nothing.
+
+        Answers ``{"counts": …, "rerun": bool, "warnings": […]}``. A run id that was applied changes
+        nothing (rule 2).
+        """
+        content = _fingerprint(batch)
+        known = self.table.runs.get(batch["run_id"])
+        if known is not None:
+            warning = f"run {batch['run_id']} was applied already, with other rows; nothing was changed"
+            return {"counts": {}, "rerun": True, "warnings": [] if known[1] == content else [warning]}
+        table = _with_columns(self.table, batch)
+        table, counts = _apply_files(table, batch) if table.policy.input == BATCH_FILES else _apply_rows(table, batch)
+        self.table = replace(table, runs={**table.runs, batch["run_id"]: (batch["at"], content)})
+        return {"counts": counts, "rerun": False, "warnings": []}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per version: every attribute the table ever had, and what is said of the version.
+
+        A column of the data that is named like ``state``, ``active`` or a run id hides it.
+        """
+        names = list(dict.fromkeys([*self.table.columns.types, *self.table.header.columns]))
+        system = (self.table.policy.time, END) if self.table.policy.input == BATCH_FILES else ()
+        empty = {name: None for name in names if name not in system}
+        found = _file_versions(self.table) if self.table.policy.input == BATCH_FILES else _versions(self.table)
+        return [{**said, **empty, **values, **when} for said, values, when in found]
+
+
+def _versions(table: Table) -> list[tuple[dict, dict, dict]]:
+    fold = table.fold
+    return [
+        (
+            {"state": version.state, "opened_by": version.opened_by, "closed_by": version.closed_by},
+            {**version.values, **log.key},
+            {"valid_from": version.valid_from, "valid_to": version.valid_to},
+        )
+        for log in table.logs.values()
+        for version in fold.versions(log)
+    ]
+
+
+def _file_versions(table: Table) -> list[tuple[dict, dict, dict]]:
+    return [
+        (
+            {"active": version.active, "opened_by": version.opened_by, "closed_by": version.closed_by},
+            {**version.values, **known.key},
+            {"valid_from": version.start, "valid_to": version.end},
+        )
+        for known in table.files.values()
+        for version in known.versions
+    ]
+
+
+def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
+    """Rules 16 and 17: what the source has from this batch on. Without a word, the header's columns."""
+    header, columns, logs, files = table.header, table.columns, table.logs, table.files
+    delivered = {name: parse(type_) for name, type_ in (batch.get("columns") or {}).items()}
+    rename = batch.get("rename") or {}
+    if rename:
+        # Before anything was loaded there is no table, only what was described of it.
+        columns = columns.renamed(rename) if columns.types else columns
+        known = {rename.get(name, name): type_ for name, type_ in header.columns.items()}
+        keys = tuple(rename.get(name, name) for name in header.keys)
+        header = replace(header, keys=keys, columns=known, policy=header.policy.renamed(rename))
+        logs, files = _mapped(logs, files, rename, {})
+    if delivered or not columns.types:
+        columns, conversions = columns.delivered(delivered or header.columns)
+        dates = conversions.get(header.policy.time, _as_it_is)
+        logs, files = _mapped(logs, files, {}, {**conversions, None: dates})
+        table = replace(table, forgotten=None if table.forgotten is None else dates(table.forgotten))
+    dated = header.policy.time
+    if dated in header.columns and dated not in columns.types:
+        columns = replace(columns, types={**columns.types, dated: header.columns[dated]})
+    missing = {name: header.columns[name] for name in header.keys if name not in columns.types}
+    return replace(
+        table, header=header, columns=replace(columns, types={**columns.types, **missing}), logs=logs, files=files
+    )
+
+
+def _mapped(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Mapping) -> tuple[dict, dict]:
+    """Stored values under new names, or as wider types. ``convert[None]`` is for the times."""
+
+    def change(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            names.get(name, name): convert[name](value) if name in convert and value is not None else value
+            for name, value in values.items()
+        }
+
+    dates = convert.get(None, _as_it_is)
+    changed = [log.mapped(change, dates) for log in logs.values()]
+    kept = [
+        FileKey(change(known.key), tuple(replace(v, values=change(v.values)) for v in known.versions))
+        for known in files.values()
+    ]
+    return {key_text(log.key): log for log in changed}, {key_text(known.key): known for known in kept}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _apply_rows(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str, int]]:
+    """Snapshot, delta, effective rows, CDC feed."""
+    if table.policy.time == LOAD_TIME or table.closes_absent:
+        newest = (at for at, _ in table.runs.values())
+        check_later(name=table.header.id, at=batch["at"], newest=newest)  # rule 3
+    read = read_rows(batch["rows"], at=batch["at"], keys=table.header.keys, policy=table.policy, columns=table.columns)
+    run, fold = Run(batch["run_id"], batch["at"], table.time_type), table.fold
+    logs: Mapping[KeyText, KeyLog] = table.logs
+    if table.closes_absent:
+        would_close = sum(fold.is_live(log) for log in logs.values())
+        allowed = bool(batch.get("allow_empty"))
+        check_empty(name=table.header.id, rows=len(batch["rows"]), would_close=would_close, allowed=allowed)  # rule 4
+        logs = close_absent(logs, {row.key_text for row in read.rows}, fold, run)
+    logs, late = arrive(logs, read.rows, fold, run, table.forgotten)
+    counts = _counts(batch, read, late) | count_logs(table.logs, logs, fold, {row.key_text for row in read.rows})
+    return _forgetting(replace(table, logs=logs), batch["at"]), counts
+
+
+def _counts(batch: Mapping[str, Any], read: Read, late: Late) -> dict[str, int]:
+    return {
+        "rows": len(batch["rows"]),
+        "collapsed": read.collapsed,
+        "skipped_deletes": read.skipped_deletes,
+        "late": late.split,
+        "late_ignored": late.ignored,
+        "beyond_horizon": late.beyond_horizon,
+    }
+
+
+def _forgetting(table: Table, at: str) -> Table:
+    """Rule 11: memory of what changed nothing is kept for the policy's ``late_horizon``, before this run."""
+    if table.policy.late_horizon is None:
+        return table
+    now = run_time(at, table.time_type)
+    assert isinstance(now, date | datetime)
+    before = now - timedelta(days=table.policy.late_horizon)
+    if table.forgotten is not None:
+        before = max(before, table.forgotten)
+    logs = {key: table.fold.compacted(log, before) for key, log in table.logs.items()}
+    return replace(table, forgotten=before, logs={key: log for key, log in logs.items() if log.events})
+
+
+def _apply_files(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str, int]]:
+    counts = FileCounts()
+    rows = read_files(batch, table.header.keys, table.policy, table.columns, counts)
+    applied = FilesBatch(dict(table.files), batch["run_id"], counts)
+    applied.apply(rows)
+    said = {"rows": counts.rows, "collapsed": counts.collapsed, "unknown_ignored": counts.unknown_ignored}
+    touched = {row.key_text for file in FILES for row in rows[file]}
+    return replace(table, files=applied.keys), said | count_files(table.files, applied.keys, touched)
+
+
+def _fingerprint(batch: Mapping[str, Any]) -> str:
+    """The rows of a batch as one hash, to tell a rerun from another batch under its id."""
+    rows = [
+        [name, sorted(json.dumps(row, sort_keys=True, default=str) for row in batch.get(name) or [])]
+        for name in ("rows", *FILES)
+    ]
+    return sha256(json.dumps(rows).encode()).hexdigest()

@@ -1,0 +1,144 @@
+"""Stage as SQL: what a rawcore dataset reads, with the views between it and the tables inlined.
+
+A view is a sentence about its inputs; the runner needs the whole sentence in terms of tables. So
+each input of a view becomes a branch (they are united), and expressions that name a view's columns
+have those columns' own expressions put in their place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from architecture.domain.tables import TableSpec, raw_table, rawcore_table
+from loader.domain.manifest import StageColumn, StageInput
+from loader.domain.refusals import Refusal
+from metadata.domain.sql import PLACEHOLDERS, bind_placeholders, quote_identifier
+from metadata.domain.state import ColumnState, DatasetState
+from metadata.domain.types import parse, spark_type
+
+NULL = "NULL"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The rows of one table as a reader sees them: SQL per column (by stable key), conditions."""
+
+    table: DatasetState
+    columns: Mapping[str, str]
+    types: Mapping[str, str]
+    conditions: tuple[str, ...] = ()
+
+
+def stage_inputs(
+    rawcore: DatasetState, by_key: Mapping[str, DatasetState], options: Mapping[str, dict] | None = None
+) -> tuple[StageInput, ...]:
+    """What the runner selects for a rawcore dataset: one input per table that feeds it.
+
+    ``options`` are the reading options of the source behind a raw table, by the table's key.
+    """
+    inputs = tuple(_stage_input(rawcore, branch, options or {}) for branch in view_branches(rawcore, by_key))
+    if not inputs:
+        raise Refusal(
+            "NO_INPUT",
+            f"{rawcore.qualified_name} has no input that is a table or a view over tables",
+            hint="give it an input in the metadata, or retire it",
+        )
+    return inputs
+
+
+def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, dict]) -> StageInput:
+    columns = tuple(
+        StageColumn(column.name, column.type, branch.columns[column.key])
+        for column in (*rawcore.business_key, *rawcore.attributes)
+    )
+    return StageInput(_table(branch.table), columns, _all_of(branch.conditions), options.get(branch.table.key, {}))
+
+
+def _table(dataset: DatasetState) -> TableSpec:
+    return raw_table(dataset) if dataset.layer == "raw" else rawcore_table(dataset)
+
+
+def _all_of(conditions: tuple[str, ...]) -> str | None:
+    if len(conditions) <= 1:
+        return conditions[0] if conditions else None
+    return " AND ".join(f"({condition})" for condition in conditions)
+
+
+def _branches(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
+    """A dataset as its readers see it: a table is itself, a view is what it reads."""
+    if dataset.materialization == "view":
+        return view_branches(dataset, by_key)
+    columns = {column.key: quote_identifier(column.name) for column in dataset.active_columns}
+    return [Branch(dataset, columns, {column.key: column.type for column in dataset.active_columns})]
+
+
+def view_branches(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
+    """The reader's own columns over every table that feeds it, in the order of its inputs."""
+    upstreams = [by_key[key] for key in reader.inputs if key in by_key]
+    return [_projected(reader, upstream, branch) for upstream in upstreams for branch in _branches(upstream, by_key)]
+
+
+def _projected(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Branch:
+    # What an expression of the reader may name. Over a table the text stands as people wrote it.
+    names = (
+        None
+        if upstream.materialization == "table"
+        else {
+            column.name.lower(): _cast(branch.columns[column.key], branch.types[column.key], column.type)
+            for column in upstream.columns
+            if column.key in branch.columns
+        }
+    )
+    columns: dict[str, str] = {}
+    types: dict[str, str] = {}
+    for column in reader.active_columns:
+        columns[column.key], types[column.key] = _column(column, upstream, branch, names)
+    own = (_rewritten(reader.filter, names),) if reader.filter else ()
+    return Branch(branch.table, columns, types, (*branch.conditions, *own))
+
+
+def _column(
+    column: ColumnState, upstream: DatasetState, branch: Branch, names: Mapping[str, str] | None
+) -> tuple[str, str]:
+    """SQL of a reader's column over one input, and the type that SQL has."""
+    own_keys = {one.key for one in upstream.columns}
+    read = [key for key in column.inputs if key in own_keys and key in branch.columns]
+    if column.expression:
+        if column.inputs and not read:
+            return NULL, column.type  # the expression speaks of another input
+        return _rewritten(column.expression, names), ""
+    if not read and not column.inputs:
+        read = [one.key for one in upstream.columns if one.name == column.name and one.key in branch.columns]
+    if not read:
+        return NULL, column.type
+    declared = next(one.type for one in upstream.columns if one.key == read[0])
+    sql = branch.columns[read[0]]
+    if declared == column.type or upstream.materialization == "table":
+        return sql, branch.types[read[0]]
+    return _cast(sql, branch.types[read[0]], declared), declared
+
+
+def _cast(sql: str, has: str, wanted: str) -> str:
+    """``sql`` as the wanted metadata type; a bare column or NULL that has it already stays as it is."""
+    return sql if has == wanted else f"CAST({sql} AS {spark_type(parse(wanted))})"
+
+
+def _rewritten(text: str, names: Mapping[str, str] | None) -> str:
+    """``text`` with the columns it names replaced by their own SQL."""
+    if names is None:
+        return text
+    markers = {name: f"__{name}_placeholder__" for name in PLACEHOLDERS}
+    tree = sqlglot.parse_one(bind_placeholders(text, markers), read="spark")
+
+    def put_in_place(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and node.name.lower() in names:
+            own = bind_placeholders(names[node.name.lower()], markers)
+            return exp.Paren(this=sqlglot.parse_one(own, read="spark"))
+        return node
+
+    rewritten = tree.transform(put_in_place).sql(dialect="spark")
+    for name, marker in markers.items():
+        rewritten = rewritten.replace(marker, f"{{{{ {name} }}}}")
+    return rewritten

@@ -1,0 +1,142 @@
+"""The runner: a child process with one warm Spark session, driven by JSON lines.
+
+``python -m loader.spark.runner`` with ELEVATA_RUNNER_CONFIG (``loader.spark.session.RunnerConfig``
+as JSON) and ELEVATA_EVENTS_FD (the descriptor that events go to; standard output if absent). The
+protocol is ``loader.domain.protocol``. It ends when its standard input closes, and takes the JVM
+with it, so it dies with its worker.
+"""
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from pyspark.sql import SparkSession
+
+from loader.domain.manifest import ExecuteManifest, LoadManifest, ObserveManifest, ReadManifest, from_json
+from loader.domain.refusals import Refusal
+from loader.spark import operations, reads
+from loader.spark.load import LoadAttempt, unexpected
+from loader.spark.session import RunnerConfig, start_session
+from loader.spark.tables import DeltaTable
+
+log = logging.getLogger("loader.spark.runner")
+
+
+class Events:
+    """Writes events, one JSON object a line, from any thread."""
+
+    def __init__(self, descriptor: int):
+        self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def emit(self, event: str, **fields) -> None:
+        line = json.dumps({"event": event} | {name: value for name, value in fields.items() if value is not None})
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+
+class Runner:
+    """Takes requests and answers each in a thread of its own, with exactly one ``finished``."""
+
+    def __init__(self, spark: SparkSession, config: RunnerConfig, events: Events):
+        self._spark, self._config, self._events = spark, config, events
+        self._cancels: dict[str, threading.Event] = {}
+        self._kinds: dict[str, Callable[[str, dict], dict]] = {
+            "ping": lambda _id, _body: {},
+            "observe": self._observe,
+            "execute": self._execute,
+            "load": self._load,
+            "read": self._read,
+        }
+
+    def take(self, request: dict) -> None:
+        """Start on a request, or cancel one that is under way."""
+        if request["kind"] == "cancel":
+            event = self._cancels.get(request["id"])
+            if event is not None:
+                event.set()
+                self._spark.sparkContext.cancelJobGroup(request["id"])
+            return
+        self._cancels[request["id"]] = threading.Event()
+        threading.Thread(target=self._answer, args=(request,), name=request["id"], daemon=True).start()
+
+    def _answer(self, request: dict) -> None:
+        request_id = request["id"]
+        try:
+            kind = self._kinds.get(request["kind"])
+            if kind is None:
+                raise Refusal("UNKNOWN_REQUEST", f"There is no request of kind {request['kind']}")
+            answer = {"status": "succeeded"} | kind(request_id, request.get("body") or {})
+        except Refusal as refusal:
+            answer = {"status": "failed", "error": refusal.as_json()}
+        except Exception as failure:  # the worker must hear of it, whatever it is
+            log.exception("request %s failed", request_id)
+            answer = {"status": "failed", "error": unexpected(request["kind"], failure).as_json()}
+        finally:
+            self._cancels.pop(request_id, None)
+        self._events.emit("finished", id=request_id, **answer)
+
+    def _observe(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(ObserveManifest, body)
+        observed = (DeltaTable(self._spark, self._config.warehouse, key).observe() for key in manifest.tables)
+        return {"answer": {table.key: asdict(table) for table in observed if table is not None}}
+
+    def _execute(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ExecuteManifest, body)
+        done = operations.execute(self._spark, self._config.warehouse, manifest.operations, self._emitter(request_id))
+        return {} if done else {"status": "failed"}
+
+    def _load(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(LoadManifest, body)
+        attempt = LoadAttempt(
+            self._spark,
+            self._config.warehouse,
+            manifest,
+            self._emitter(request_id),
+            self._cancels[request_id],
+            request_id,
+        )
+        return {"status": attempt.run()}
+
+    def _read(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ReadManifest, body)
+        return {"answer": reads.read(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _emitter(self, request_id: str) -> Callable[..., None]:
+        return lambda event, **fields: self._events.emit(event, id=request_id, **fields)
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    events = Events(int(os.environ.get("ELEVATA_EVENTS_FD", "1")))
+    started = time.monotonic()
+    try:
+        config = RunnerConfig(**json.loads(os.environ["ELEVATA_RUNNER_CONFIG"]))
+        spark = start_session(config)
+    except Exception as failure:  # Java missing, master away, bad configuration: one line for the worker
+        log.exception("Spark did not start")
+        error = Refusal(
+            "SPARK_DID_NOT_START",
+            f"Spark did not start: {(str(failure).strip().splitlines() or [type(failure).__name__])[0]}",
+            hint="Java 17 or newer must be on the PATH or in JAVA_HOME; run 'make setup'.",
+        )
+        events.emit("fatal", error=error.as_json())
+        return 1
+    events.emit("ready", pid=os.getpid(), spark_version=spark.version, seconds=round(time.monotonic() - started, 2))
+    runner = Runner(spark, config, events)
+    for line in sys.stdin:
+        if line.strip():
+            runner.take(json.loads(line))
+    # The worker is gone or wants us gone; a job under way is not waited for: commits are atomic.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The Spark session of a runner, and the sessions of their own that datasets work in.
+
+One JVM serves a runner for its whole life. ``txnAppId`` and ``userMetadata`` are settings of a
+session, so every dataset of a run gets a session of its own: two datasets side by side in one
+session would sign each other's commits.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
+TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """How to start Spark: everything comes from the worker, nothing is looked up."""
+
+    warehouse: str
+    master: str = "local[*]"
+    jars: str = ""
+    driver_memory: str = "1g"
+    java_options: str = ""
+    environment: str = "dev"
+    log_level: str = "ERROR"
+
+
+def _settings(config: RunnerConfig) -> dict[str, str]:
+    cores = os.cpu_count() or 2
+    settings = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        # Small tables are the common case: their cost is the number of tasks, not the bytes.
+        "spark.sql.shuffle.partitions": str(max(2, cores)),
+        "spark.default.parallelism": str(max(2, cores)),
+        "spark.databricks.delta.snapshotPartitions": "1",
+        # A load compiles some hundred small plans; the default of 100 throws them out between two loads.
+        "spark.sql.codegen.cache.maxEntries": "10000",
+        "spark.databricks.delta.properties.defaults.checkpointInterval": "20",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
+        # Datasets of one run share the cores fairly; reads for pages have a pool of their own.
+        "spark.scheduler.mode": "FAIR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": config.driver_memory,
+        "spark.sql.warehouse.dir": config.warehouse + "/.catalog",
+        "spark.sql.legacy.charVarcharAsString": "false",
+    }
+    jars = sorted(Path(config.jars).glob("*.jar")) if config.jars else []
+    if jars:
+        settings["spark.jars"] = ",".join(str(jar) for jar in jars)
+    if config.java_options:
+        settings["spark.driver.extraJavaOptions"] = config.java_options
+    if config.master.startswith("local"):
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    return settings
+
+
+def start_session(config: RunnerConfig) -> SparkSession:
+    """The runner's session; raises what pyspark raises when Java or the master is missing."""
+    builder = SparkSession.builder.master(config.master).appName(f"elevata runner ({config.environment})")
+    for name, value in _settings(config).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(config.log_level)
+    return spark
+
+
+def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
+    """A session of its own for one dataset of one run; its commits carry ``user_metadata``."""
+    session = spark.newSession()
+    session.conf.set(USER_METADATA, user_metadata)
+    return session
+
+
+class transaction:
+    """Commits made inside carry this application id and version; a version already there commits nothing."""
+
+    def __init__(self, session: SparkSession, app_id: str, version: int):
+        self._session, self._app_id, self._version = session, app_id, version
+
+    def __enter__(self) -> None:
+        self._session.conf.set(TXN_APP_ID, self._app_id)
+        self._session.conf.set(TXN_VERSION, str(self._version))
+
+    def __exit__(self, *_) -> None:
+        self._session.conf.unset(TXN_APP_ID)
+        self._session.conf.unset(TXN_VERSION)

@@ -1,0 +1,205 @@
+"""Checking a delivery row by row and key by key, and saying what is wrong with it.
+
+All rows are looked at once, all keys once; only a delivery that is refused is read again, to say
+where. What is refused first is what could be the cause of the rest: encoding, shape, values, NULLs.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.conversion import any_of, fits, typed
+from loader.spark.delivered import MALFORMED, Opened
+from loader.spark.json_lines import first_lines, text_lines, wrong_encoding
+from loader.spark.source_options import CSV
+from loader.spark.source_places import SAMPLES, first_places
+
+_REPLACEMENT = "\ufffd"  # what Java puts where bytes are no character
+
+
+def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
+    """A delivered column as its contract's type."""
+    return typed(opened.column(column.name), column.type, options, opened.type_of(column.name))
+
+
+def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> int:
+    """How many rows there are, after all of them were found to keep the contract. One pass.
+
+    Raises Refusal WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or NULL_VALUE.
+    """
+    misfits = {column: _misfit(opened, column, source.options) for column in source.columns}
+    null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
+    required = [column for column in source.columns if not column.nullable and not column.business_key]
+    replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
+    found = frame.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.count(MALFORMED).alias("malformed"),
+        F.count_if(any_of(replaced if opened.format == CSV else [])).alias("replaced"),
+        F.count_if(null_key).alias("null_key"),
+        *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
+        *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
+    ).first()
+    if found["replaced"]:
+        _check_encoding(opened, any_of(replaced), found["replaced"])
+    if found["malformed"]:
+        raise _malformed(opened, found["malformed"])
+    counts = {column: found[f"misfit_{place}"] for place, column in enumerate(misfits)}
+    if any(counts.values()):
+        raise _does_not_fit(opened, misfits, {column: count for column, count in counts.items() if count})
+    if found["null_key"]:
+        raise _null_key(opened, source, null_key, found["null_key"])
+    for place, column in enumerate(required):
+        if found[f"null_{place}"]:
+            raise _null_value(opened, source, column, found[f"null_{place}"])
+    return found["rows"]
+
+
+def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> tuple[DataFrame, int]:
+    """The frame with identical rows collapsed, and how many were. Rows compare by typed values.
+
+    Raises Refusal CONFLICTING_ROWS where rows of one key differ. A contract without a key says
+    nothing of which rows are the same: they all stay.
+    """
+    keys = {
+        f"k{place}": converted(opened, column, source.options)
+        for place, column in enumerate(column for column in source.columns if column.business_key)
+    }
+    if not keys or rows < 2:
+        return frame, 0
+    grouping = [key.alias(name) for name, key in keys.items()]
+    duplicates = rows - frame.select(*grouping).distinct().count()
+    if not duplicates:
+        return frame, 0
+    # A hash leaves NULL out, so each value is followed by its place: ("a", NULL) is not (NULL, "a").
+    parts = []
+    for place, column in enumerate(source.columns):
+        parts += [converted(opened, column, source.options), F.lit(place)]
+    per_key = frame.groupBy(*grouping).agg(
+        F.count(F.lit(1)).alias("n"), F.min(F.xxhash64(*parts)).alias("low"), F.max(F.xxhash64(*parts)).alias("high")
+    )
+    different = per_key.where(F.col("low") != F.col("high"))
+    conflicts = different.count()
+    if conflicts:
+        raise _conflicting(opened, source, different, list(keys), conflicts)
+    return frame.withColumns(keys).dropDuplicates(list(keys)).drop(*keys), duplicates
+
+
+def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
+    return ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+
+
+def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
+    """A replacement character may be the file's own: in UTF-8, its bytes tell. Elsewhere it cannot be."""
+    if not opened.options.utf8:
+        place = first_places(opened, replaced, F.concat_ws(",", *(opened.column(name) for name in opened.names)))
+        raise Refusal(
+            "WRONG_ENCODING",
+            f"{place[0].file}, {place[0].name}: not {opened.options.encoding}; {count} rows in all",
+            file=place[0].file,
+            row=place[0].number,
+            count=count,
+            samples=tuple(found.sample for found in place),
+            hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+        )
+    invalid = ~F.is_valid_utf8("value")
+    lines = text_lines(opened.spark, opened.files).where(invalid).count()
+    if lines:
+        raise wrong_encoding("UTF-8", lines, *first_lines(opened.spark, opened.files, invalid))
+
+
+def _malformed(opened: Opened, count: int) -> Refusal:
+    csv = opened.format == CSV
+    places = first_places(opened, F.col(MALFORMED).isNotNull(), F.col(MALFORMED))
+    first = places[0]
+    wrong = f"not the {len(opened.names)} fields that there should be" if csv else "not one JSON object"
+    return Refusal(
+        "RAGGED_ROW" if csv else "BAD_JSON",
+        f"{first.file}, {first.name}: {wrong}; {count} rows in all",
+        file=first.file,
+        row=first.number,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="A field that holds the delimiter or a line end must be in quotes, and each quote be closed."
+        if csv
+        else "JSON lines hold one object per line, from { to }.",
+    )
+
+
+def _does_not_fit(
+    opened: Opened, misfits: dict[DeliveredColumn, Column], counts: dict[DeliveredColumn, int]
+) -> Refusal:
+    column, *others = counts
+    places = first_places(opened, misfits[column], opened.column(column.name))
+    first = places[0]
+    also = "".join(f"; {counts[other]} in {other.name} ({other.type})" for other in others)
+    return Refusal(
+        "VALUE_DOES_NOT_FIT",
+        f"{first.file}, {first.name}, column {column.name}: {first.text!r} does not fit {column.type}; "
+        f"{counts[column]} values of this column in all{also}",
+        file=first.file,
+        row=first.number,
+        column=column.name,
+        count=counts[column],
+        samples=tuple(place.sample for place in places),
+        hint="Correct the delivery, or change the column's type.",
+    )
+
+
+def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) -> Refusal:
+    keys = [column for column in source.columns if column.business_key]
+    places = first_places(opened, null_key, _described(opened, source.columns))
+    first = places[0]
+    return Refusal(
+        "NULL_KEY",
+        f"{first.file}, {first.name}: no value in the business key ({', '.join(key.name for key in keys)}); "
+        f"{count} rows in all",
+        file=first.file,
+        row=first.number,
+        column=keys[0].name,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="Every row needs a value in every column of its business key.",
+    )
+
+
+def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, count: int) -> Refusal:
+    places = first_places(opened, opened.column(column.name).isNull(), _described(opened, source.columns))
+    first = places[0]
+    return Refusal(
+        "NULL_VALUE",
+        f"{first.file}, {first.name}: no value in {column.name}, which may not be NULL; {count} rows in all",
+        file=first.file,
+        row=first.number,
+        column=column.name,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="Deliver a value, or let the contract allow NULL.",
+    )
+
+
+def _described(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
+    """A row as ``name=value`` of its columns, key first; a sample cuts it short."""
+    ordered = sorted(columns, key=lambda column: not column.business_key)
+    values = [
+        F.concat(F.lit(f"{c.name}="), F.coalesce(opened.column(c.name).cast("string"), F.lit("NULL"))) for c in ordered
+    ]
+    return F.concat_ws(", ", *values)
+
+
+def _conflicting(opened: Opened, source: SourceSpec, different: DataFrame, keys: list[str], count: int) -> Refusal:
+    names = [column.name for column in source.columns if column.business_key]
+    rows = different.orderBy(*keys).limit(SAMPLES).select("n", *(F.col(key).cast("string") for key in keys)).collect()
+    samples = tuple(
+        ", ".join(f"{name}={value}" for name, value in zip(names, row[1:], strict=True)) + f" ({row['n']} rows)"
+        for row in rows
+    )
+    return Refusal(
+        "CONFLICTING_ROWS",
+        f"{opened.shown}: {count} keys have rows that differ",
+        file=opened.files[0].shown,
+        column=names[0],
+        count=count,
+        samples=samples,
+        hint="A delivery holds one row per business key; identical rows count as one.",
+    )

@@ -1,0 +1,123 @@
+"""Reading one delivery and checking it as a whole, before anything is written.
+
+A location is a file, a folder (everything below it that is not hidden) or a pattern; a path or the
+URI of any file system that Hadoop knows; packed files are told by their ending. Formats are ``csv``,
+``jsonl`` and ``parquet``; options are described in ``loader.spark.source_options``, what fits a type
+in ``loader.spark.conversion``.
+
+Refusals, in the order they are looked for:
+
+=====================  =====================================================================
+UNKNOWN_FORMAT,        the source asks for something that there is not
+UNKNOWN_OPTION,
+BAD_OPTION
+MISSING_FILE           nothing is there
+UNREADABLE_FILE        it is there but broken, locked away or of another format
+EMPTY_FILE             a CSV file without even a header
+UNREADABLE_HEADER      a CSV header whose quote is never closed
+DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
+WRONG_ENCODING         bytes that are no characters in the encoding the source says
+BAD_JSON               a line that is not one JSON object
+MISSING_COLUMN         a column of the contract that is not delivered
+RAGGED_ROW             a CSV record with too few or too many fields
+VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
+NULL_KEY, NULL_VALUE   no value where there must be one
+CONFLICTING_ROWS       rows of one key that differ (contract: history rule 1)
+=====================  =====================================================================
+"""
+
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from loader.domain.manifest import SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.conversion import fits, typed
+from loader.spark.delivered import Opened, missing_columns, open_delivery
+from loader.spark.files import JAVA_ERRORS, unreadable
+from loader.spark.inference import inferred_columns
+from loader.spark.source_checks import check_keys, check_rows, converted
+
+__all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
+
+# How Spark names what goes wrong when a file's bytes are not what its format promises.
+_READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
+
+
+@dataclass
+class Delivery:
+    """A delivery that keeps its contract.
+
+    ``frame`` has the contract's columns, in its order and with the names they were delivered under:
+    text from CSV and JSON lines, the contract's types from Parquet. ``rows`` counts what was
+    delivered, ``duplicates`` the identical rows among it that ``frame`` does not repeat. ``unknown``
+    describes delivered columns that the contract does not name; they are not in ``frame``.
+    """
+
+    frame: DataFrame
+    rows: int
+    duplicates: int
+    unknown: list[dict] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    _kept: DataFrame | None = None
+
+    def release(self) -> None:
+        """Give back the memory that the rows were kept in; ``frame`` would read the files anew."""
+        if self._kept is not None:
+            self._kept.unpersist()
+
+
+def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
+    """Read and check ``source``; the caller calls ``release`` when the frame is written.
+
+    Raises Refusal. The files are parsed once: their rows are kept while they are checked.
+    """
+    wanted = tuple(column.name for column in source.columns)
+    opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted)
+    missing_columns(opened, wanted)
+    kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    try:
+        rows = _read(opened, kept, source)
+        checked, duplicates = check_keys(opened, kept, source, rows)
+        unknown = inferred_columns(opened, kept, tuple(name for name in opened.names if name not in wanted))
+    except BaseException:
+        kept.unpersist()
+        raise
+    columns = [
+        (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
+        for c in source.columns
+    ]
+    return Delivery(checked.select(*columns), rows, duplicates, unknown, _kept=kept)
+
+
+def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
+    """What a delivery holds: ``{"columns": [{"name", "type", "nullable"}], "rows", "files"}``.
+
+    Types are inferred from every row. Raises Refusal for a delivery that cannot be read.
+    """
+    source = SourceSpec(name=location, location=location, format=format_name, columns=(), options=options or {})
+    opened = open_delivery(spark, source.name, location, format_name, source.options)
+    kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    try:
+        rows = _read(opened, kept, source)
+        columns = inferred_columns(opened, kept, opened.names)
+    finally:
+        kept.unpersist()
+    return {
+        "columns": [{"name": c["name"], "type": c["type"], "nullable": c["nullable_seen"]} for c in columns],
+        "rows": rows,
+        "files": len(opened.files),
+    }
+
+
+def _read(opened: Opened, kept: DataFrame, source: SourceSpec) -> int:
+    """The first pass over the rows, which is where broken files show."""
+    try:
+        return check_rows(opened, kept, source)
+    except Refusal:
+        raise
+    except JAVA_ERRORS as error:
+        if any(name in str(error) for name in _READ_FAILURES):
+            raise unreadable(opened.shown, error) from error
+        raise

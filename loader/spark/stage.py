@@ -1,0 +1,157 @@
+"""The stage frame: typed, renamed, keys hashed, several inputs united.
+
+It has the columns of the rawcore table but the run's own: entity key, business keys, attributes,
+foreign keys, row hash. One row per entity key, or the batch is refused.
+"""
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.domain.manifest import HashComponent, RawcoreLoad, StageInput
+from loader.domain.refusals import Refusal
+from loader.spark.conversion import fits, typed
+from loader.spark.hashing import digest
+from loader.spark.tables import DeltaTable
+from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+
+_SAMPLES = 5
+
+
+def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
+    """An expression or filter with the run's values in place of its placeholders."""
+    values = {"load_run_id": quote_text(run_id), "load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}"}
+    return F.expr(bind_placeholders(sql, values))
+
+
+def stage_frame(
+    session: SparkSession, warehouse: str, load: RawcoreLoad, *, run_id: str, load_timestamp: str
+) -> DataFrame:
+    """Read the inputs, type them, check them, unite them, add the hashes.
+
+    Raises Refusal VALUE_DOES_NOT_FIT, NULL_KEY or CONFLICTING_ROWS.
+    """
+    fill = {"run_id": run_id, "load_timestamp": load_timestamp}
+    frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
+    united = frames[0]
+    for frame in frames[1:]:
+        united = united.unionByName(frame)
+    return _with_hashes(united, load)
+
+
+def _input_frame(
+    session: SparkSession, warehouse: str, load: RawcoreLoad, stage_input: StageInput, fill: dict
+) -> DataFrame:
+    frame = DeltaTable(session, warehouse, stage_input.table.key).frame()
+    if stage_input.filter:
+        frame = frame.where(bound(stage_input.filter, **fill))
+    delivered = {column.name: column for column in stage_input.table.columns}
+    untyped = [c for c in stage_input.columns if _needs_typing(c.expression, c.type, delivered)]
+    expressions = {column.name: bound(column.expression, **fill) for column in stage_input.columns}
+    if not load.delivery_checked:
+        _refuse_what_does_not_fit(frame, load, untyped, expressions, stage_input)
+    return frame.select(
+        *(
+            (typed(expressions[c.name], c.type, stage_input.options) if c in untyped else expressions[c.name]).alias(
+                c.name
+            )
+            for c in stage_input.columns
+        )
+    )
+
+
+def _needs_typing(expression: str, type_text: str, delivered: dict) -> bool:
+    """A plain column that already has the wanted type passes as it is."""
+    return not any(
+        column.type == type_text and expression == quote_identifier(name) for name, column in delivered.items()
+    )
+
+
+def _refuse_what_does_not_fit(frame, load: RawcoreLoad, untyped: list, expressions: dict, stage_input) -> None:
+    """Count the values that would be lost by typing, all columns in one pass."""
+    suspects = [column for column in untyped if column.type != "string"]
+    if not suspects:
+        return
+    misfit = {c.name: ~fits(expressions[c.name], c.type, stage_input.options) for c in suspects}
+    counts = frame.agg(*(F.count_if(misfit[c.name]).alias(str(i)) for i, c in enumerate(suspects))).first()
+    for i, column in enumerate(suspects):
+        if counts[i]:
+            samples = frame.where(misfit[column.name]).select(expressions[column.name].cast("string")).limit(_SAMPLES)
+            raise Refusal(
+                "VALUE_DOES_NOT_FIT",
+                f"{load.name}: {counts[i]} values of {column.name} do not fit {column.type}",
+                column=column.name,
+                count=counts[i],
+                samples=tuple(row[0] for row in samples.collect()),
+                hint="Correct the delivery, or change the column's type.",
+            )
+
+
+def _with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
+    table = load.table
+    types = {field.name: field.dataType for field in frame.schema.fields}
+
+    def hashed(components: Iterable[HashComponent]) -> Column:
+        return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
+
+    columns = [hashed(load.entity_key).alias(table.column("entity_key").name)]
+    columns += [F.col(quote_identifier(c.name)) for c in table.of_purpose("business_key", "attribute")]
+    for key in load.foreign_keys:
+        absent = [F.col(quote_identifier(part.column)).isNull() for part in key.components]
+        any_absent = absent[0]
+        for condition in absent[1:]:
+            any_absent = any_absent | condition
+        columns.append(F.when(~any_absent, hashed(key.components)).alias(key.column))
+    columns.append(hashed(load.row_hash).alias(table.column("row_hash").name))
+    return frame.select(*columns)
+
+
+def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int, int]:
+    """Collapse identical rows and refuse NULL keys and rows of one key that differ.
+
+    Returns the frame, the rows it had, and how many identical rows were collapsed.
+    """
+    entity_key = load.table.column("entity_key").name
+    row_hash = load.table.column("row_hash").name
+    business_key = [quote_identifier(column.name) for column in load.table.of_purpose("business_key")]
+    null_key = F.lit(False)
+    for name in business_key:
+        null_key = null_key | F.col(name).isNull()
+    per_key = stage.groupBy(quote_identifier(entity_key)).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.min(quote_identifier(row_hash)).alias("low"),
+        F.max(quote_identifier(row_hash)).alias("high"),
+        F.count_if(null_key).alias("nulls"),
+    )
+    found = per_key.agg(
+        F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
+        F.count(F.lit(1)).alias("keys"),
+        F.count_if(F.col("low") != F.col("high")).alias("conflicts"),
+        F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"),
+    ).first()
+    if found["nulls"]:
+        raise Refusal(
+            "NULL_KEY",
+            f"{load.name}: {found['nulls']} rows have no value in their business key",
+            count=found["nulls"],
+            hint="Every business-key column needs a value.",
+        )
+    if found["conflicts"]:
+        raise _conflict(stage, per_key, load, found["conflicts"])
+    duplicates = found["rows"] - found["keys"]
+    return (stage.dropDuplicates([entity_key]) if duplicates else stage), found["rows"], duplicates
+
+
+def _conflict(stage: DataFrame, per_key: DataFrame, load: RawcoreLoad, count: int) -> Refusal:
+    entity_key = load.table.column("entity_key").name
+    names = [quote_identifier(column.name) for column in load.table.of_purpose("business_key")]
+    keys = per_key.where(F.col("low") != F.col("high")).select(quote_identifier(entity_key)).limit(_SAMPLES)
+    samples = stage.join(keys, entity_key, "left_semi").select(*names).distinct().limit(_SAMPLES).collect()
+    return Refusal(
+        "CONFLICTING_ROWS",
+        f"{load.name}: {count} keys have rows that differ",
+        count=count,
+        samples=tuple(", ".join(str(value) for value in row) for row in samples),
+        hint="A delivery holds one row per business key.",
+    )

@@ -1,0 +1,185 @@
+"""Delta tables of the warehouse: where they are, what they hold, who committed last.
+
+A table's folder is named by its stable key and its Delta log is the truth about it. Identity is
+kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
+``elevata.column.<stable key>`` = Delta's physical column name, which no rename changes.
+"""
+
+import json
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import from_spark
+
+KEY = "elevata.key"
+NAME = "elevata.name"
+COLUMN = "elevata.column."
+_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+_PHYSICAL = "delta.columnMapping.physicalName"
+# How far back the log is read for the commit of a run before only the control database is asked.
+_COMMITS_TO_SEARCH = 50
+
+
+@dataclass(frozen=True)
+class RunCommit:
+    """What a commit of a load run says of itself in ``userMetadata``.
+
+    ``counts`` holds the table's versions and open versions after the commit.
+    """
+
+    run_id: str
+    at: str
+    sequence: int
+    counts: dict[str, int]
+    version: int
+
+
+class DeltaTable:
+    """One table by its location. Opening is cheap; nothing is read until asked."""
+
+    def __init__(self, spark: SparkSession, warehouse: str, key: str):
+        self.spark = spark
+        self.key = key
+        self.location = f"{warehouse.rstrip('/')}/{key}"
+        self._log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, self.location)
+
+    @property
+    def sql_name(self) -> str:
+        return f"delta.{quote_identifier(self.location)}"
+
+    def snapshot(self):
+        """The newest snapshot as a JVM object."""
+        none = getattr(self.spark._jvm, "scala.Option").empty()
+        return self._log.update(False, none, none)
+
+    def exists(self) -> bool:
+        return self.version() >= 0
+
+    def version(self) -> int:
+        """The newest version in the log, -1 where there is no table."""
+        return self.snapshot().version()
+
+    def frame(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.location)
+
+    def frame_as_of(self, version: int) -> DataFrame:
+        return self.spark.read.format("delta").option("versionAsOf", version).load(self.location)
+
+    def rows(self) -> int:
+        """How many rows the table holds."""
+        return self.frame().count()
+
+    def committed_sequence(self, app_id: str) -> int:
+        """The newest ``txnVersion`` committed under this application id, -1 for none."""
+        snapshot = self.snapshot()
+        if snapshot.version() < 0:
+            return -1
+        # The version's checksum file lists the transactions; asking the snapshot replays the log.
+        checksum = snapshot.checksumOpt()
+        known = checksum.get().setTransactions() if checksum.isDefined() else checksum
+        if known.isDefined():
+            listed = {txn.appId(): txn.version() for txn in _list_of(known.get())}
+            return listed.get(app_id, -1)
+        found = snapshot.transactions().get(app_id)
+        return found.get() if found.isDefined() else -1
+
+    def observe(self) -> ObservedTable | None:
+        """Structure and version as the log has them, or None where there is no table."""
+        snapshot = self.snapshot()
+        if snapshot.version() < 0:
+            return None
+        metadata = snapshot.metadata()
+        properties = _map_of(metadata.configuration())
+        keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
+        fields = json.loads(metadata.schema().json())["fields"]
+        return ObservedTable(
+            key=properties.get(KEY, self.key),
+            qualified_name=properties.get(NAME, ""),
+            columns=tuple(_observed_column(field, keys) for field in fields),
+            version=snapshot.version(),
+            partition_by=tuple(_list_of(metadata.partitionColumns())),
+            properties={name: value for name, value in properties.items() if not name.startswith("elevata.")},
+        )
+
+    def physical_names(self) -> dict[str, str]:
+        """Delta's physical name of every column, by its present name."""
+        fields = json.loads(self.snapshot().metadata().schema().json())["fields"]
+        return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
+
+    def newest_run_commit(self) -> RunCommit | None:
+        """The newest commit that a load run signed, from the log's last commits."""
+        newest = self.version()
+        for version in range(newest, max(-1, newest - _COMMITS_TO_SEARCH), -1):
+            signed = self._signature(version)
+            if signed is not None:
+                return signed
+        return None
+
+    def has_commit_of(self, run_id: str) -> bool:
+        """Whether the log still holds a commit of this run."""
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()
+        return any(_signature(row.userMetadata, row.version, run_id) for row in history)
+
+    def _signature(self, version: int) -> RunCommit | None:
+        jvm = self.spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.json")
+        file_system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+        if not file_system.exists(path):
+            return None
+        stream = file_system.open(path)
+        try:
+            text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        for line in text.splitlines():
+            if line.startswith('{"commitInfo"'):
+                return _signature(json.loads(line)["commitInfo"].get("userMetadata"), version)
+        return None
+
+
+def run_signature(*, run_id: str, at: str, sequence: int, counts: dict[str, int]) -> str:
+    """What the commits of a run carry in ``userMetadata``."""
+    signed = {"what": "load", "run_id": run_id, "at": at, "sequence": sequence, "counts": counts}
+    return json.dumps(signed, sort_keys=True)
+
+
+def _signature(user_metadata: str | None, version: int, run_id: str | None = None) -> RunCommit | None:
+    if not user_metadata or not user_metadata.startswith("{"):
+        return None
+    signed = json.loads(user_metadata)
+    if signed.get("what") != "load" or (run_id is not None and signed["run_id"] != run_id):
+        return None
+    return RunCommit(signed["run_id"], signed["at"], signed["sequence"], signed["counts"], version)
+
+
+def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
+    described = field["metadata"].get(_VARCHAR) or field["type"]
+    return ObservedColumn(
+        name=field["name"],
+        type=str(from_spark(described if isinstance(described, str) else described["type"])),
+        nullable=field["nullable"],
+        key=keys.get(field["metadata"].get(_PHYSICAL, field["name"])),
+    )
+
+
+def _map_of(scala_map) -> dict[str, str]:
+    pairs = scala_map.iterator()
+    found = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[pair._1()] = pair._2()
+    return found
+
+
+def _list_of(scala_seq) -> list[str]:
+    return [scala_seq.apply(i) for i in range(scala_seq.length())]
+
+
+def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
+    """Give the table its name in the catalog; the catalog holds names only, never the truth."""
+    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")

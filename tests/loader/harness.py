@@ -1,0 +1,201 @@
+"""A small warehouse for tests of the engine: rows go in as a file, the tables come out as rows."""
+
+import json
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import NAMESPACE_DNS, uuid5
+
+from architecture.domain.planning import plan
+from architecture.domain.tables import ColumnSpec, TableSpec, history_table, raw_table, rawcore_table, tables_of
+from loader.domain.manifest import (
+    DeliveredColumn,
+    HashComponent,
+    LoadManifest,
+    RawcoreLoad,
+    RawLoad,
+    SourceSpec,
+    StageColumn,
+    StageInput,
+)
+from loader.spark import operations
+from loader.spark.load import LoadAttempt
+from loader.spark.tables import DeltaTable
+from metadata.domain.sql import quote_identifier
+from metadata.domain.state import ColumnState, DatasetState
+
+
+def stable(*parts: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, "/".join(parts)))
+
+
+@dataclass
+class Dataset:
+    """One source, its raw table, its rawcore table and its history, and what was loaded so far."""
+
+    spark: object
+    folder: Path
+    name: str = "item"
+    columns: dict[str, str] = field(default_factory=lambda: {"id": "integer", "v": "string"})
+    keys: tuple[str, ...] = ("id",)
+    historize: bool = True
+    delivery_checked: bool = True
+    sequence: int = 0
+    events: list[dict] = field(default_factory=list)
+
+    @property
+    def warehouse(self) -> str:
+        return str(self.folder / "warehouse")
+
+    def _columns(self, typed: bool) -> tuple[ColumnState, ...]:
+        return tuple(
+            ColumnState(
+                stable(self.name, name),
+                name,
+                type_ if typed else "string",
+                role="business_key" if name in self.keys else "attribute",
+            )
+            for name, type_ in self.columns.items()
+        )
+
+    @property
+    def raw_state(self) -> DatasetState:
+        return DatasetState(stable("raw", self.name), "raw", "raw", f"raw_t_{self.name}", self._columns(typed=False))
+
+    @property
+    def state(self) -> DatasetState:
+        return DatasetState(
+            stable("rawcore", self.name),
+            "rawcore",
+            "rawcore",
+            f"rc_t_{self.name}",
+            self._columns(typed=True),
+            historize=self.historize,
+            history_key=stable("hist", self.name),
+        )
+
+    @property
+    def history_spec(self) -> TableSpec:
+        return history_table(self.state)
+
+    @property
+    def rawcore_spec(self) -> TableSpec:
+        return rawcore_table(self.state)
+
+    def tables(self) -> tuple[TableSpec, ...]:
+        return (*tables_of(self.raw_state), *tables_of(self.state))
+
+    def table(self, spec: TableSpec) -> DeltaTable:
+        return DeltaTable(self.spark, self.warehouse, spec.key)
+
+    def evolve(self) -> list[str]:
+        """Create what is missing; returns the operations that ran."""
+        observed = {t.key: found for t in self.tables() if (found := self.table(t).observe())}
+        planned = plan(self.tables(), observed)
+        assert operations.execute(self.spark, self.warehouse, planned, self._record)
+        return [operation.describe() for operation in planned]
+
+    def _record(self, event: str, **fields) -> None:
+        self.events.append({"event": event} | fields)
+
+    def deliver(self, rows: list[dict]) -> Path:
+        """Write the rows as JSON lines, a file per delivery."""
+        path = self.folder / f"{self.name}-{len(list(self.folder.glob('*.jsonl')))}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def manifest(self, path: Path, *, at: str, run_id: str, **options) -> LoadManifest:
+        raw = raw_table(self.raw_state)
+        state = self.state
+        delivered = tuple(
+            DeliveredColumn(stable("src", self.name, name), name, type_, business_key=name in self.keys)
+            for name, type_ in self.columns.items()
+        )
+        return LoadManifest(
+            run_id=run_id,
+            load_timestamp=at,
+            attempt=1,
+            raw=(
+                RawLoad(
+                    raw.key,
+                    raw.qualified_name,
+                    raw,
+                    SourceSpec(f"t.{self.name}", str(path), "jsonl", delivered),
+                    tuple((name, name) for name in self.columns),
+                ),
+            ),
+            rawcore=(
+                RawcoreLoad(
+                    dataset=state.key,
+                    name=state.qualified_name,
+                    table=self.rawcore_spec,
+                    history=self.history_spec if self.historize else None,
+                    inputs=(
+                        StageInput(
+                            raw,
+                            tuple(
+                                StageColumn(name, type_, quote_identifier(name)) for name, type_ in self.columns.items()
+                            ),
+                        ),
+                    ),
+                    entity_key=tuple(HashComponent(c.key, c.name) for c in state.business_key),
+                    row_hash=tuple(HashComponent(c.key, c.name) for c in state.attributes),
+                    sequence=self.sequence,
+                    delivery_checked=self.delivery_checked,
+                    depends_on=(raw.key,),
+                ),
+            ),
+            **options,
+        )
+
+    def attempt(self, manifest: LoadManifest, canceled: threading.Event | None = None) -> tuple[str, list[dict]]:
+        """Run one attempt; returns its status and the events it sent."""
+        self.events = []
+        attempt = LoadAttempt(
+            self.spark, self.warehouse, manifest, self._record, canceled or threading.Event(), manifest.run_id
+        )
+        return attempt.run(), self.events
+
+    def load(self, rows: list[dict], *, at: str, run_id: str | None = None, **options) -> tuple[str, dict]:
+        """Deliver and load the rows; returns the status and the rawcore dataset's finishing event."""
+        self.evolve()
+        self.sequence += 1
+        manifest = self.manifest(self.deliver(rows), at=at, run_id=run_id or f"run-{self.sequence}", **options)
+        status, events = self.attempt(manifest)
+        return status, finished(events, self.state.key)
+
+    def again(self, manifest: LoadManifest, **changes) -> tuple[str, dict]:
+        status, events = self.attempt(replace(manifest, attempt=manifest.attempt + 1, **changes))
+        return status, finished(events, self.state.key)
+
+    def history(self) -> list[dict]:
+        """The history's rows: columns of the data, interval as text, state and runs; in order."""
+        spec = self.history_spec
+        shown: list[ColumnSpec] = [*spec.of_purpose("business_key", "attribute")]
+        frame = self.table(spec).frame()
+        columns = [f"{quote_identifier(c.name)}" for c in shown]
+        rows = frame.selectExpr(
+            *columns,
+            "date_format(version_started_at, \"yyyy-MM-dd'T'HH:mm:ss'Z'\") AS started",
+            "date_format(version_ended_at, \"yyyy-MM-dd'T'HH:mm:ss'Z'\") AS ended",
+            "version_state AS state",
+            "load_run_id AS opened_by",
+            "closed_by_run_id AS closed_by",
+            "version_segment AS segment",
+        ).collect()
+        return sorted(
+            (row.asDict() for row in rows), key=lambda row: (*(str(row[k]) for k in self.keys), row["started"])
+        )
+
+    def current(self) -> list[dict]:
+        """Rawcore's business columns, in key order."""
+        spec = self.rawcore_spec
+        names = [quote_identifier(c.name) for c in spec.of_purpose("business_key", "attribute")]
+        rows = [row.asDict() for row in self.table(spec).frame().select(*names).collect()]
+        return sorted(rows, key=lambda row: tuple(str(row[k]) for k in self.keys))
+
+
+def finished(events: list[dict], dataset: str) -> dict:
+    """The one finishing event of a dataset."""
+    (event,) = [e for e in events if e["event"] == "dataset_finished" and e["dataset"] == dataset]
+    return event

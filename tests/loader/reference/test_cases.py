@@ -1,0 +1,150 @@
+"""The contract's history cases, and our own of the same kind, on the reference implementation."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loader.domain.reference import ReferenceEngine
+from loader.domain.reference.invariants import violations
+from loader.domain.replay import Case, CaseProblem, parse_cases, run_case, select
+
+CASES = Path(__file__).parent / "cases"
+
+
+def read(name: str) -> list[Case]:
+    return parse_cases((CASES / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", read("contract.json") + read("own.json"), ids=lambda case: case.id)
+def test_case_ends_as_expected(case):
+    engines = []
+
+    def make_engine(header):
+        engines.append(ReferenceEngine(header))
+        return engines[-1]
+
+    outcome = run_case(case, make_engine)
+    assert outcome.passed, outcome.message
+    assert violations(engines[0].rows(), case.policy, case.keys) == []
+    json.dumps(outcome.as_json(), allow_nan=False)
+
+
+# Every way a history can be wrong must be seen, or a passing case says nothing.
+
+
+def simple(**changes) -> dict:
+    return {
+        "id": "one",
+        "keys": ["id"],
+        "columns": {"id": "integer", "v": "decimal(10,2)"},
+        "policy": {"input": "snapshot"},
+        "batches": [{"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": 1, "v": "1.50"}]}],
+        "expected": [{"id": 1, "v": "1.5", "valid_from": "2024-01-01T01:00:00+01:00", "valid_to": None}],
+    } | changes
+
+
+def outcome_of(**changes):
+    [case] = parse_cases(json.dumps([simple(**changes)]))
+    return run_case(case, ReferenceEngine)
+
+
+def test_compares_by_type_and_only_named_fields():
+    assert outcome_of().passed
+    assert outcome_of(expected=[{"v": 1.5}]).passed
+    assert outcome_of(expected=[{"state": "new"}]).passed
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ([], "0 versions were expected, 1 are there"),
+        ([{"id": 1}, {"id": 1}], "2 versions were expected, 1 are there"),
+        ([{"id": 1, "v": "1.51"}], "expected: {id=1, v=1.51}"),
+        ([{"id": 1, "valid_to": "2024-01-02T00:00:00Z"}], "to 2024-01-02T00:00:00Z"),
+        ([{"id": 1, "valid_from": "2024-01-01T00:00:01Z"}], "not expected: {id=1} from 2024-01-01T00:00:00Z to open"),
+        ([{"id": 1, "state": "changed"}], "state=new"),
+        ([{"id": 1, "nothing": 5}], "nothing=5"),
+    ],
+)
+def test_says_what_differs(expected, said):
+    outcome = outcome_of(expected=expected)
+    assert not outcome.passed
+    assert said in outcome.message
+
+
+def test_rows_that_name_few_fields_leave_the_others_theirs():
+    rows = [{"id": 1, "v": "1"}, {"id": 2, "v": "2"}, {"id": 3, "v": "3"}]
+    batches = [{"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": rows}]
+    anyone, two = {"state": "new"}, {"id": 2}
+    assert outcome_of(batches=batches, expected=[anyone, two, {"valid_to": None, "id": 1}]).passed
+    assert not outcome_of(batches=batches, expected=[two, two, anyone]).passed
+
+
+def test_an_expected_refusal_must_happen():
+    batch = {"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": 1, "v": "1.50"}], "error": "no way"}
+    assert "should have been refused: no way" in outcome_of(batches=[batch]).message
+
+
+def test_a_refusal_must_be_expected():
+    batch = {"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": None}]}
+    outcome = outcome_of(batches=[batch], expected=[])
+    assert outcome.message.startswith("batch 1 (r) was refused: NULL_KEY")
+
+
+def test_a_refused_batch_must_leave_the_table():
+    class Careless(ReferenceEngine):
+        def apply(self, batch):
+            if batch["run_id"] == "bad":
+                super().apply({**batch, "rows": []})
+            return super().apply({**batch, "run_id": batch["run_id"] + "x"})
+
+    good = {"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": 1, "v": "1"}]}
+    bad = {"at": "2024-01-02T00:00:00Z", "run_id": "bad", "rows": [{"id": None}], "allow_empty": True, "error": "x"}
+    [case] = parse_cases(json.dumps([simple(batches=[good, bad])]))
+    assert "was refused, yet the table changed" in run_case(case, Careless).message
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"keys": []}, "keys must be a list of names"),
+        ({"keys": ["x"]}, "the key 'x' is no column"),
+        ({"keys": ["id", "id"]}, "keys names 'id' twice"),
+        ({"columns": {"id": "whole"}}, "'whole' is not a type"),
+        ({"columns": ["id"]}, "columns must map names to types"),
+        ({"policy": {"input": "snapshots"}}, "history_policy.input"),
+        ({"policy": {"input": "effective", "time": "v"}}, "which is no time"),
+        ({"policy": {"input": "snapshot", "track": ["w"]}}, "there is no column 'w'"),
+        ({"batches": {}}, "batches must be a list"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r"}]}, "batch 1: rows is missing"),
+        ({"batches": [{"at": "soon", "run_id": "r", "rows": []}]}, "at must be a timestamp"),
+        ({"batches": [{"at": "2024-01-01", "run_id": 1, "rows": []}]}, "run_id must be text"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "row": []}]}, "'row' is not known"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "upsert": []}]}, "'upsert' is not known"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [[]]}]}, "rows must be a list of objects"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "rename": ["a"]}]}, "rename must map"),
+        ({"expected": {}}, "expected must be a list"),
+        ({"more": 1}, "'more' is not known"),
+    ],
+)
+def test_unreadable_cases_say_where(changes, said):
+    with pytest.raises(CaseProblem) as caught:
+        parse_cases(json.dumps([simple(**changes)]))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[{}]", "nonsense"])
+def test_a_file_that_holds_no_cases(text):
+    with pytest.raises(CaseProblem):
+        parse_cases(text)
+
+
+def test_selecting():
+    cases = parse_cases(json.dumps([simple(), simple(id="two")]))
+    assert [case.id for case in select(cases, None)] == ["one", "two"]
+    assert [case.id for case in select(cases, ["two", "two"])] == ["two"]
+    with pytest.raises(CaseProblem):
+        select(cases, ["three"])
+    with pytest.raises(CaseProblem):
+        parse_cases(json.dumps([simple(), simple()]))

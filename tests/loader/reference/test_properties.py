@@ -1,0 +1,218 @@
+"""What must hold of every history, for batches that nobody thought of."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loader.domain.reference import ReferenceEngine, violations
+from loader.domain.reference.values import canonical
+from loader.domain.refusals import Refusal
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+COLUMNS = {"id": "integer", "a": "string", "b": "float", "t": "bigint"}
+FILE_COLUMNS = {"id": "integer", "a": "string", "b": "integer"}
+BUDGET = settings(max_examples=60)
+
+keys = st.integers(1, 3)
+texts = st.sampled_from(["x", "y", None])
+numbers = st.sampled_from([0.0, "-0.0", "NaN", 1.5])
+times = st.integers(1, 12)
+
+
+def day(n: int) -> str:
+    return (START + timedelta(days=n)).isoformat()
+
+
+def row(id_, a, b, t):
+    return {"id": id_, "a": a, "b": b, "t": t}
+
+
+rows = st.builds(row, keys, texts, numbers, times)
+dated = st.builds(lambda one, n: one | {"t": day(n)}, rows, times)
+feed = st.builds(lambda one, op: one | {"op": op}, rows, st.sampled_from(["I", "U", "U", "D"]))
+
+track = st.sampled_from([{}, {"track": ["a"]}, {"track": ["a"], "untracked": "keep"}])
+late = st.sampled_from([{}, {"late": "ignore"}, {"late": "refuse"}])
+
+
+def policies(base, *choices):
+    return st.tuples(*choices).map(lambda chosen: base | {k: v for one in chosen for k, v in one.items()})
+
+
+deletes = st.sampled_from([{}, {"deletes": "ignore"}, {"deletes": "tombstone"}])
+INPUTS = {
+    "snapshot": (policies({"input": "snapshot"}, deletes, track), dated, "timestamp"),
+    "snapshot by own time": (policies({"input": "snapshot", "time": "t"}, deletes, track, late), dated, "timestamp"),
+    "snapshot by own date": (
+        policies({"input": "snapshot", "time": "t"}, deletes, track, late),
+        dated.map(lambda one: one | {"t": one["t"][:10]}),
+        "date",
+    ),
+    "delta": (policies({"input": "delta"}, track), dated, "timestamp"),
+    "effective": (policies({"input": "effective", "time": "t"}, track, late), rows, "bigint"),
+    "effective, absent deleted": (
+        policies({"input": "effective", "time": "t", "absent_keys": "deleted"}, deletes, track, late),
+        dated,
+        "timestamp",
+    ),
+    "cdc": (policies({"input": "cdc", "time": "t", "op": "op"}, deletes, track, late), feed, "bigint"),
+}
+
+
+@st.composite
+def files(draw):
+    """A history batch file as a source would send it: an earliest start per key, or none."""
+
+    def times_of(n):
+        return {"_fivetran_start": day(n)}
+
+    marked = st.sampled_from(["x", "y", "<same>"])
+    upserts = draw(st.lists(st.builds(lambda i, a, n: {"id": i, "a": a, "b": n} | times_of(n), keys, texts, times)))
+    updates = draw(st.lists(st.builds(lambda i, a, n: {"id": i, "a": a, "b": n} | times_of(n), keys, marked, times)))
+    deleted = draw(st.lists(st.builds(lambda i, n: {"id": i, "_fivetran_end": day(n)}, keys, times), max_size=2))
+    starts: dict[int, str] = {}
+    for one in [*upserts, *updates]:
+        starts[one["id"]] = min(starts.get(one["id"], one["_fivetran_start"]), one["_fivetran_start"])
+    earliest = [{"id": id_, "_fivetran_start": start} for id_, start in starts.items()] if draw(st.booleans()) else []
+    return {"earliest_start": earliest, "upsert": upserts, "update": updates, "delete": deleted}
+
+
+def engine(policy, time_type="bigint"):
+    columns = FILE_COLUMNS if policy["input"] == "batch_files" else COLUMNS | {"t": time_type}
+    return ReferenceEngine({"keys": ["id"], "columns": columns, "policy": policy})
+
+
+def batch(n, content, **more):
+    content = content if isinstance(content, dict) else {"rows": content}
+    return {"at": day(n), "run_id": f"run-{n}", "allow_empty": True, **content, **more}
+
+
+def seen(table, *, without=()):
+    """The table as comparable text, whatever order its rows come in."""
+    left_out = {"opened_by", "closed_by", *without}
+    return sorted(
+        repr(
+            sorted(
+                (name, value if name == "state" else canonical(value))
+                for name, value in one.items()
+                if name not in left_out and value is not None
+            )
+        )
+        for one in table.rows()
+    )
+
+
+def apply(table, one) -> bool:
+    try:
+        table.apply(one)
+    except Refusal:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@BUDGET
+@given(data=st.data())
+def test_whatever_comes_the_history_keeps_its_invariants(name, data):
+    policy_of, row_of, time_type = INPUTS[name]
+    policy = data.draw(policy_of)
+    table = engine(policy, time_type)
+    for n, content in enumerate(data.draw(st.lists(st.lists(row_of, max_size=6), max_size=6))):
+        before = table.table
+        one = batch(3 * n, content)
+        if not apply(table, one):
+            assert table.table is before
+            continue
+        after = seen(table)
+        assert violations(table.rows(), table.table.policy, ["id"]) == []
+        assert table.apply({**one, "rows": []})["rerun"]
+        assert seen(table) == after
+
+
+@BUDGET
+@given(st.lists(files(), max_size=4))
+def test_batch_files_keep_theirs(batches):
+    policy = {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "<same>"}
+    table = engine(policy)
+    for n, content in enumerate(batches):
+        before = table.table
+        if not apply(table, batch(n, content)):
+            assert table.table is before
+        assert violations(table.rows(), table.table.policy, ["id"]) == []
+        assert not any(one["a"] == "<same>" for one in table.rows())
+
+
+@BUDGET
+@given(st.lists(st.dictionaries(keys, st.tuples(texts, numbers)), min_size=1, max_size=6), track)
+def test_as_of_a_run_a_snapshot_history_is_that_runs_snapshot(snapshots, tracked):
+    table = engine({"input": "snapshot"} | tracked, "timestamp")
+    for n, snapshot in enumerate(snapshots):
+        table.apply(batch(n, [row(key, a, b, day(0)) for key, (a, b) in snapshot.items()]))
+    compared = ["a"] if tracked else ["a", "b"]
+    for n, snapshot in enumerate(snapshots):
+        at = START + timedelta(days=n)
+        valid = {
+            one["id"]: [canonical(one[name]) for name in compared]
+            for one in table.rows()
+            if one["valid_from"] <= at and (one["valid_to"] is None or one["valid_to"] > at)
+        }
+        wanted = {key: dict(zip("ab", values, strict=True)) for key, values in snapshot.items()}
+        assert valid == {
+            key: [
+                canonical(None if v[name] is None else float(v[name]) if name == "b" else v[name]) for name in compared
+            ]
+            for key, v in wanted.items()
+        }
+
+
+@st.composite
+def arrivals(draw, row_of):
+    """The same rows twice, each time shuffled and cut into batches in another way."""
+    found = draw(
+        st.lists(row_of, min_size=1, max_size=12, unique_by=lambda one: (one["id"], one["t"], one.get("op") == "D"))
+    )
+
+    def cut():
+        shuffled = draw(st.permutations(found))
+        size = draw(st.integers(1, len(found)))
+        return [shuffled[place : place + size] for place in range(0, len(found), size)]
+
+    return cut(), cut()
+
+
+@pytest.mark.parametrize("name", ["effective", "cdc", "delta"])
+@settings(max_examples=150)
+@given(data=st.data())
+def test_the_order_of_arrival_does_not_matter(name, data):
+    base = {
+        "effective": {"input": "effective", "time": "t"},
+        "delta": {"input": "delta", "time": "t"},
+        "cdc": {"input": "cdc", "time": "t", "op": "op"},
+    }[name]
+    policy = base | data.draw(track) | (data.draw(deletes) if name == "cdc" else {})
+    tables = []
+    for batches in data.draw(arrivals(feed if name == "cdc" else rows)):
+        table = engine(policy)
+        for n, content in enumerate(batches):
+            table.apply(batch(n, content))
+        tables.append(table)
+    assert seen(tables[0]) == seen(tables[1])
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_a_horizon_forgets_nothing_that_younger_rows_need(data):
+    """Rows that are at most two days late: with three days of memory the end is that of a memory for ever."""
+    base = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
+    for_ever, forgetting = engine(base, "timestamp"), engine(base | {"late_horizon": 3}, "timestamp")
+    for n in range(3, 3 + data.draw(st.integers(1, 6))):
+        offsets = st.builds(lambda one, back: one | {"t": day(n - back)}, feed, st.integers(0, 2))  # noqa: B023
+        found = data.draw(st.lists(offsets, max_size=3, unique_by=lambda one: (one["id"], one["t"])))
+        for table in (for_ever, forgetting):
+            table.apply(batch(n, found))
+        assert seen(for_ever) == seen(forgetting)
+    assert sum(len(log.events) for log in forgetting.table.logs.values()) <= sum(
+        len(log.events) for log in for_ever.table.logs.values()
+    )

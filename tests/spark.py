@@ -1,0 +1,26 @@
+"""One Spark session for all tests that need one: the runner's own, on a warehouse that is thrown away."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from loader.spark.session import RunnerConfig, start_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A warm session as the runner starts it, stopped when the last test is done."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = start_session(
+        RunnerConfig(
+            warehouse=str(tmp_path_factory.mktemp("warehouse")),
+            master="local[2]",
+            # Tests run each plan a few times: compiling it well takes longer than running it.
+            java_options="-XX:TieredStopAtLevel=1",
+            jars=os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars"),
+        )
+    )
+    yield session
+    session.stop()
