@@ -153,6 +153,8 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
+# A checkout whose static files were not collected yet still shows its pages whole.
+WHITENOISE_USE_FINDERS = not _collected
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -189,6 +191,7 @@ WAREHOUSE = os.environ.get("ELEVATA_WAREHOUSE") or str(DATA_DIR / "warehouse")
 SPARK_MASTER = os.environ.get("SPARK_MASTER") or "local[*]"
 SPARK_JARS = os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars")
 DRIVER_MEMORY = os.environ.get("ELEVATA_DRIVER_MEMORY") or "1g"
+DRIVER_JAVA_OPTIONS = os.environ.get("ELEVATA_DRIVER_JAVA_OPTIONS", "")
 POLICY_DEFAULTS = {
     "drop_columns": _flag("ELEVATA_ALLOW_AUTO_DROP_COLUMNS"),
     "drop_history_columns": _flag("ELEVATA_ALLOW_AUTO_DROP_HIST_COLUMNS"),
@@ -200,12 +203,14 @@ POLICY_DEFAULTS = {
 # A message is only a wake-up with an id; the row is the truth. So messages are acknowledged
 # early, results are not kept, and a sweeper sends again what was lost.
 BROKER_FOLDER = DATA_DIR / "broker"
-CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or "filesystem://"
+CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or "filesystem://localhost//"
 if CELERY_BROKER_URL.startswith("filesystem://"):
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(BROKER_FOLDER / "messages"),
         "data_folder_out": str(BROKER_FOLDER / "messages"),
         "control_folder": str(BROKER_FOLDER / "control"),
+        # How long a wake-up may lie there unseen, in seconds.
+        "polling_interval": 0.2,
     }
 else:
     CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 3, "socket_timeout": 10}
@@ -216,7 +221,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "loader.tasks.sweep", "schedule": 15.0}}
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "loader.tasks.sweep", "schedule": 15.0, "options": {"expires": 15}}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
 LOGGING = {

@@ -1,0 +1,84 @@
+"""What the whole REST API shares: paging, and errors as problem+json (RFC 9457)."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, JsonResponse
+from rest_framework import exceptions
+from rest_framework.pagination import PageNumberPagination
+from rest_framework.views import set_rollback
+
+from elevata import problems
+
+
+class Pagination(PageNumberPagination):
+    """``?page=2&page_size=100``; at most 500 rows a page."""
+
+    page_size_query_param = "page_size"
+    max_page_size = 500
+
+
+def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | None:
+    """DRF's exception handler: every error as problem+json; None leaves an accident to Django's 500."""
+    if isinstance(raised, Http404):
+        raised = exceptions.NotFound()
+    elif isinstance(raised, PermissionDenied):
+        raised = exceptions.PermissionDenied()
+    elif isinstance(raised, OperationalError | InterfaceError):
+        raised = _Unavailable()
+    if not isinstance(raised, exceptions.APIException):
+        return None
+    set_rollback()
+    body = problems.problem(
+        status=raised.status_code,
+        title=_title(raised),
+        detail=_detail(raised),
+        code=_code(raised),
+        request_id=getattr(context["request"], "request_id", ""),
+        errors=_field_errors(raised),
+    )
+    # No renderer has a say: the description's, for one, would write YAML.
+    return JsonResponse(body, status=raised.status_code, headers=_headers(raised), content_type=problems.CONTENT_TYPE)
+
+
+class _Unavailable(exceptions.APIException):
+    status_code = 503
+    default_detail = problems.DATABASE_DOWN
+    default_code = "database_down"
+
+
+def _title(raised: exceptions.APIException) -> str:
+    if isinstance(raised, _Unavailable):
+        return "Control database unavailable"
+    if isinstance(raised, exceptions.ValidationError):
+        return "Invalid request"
+    return str(raised.default_detail).rstrip(".")
+
+
+def _detail(raised: exceptions.APIException) -> str:
+    errors = _field_errors(raised)
+    if errors:
+        return f"Not valid: {', '.join(errors)}."
+    if isinstance(raised.detail, list):
+        return " ".join(str(message) for message in raised.detail)
+    return str(raised.detail)
+
+
+def _code(raised: exceptions.APIException) -> str:
+    codes = raised.get_codes()
+    return codes if isinstance(codes, str) else raised.default_code
+
+
+def _field_errors(raised: exceptions.APIException) -> dict | None:
+    return raised.detail if isinstance(raised.detail, dict) else None
+
+
+def _headers(raised: exceptions.APIException) -> dict[str, str]:
+    headers = {}
+    if getattr(raised, "auth_header", None):
+        headers["WWW-Authenticate"] = raised.auth_header
+    wait = getattr(raised, "wait", None) or (5 if isinstance(raised, _Unavailable) else None)
+    if wait:
+        headers["Retry-After"] = str(int(wait))
+    return headers

@@ -1,0 +1,69 @@
+"""What the frame around every page shows. Computed when a template asks, so fragments pay nothing."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+
+from loader.selectors import live_workers
+
+
+@dataclass(frozen=True)
+class NavItem:
+    """A main page. ``active``: the address is this page or below it; ``here``: exactly this page."""
+
+    label: str
+    url: str
+    icon: str
+    active: bool
+    here: bool
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """Whether somebody is there to do the work, and a sentence about it."""
+
+    alive: bool
+    text: str
+
+
+_PAGES = (
+    ("Home", "home", "home"),
+    ("Datasets", "dataset_list", "database"),
+    ("Sources", "source_list", "plug"),
+    ("Load runs", "run_list", "player-play"),
+)
+
+
+class Shell:
+    """Navigation, worker and environment of one request."""
+
+    environment = settings.ENVIRONMENT
+
+    def __init__(self, path: str):
+        self._path = path
+
+    @cached_property
+    def nav(self) -> list[NavItem]:
+        found = []
+        for label, name, icon in _PAGES:
+            url = reverse(name)
+            here = self._path == url
+            found.append(NavItem(label, url, icon, here or (url != "/" and self._path.startswith(url)), here))
+        return found
+
+    @cached_property
+    def worker(self) -> WorkerState:
+        """Asked once for a page."""
+        names = [worker.name for worker in live_workers()]
+        if not names:
+            return WorkerState(False, "No worker is answering. Start one with: make serve")
+        return WorkerState(True, f"Answering: {', '.join(names)}")
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor: ``shell``."""
+    return {"shell": Shell(request.path)}

@@ -1,0 +1,61 @@
+"""What every answer carries, and what is said when the control database is away."""
+
+import logging
+import re
+import uuid
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+
+from elevata import problems
+
+log = logging.getLogger(__name__)
+
+# Pages bring nothing from another host, and nothing inline: see templates/base.html.
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "img-src 'self' data:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class RequestIdMiddleware:
+    """Give every request an id (or take the proxy's), and every answer the id and the content policy."""
+
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-ID", "")
+        request.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        response = self.get_response(request)
+        response.headers["X-Request-ID"] = request.request_id
+        response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        return response
+
+
+class DatabaseDownMiddleware:
+    """Say plainly that the control database does not answer, instead of a server error.
+
+    It sees what views raise. What other middleware raises (reading the session, say) ends in
+    ``elevata.views.server_error``, which says the same.
+    """
+
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """A 503 for a database that is away; everything else goes its way."""
+        if not isinstance(exception, OperationalError | InterfaceError):
+            return None
+        log.error("the control database does not answer: %s", exception)
+        return problems.database_down(request)

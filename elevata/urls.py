@@ -1,0 +1,45 @@
+"""All addresses: pages, parts of pages, the REST API."""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.routers import APIRootView, DefaultRouter
+
+from elevata import views
+from loader.api.views import LoadRunViewSet
+from metadata.api.views import DatasetViewSet, SchemaViewSet, SourceDatasetViewSet, SystemViewSet
+
+
+class ApiRoot(APIRootView):
+    """The API's collections."""
+
+    permission_classes = (IsAuthenticated,)
+
+
+router = DefaultRouter()
+router.APIRootView = ApiRoot
+router.include_format_suffixes = False
+router.register("systems", SystemViewSet, basename="api-system")
+router.register("source-datasets", SourceDatasetViewSet, basename="api-source-dataset")
+router.register("schemas", SchemaViewSet, basename="api-schema")
+router.register("datasets", DatasetViewSet, basename="api-dataset")
+router.register("load-runs", LoadRunViewSet, basename="api-load-run")
+
+describe_api = SpectacularAPIView.as_view(permission_classes=[IsAuthenticated])
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("sign-in/", views.SignIn.as_view(), name="sign_in"),
+    path("sign-out/", LogoutView.as_view(), name="sign_out"),
+    path("healthz", views.healthz, name="healthz"),
+    path("api/v1/schema/", describe_api, name="api-schema-document"),
+    path("api/v1/", include(router.urls)),
+    path("", include("metadata.urls")),
+    path("", include("loader.urls")),
+]
+
+handler400 = "elevata.views.bad_request"
+handler403 = "elevata.views.forbidden"
+handler404 = "elevata.views.not_found"
+handler500 = "elevata.views.server_error"

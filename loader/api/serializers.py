@@ -1,0 +1,121 @@
+"""Load runs as the API answers them."""
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from loader.models import DatasetRun, LoadRun, RunEvent
+
+
+class ScopeSerializer(serializers.Serializer):
+    kind = serializers.ChoiceField(choices=("all", "schema", "dataset"))
+    name = serializers.CharField(allow_blank=True)
+    target_only = serializers.BooleanField()
+
+
+class RefusalSerializer(serializers.Serializer):
+    """Why something was not done; only the fields that say something are there."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField(required=False)
+    file = serializers.CharField(required=False)
+    row = serializers.IntegerField(required=False)
+    column = serializers.CharField(required=False)
+    count = serializers.IntegerField(required=False)
+    samples = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+# The list's states are those of the single run: named there, referred to here.
+@extend_schema_field({"$ref": "#/components/schemas/LoadRunStatusEnum"})
+class SameStatusField(serializers.CharField):
+    pass
+
+
+class LoadRunListSerializer(serializers.ModelSerializer):
+    status = SameStatusField(read_only=True)
+    environment = serializers.CharField(source="environment.name", read_only=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    scope = serializers.SerializerMethodField()
+    seconds = serializers.FloatField(read_only=True, allow_null=True)
+    error = serializers.SerializerMethodField()
+    dataset_count = serializers.IntegerField(read_only=True)
+    finished_count = serializers.IntegerField(read_only=True)
+    failed_count = serializers.IntegerField(read_only=True)
+    skipped_count = serializers.IntegerField(read_only=True)
+
+    class Meta:
+        model = LoadRun
+        fields = (
+            "run_id",
+            "status",
+            "environment",
+            "scope",
+            "load_timestamp",
+            "allow_empty",
+            "requested_by",
+            "requested_at",
+            "started_at",
+            "finished_at",
+            "seconds",
+            "attempt",
+            "phase",
+            "error",
+            "dataset_count",
+            "finished_count",
+            "failed_count",
+            "skipped_count",
+        )
+
+    @extend_schema_field(ScopeSerializer)
+    def get_scope(self, run: LoadRun) -> dict:
+        return run.scope
+
+    @extend_schema_field(RefusalSerializer(allow_null=True))
+    def get_error(self, run: LoadRun) -> dict | None:
+        return run.error
+
+
+class DatasetRunSerializer(serializers.ModelSerializer):
+    error = serializers.SerializerMethodField()
+    counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
+
+    class Meta:
+        model = DatasetRun
+        fields = (
+            "dataset_key",
+            "qualified_name",
+            "kind",
+            "ordinal",
+            "depends_on",
+            "sequence",
+            "status",
+            "phase",
+            "counts",
+            "drift",
+            "warnings",
+            "error",
+            "skipped_because",
+            "table_version_before",
+            "table_version_after",
+            "started_at",
+            "finished_at",
+            "seconds",
+        )
+
+    @extend_schema_field(RefusalSerializer(allow_null=True))
+    def get_error(self, row: DatasetRun) -> dict | None:
+        return row.error
+
+
+class LoadRunSerializer(LoadRunListSerializer):
+    status = serializers.ChoiceField(choices=LoadRun.Status.choices, read_only=True)
+    datasets = DatasetRunSerializer(many=True, read_only=True)
+
+    class Meta(LoadRunListSerializer.Meta):
+        fields = (*LoadRunListSerializer.Meta.fields, "datasets")
+
+
+class RunEventSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = RunEvent
+        fields = ("id", "at", "attempt", "level", "dataset_name", "message")

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class LoaderConfig(AppConfig):
+    name = "loader"
+    verbose_name = "Loading"

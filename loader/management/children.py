@@ -1,0 +1,126 @@
+"""Processes that belong together: started by one command, ended with it."""
+
+import contextlib
+import ctypes
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
+
+_PR_SET_PDEATHSIG = 1
+_ENDS_WITHIN = 20.0
+
+# In a container everybody is root; whoever reads the output has chosen that.
+_NO_ROOT_WARNING = ("-W", "ignore:You're running the worker with superuser privileges")
+CELERY = (sys.executable, *_NO_ROOT_WARNING, "-m", "celery", "-A", "elevata.celery", "--quiet")
+
+
+def worker_command(*, log_level: str = "WARNING") -> list[str]:
+    """A worker: threads, because all of them share one Spark."""
+    return [
+        *CELERY,
+        "worker",
+        *("--pool", "threads", "--concurrency", "4", "--loglevel", log_level),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        # Two workers of one machine must not take each other for the same.
+        *("--hostname", f"elevata-{os.getpid()}@%h"),
+    ]
+
+
+def beat_command(*, schedule: str, log_level: str = "WARNING") -> list[str]:
+    """The scheduler."""
+    return [*CELERY, "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", log_level]
+
+
+class Family:
+    """Child processes whose output is handed on line by line, and who end together."""
+
+    def __init__(self, say: Callable[[str, str], None]):
+        """``say(name, line)`` is called from threads of its own, one line at a time."""
+        self._say = say
+        self._guard = threading.Lock()
+        self._children: dict[str, subprocess.Popen] = {}
+        self._ended: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
+        self._relays: list[threading.Thread] = []
+
+    def start(
+        self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder=None
+    ) -> None:
+        """Start a child. It is stopped by the kernel should this process be killed."""
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"},
+            cwd=folder,
+            # A Ctrl-C is for the parent, who ends the children in order.
+            start_new_session=True,
+            preexec_fn=_die_with_parent(),
+            text=True,
+            errors="replace",
+        )
+        self._children[name] = process
+        relay = threading.Thread(target=self._relay, args=(name, process.stdout), name=f"output of {name}")
+        relay.daemon = True
+        relay.start()
+        threading.Thread(target=self._notice_end, args=(name, process), daemon=True).start()
+        self._relays.append(relay)
+
+    def pid(self, name: str) -> int:
+        return self._children[name].pid
+
+    def ended(self, timeout: float | None = None) -> tuple[str, int] | None:
+        """Wait for the next child that ends: its name and exit code; None if none does in time."""
+        try:
+            return self._ended.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def stop(self) -> None:
+        """Ask all to end, then insist."""
+        for process in self._children.values():
+            self._signal(process, signal.SIGTERM)
+        for process in self._children.values():
+            try:
+                process.wait(_ENDS_WITHIN)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        for relay in self._relays:
+            relay.join(2)
+
+    @staticmethod
+    def _signal(process: subprocess.Popen, number: signal.Signals) -> None:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    def _relay(self, name: str, output: TextIO) -> None:
+        with output:
+            for line in output:
+                with self._guard:
+                    self._say(name, line.rstrip("\n"))
+
+    def _notice_end(self, name: str, process: subprocess.Popen) -> None:
+        self._ended.put((name, process.wait()))
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """On Linux: have the kernel end the child when its parent is killed and cannot clean up."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+    parent = os.getpid()
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec

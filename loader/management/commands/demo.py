@@ -1,0 +1,187 @@
+"""The product's main job on real data: the world's airports over six years."""
+
+import csv
+import secrets
+import shutil
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+from elevata import datafolder
+from elevata.cli import CommandExit, ProductCommand
+from loader.domain import runs as states
+from loader.domain.dependencies import Scope
+from loader.domain.refusals import Refusal
+from loader.management import demofolder, releases
+from loader.management.children import Family, worker_command
+from loader.management.following import follow
+from loader.management.memory import peak_bytes
+from loader.models import ReadRequest
+from loader.selectors import live_workers
+from loader.services.reads import request_read
+from loader.services.runs import request_load_run
+from metadata.models import SourceDataset
+from metadata.services.exchange import import_metadata
+from metadata.services.generation import generate_targets
+from metadata.services.proposals import propose_columns, take_columns
+
+DEFAULT_RELEASES = ("20201205", "20210926", "20220406", "20230303", "20240119", "20250224", "20260905")
+COUNTS = ("rows", "new", "changed", "deleted", "reappeared", "versions", "open")
+EXAMPLE = Path(settings.BASE_DIR) / "examples" / "airports"
+DATASET = "rawcore.rc_air_airport"
+
+_WORKER_STARTS_WITHIN = 60.0
+_READ_WITHIN = 120.0
+_LOOK_EVERY = 0.1
+
+
+class Command(ProductCommand):
+    """Load releases of the airportsdata package, each as one day's full snapshot."""
+
+    help = "Load releases of airportsdata into an empty data folder of its own, and show what changed."
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--releases", nargs="+", metavar="R", default=list(DEFAULT_RELEASES), help="in any order")
+        parser.add_argument("--data-dir", type=Path, metavar="DIR", help="default: .data/demo")
+
+    def run(self, **options: Any) -> None:
+        chosen = releases.sorted_releases(options["releases"])
+        folder = (options["data_dir"] or datafolder.ROOT / "demo").expanduser().resolve()
+        if not demofolder.is_prepared(folder):
+            demofolder.prepare(folder)
+            demofolder.start_again(folder)
+        started = time.monotonic()
+        call_command("migrate", interactive=False, verbosity=0)
+        cache = datafolder.ROOT / "cache" / releases.PACKAGE
+        with ThreadPoolExecutor(2) as fetching, _worker(folder) as worker:
+            files = {release: fetching.submit(releases.fetch, release, cache) for release in chosen}
+            try:
+                password = _set_up(folder)
+                _wait_for(worker, folder)
+                table, loading = self._load_all(files, worker, folder)
+                peak = _runner_peak()
+            finally:
+                fetching.shutdown(wait=False, cancel_futures=True)
+        self.print_json(table)
+        self._say_end(folder, password, loading, time.monotonic() - started, peak)
+
+    def _load_all(
+        self, files: dict[releases.Release, Future[Path]], worker: Family, folder: Path
+    ) -> tuple[list[dict], float]:
+        """Load release after release; returns the table and the seconds it took."""
+        self.say("".join(f"{name:>12}" for name in ("release", *COUNTS, "seconds")))
+        table, loading = [], 0.0
+        for release, file in files.items():
+            delivered = file.result()
+            started = time.monotonic()
+            place = folder / "landing" / "air" / "airport.csv"
+            _deliver(delivered, place)
+            taken = _take_new_columns(place, worker)
+            row = _load(release, worker)
+            spent = time.monotonic() - started
+            loading += spent
+            table.append(row)
+            note = f"  new column: {', '.join(taken)}" if taken else ""
+            self.say("".join(f"{value:>12}" for value in row.values()) + f"{spent:>12.1f}{note}")
+        return table, loading
+
+    def _say_end(self, folder: Path, password: str, loading: float, total: float, peak: int) -> None:
+        self.say(f"loaded in {loading:.1f} s, {total:.1f} s in all; peak memory of the runner {peak / 1e6:,.0f} MB")
+        if folder.parent == datafolder.ROOT:
+            datafolder.activate(folder.name)
+            how = "make serve"
+        else:
+            how = f"ELEVATA_DATA_DIR={folder} make serve"
+        self.say(f"to look at it: {how}, then open http://localhost:8000/ and sign in as demo, password {password}")
+
+
+def _set_up(folder: Path) -> str:
+    """Metadata, a first delivery, somebody to sign in; returns the password."""
+    import_metadata(EXAMPLE)
+    for source in SourceDataset.objects.filter(active=True):
+        generate_targets(source_dataset=source)
+    (folder / "landing" / "air").mkdir(parents=True)
+    (folder / "landing" / "net").mkdir(parents=True)
+    shutil.copy(EXAMPLE / "data" / "route.csv", folder / "landing" / "net")
+    password = secrets.token_urlsafe(9)
+    get_user_model().objects.create_superuser("demo", password=password)
+    return password
+
+
+@contextmanager
+def _worker(folder: Path) -> Iterator[Family]:
+    """A worker of the demo's own, whose output goes to a file."""
+    log = folder / "logs" / "worker.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a") as output:
+        family = Family(lambda _, line: print(line, file=output, flush=True))
+        family.start("worker", worker_command(), folder=settings.BASE_DIR)
+        try:
+            yield family
+        finally:
+            family.stop()
+
+
+def _wait_for(worker: Family, folder: Path) -> None:
+    deadline = time.monotonic() + _WORKER_STARTS_WITHIN
+    while not live_workers().exists():
+        if worker.ended(timeout=_LOOK_EVERY) is not None or time.monotonic() > deadline:
+            raise CommandExit(1, f"the worker did not start; its log is {folder / 'logs' / 'worker.log'}")
+
+
+def _deliver(file: Path, place: Path) -> None:
+    """Put the file in its place as one move: nobody reads half a delivery."""
+    pending = place.with_suffix(".new")
+    shutil.copy(file, pending)
+    pending.replace(place)
+
+
+def _take_new_columns(file: Path, worker: Family) -> list[str]:
+    """Take columns that the metadata does not know into it; the warehouse says which types they have.
+
+    The header alone tells whether there are any, so that most releases need no look at the rows.
+    """
+    source = SourceDataset.objects.get(system__short_name="air", name="airport")
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        header = next(csv.reader(lines), [])
+    if set(header) <= set(source.columns.values_list("name", flat=True)):
+        return []
+    read = request_read(kind="discover", source=source).read
+    deadline = time.monotonic() + _READ_WITHIN
+    while not read.is_finished:
+        if worker.ended(timeout=_LOOK_EVERY) is not None or time.monotonic() > deadline:
+            raise CommandExit(1, "the worker does not answer")
+        read.refresh_from_db()
+    if read.status != ReadRequest.Status.SUCCEEDED:
+        raise Refusal.from_json(read.error)
+    delivered = [{"name": column["name"], "type": column["type"]} for column in read.answer["columns"]]
+    fresh = {column.name for column in propose_columns(source, delivered).new}
+    if fresh:
+        take_columns(source_dataset=source, proposals=[one for one in delivered if one["name"] in fresh])
+    return sorted(fresh)
+
+
+def _load(release: releases.Release, worker: Family) -> dict[str, Any]:
+    """One load run over everything, dated as the release; returns its line of the table."""
+    asked = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}")
+    if asked.notice:
+        raise CommandExit(1, asked.notice)
+    run = follow(asked.run, lambda *_: None)
+    if run.status != states.SUCCEEDED:
+        said = Refusal.from_json(run.error).one_line() if run.error else run.status
+        raise CommandExit(1, f"release {release.name} was not loaded: {said}")
+    counts = run.datasets.get(qualified_name=DATASET).counts
+    return {"release": release.name, **{name: counts.get(name, 0) for name in COUNTS}}
+
+
+def _runner_peak() -> int:
+    worker = live_workers().exclude(runner_pid=None).first()
+    return peak_bytes(worker.runner_pid) if worker else 0

@@ -1,0 +1,130 @@
+"""Web, worker and scheduler in one terminal, on the embedded defaults."""
+
+import signal
+import socket
+import sys
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from elevata.cli import CommandExit, ProductCommand
+from loader.management.children import Family, beat_command, worker_command
+from loader.services.folderlock import FolderLock
+
+_WEB_THREADS, _WEB_WORKERS = 8, 2
+_STARTS_WITHIN = 30.0
+
+
+class Command(ProductCommand):
+    """Start everything; one Ctrl-C, or the end of any part, stops all."""
+
+    help = "Web, worker and scheduler together; Ctrl-C stops them."
+    with_json = False
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="where the web server listens")
+        parser.add_argument("--port", type=int, default=8000)
+
+    def run(self, **options: Any) -> None:
+        host, port = options["host"], options["port"]
+        _refuse_busy_port(host, port)
+        _refuse_busy_folder()
+        self._migrate()
+        address = f"http://{'localhost' if host in ('127.0.0.1', '0.0.0.0') else host}:{port}/"
+        family = Family(lambda name, line: self.say(f"{name:>9} | {line}"))
+        previous = signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            family.start("worker", worker_command(), folder=settings.BASE_DIR)
+            family.start(
+                "scheduler",
+                beat_command(schedule=str(Path(settings.DATA_DIR) / "celerybeat-schedule")),
+                folder=settings.BASE_DIR,
+            )
+            family.start("web", _web_command(host, port), folder=settings.BASE_DIR)
+            self._wait_for_web(family, host, port)
+            self.say(f"elevata is at {address} - data folder {_shown(settings.DATA_DIR)} - Ctrl-C stops it")
+            raise _stopped(*family.ended())
+        except KeyboardInterrupt:
+            self.say("stopping")
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            family.stop()
+            signal.signal(signal.SIGTERM, previous)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _migrate(self) -> None:
+        """Bring an embedded database up to date; a server's is its owner's business."""
+        executor = MigrationExecutor(connection)
+        if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return
+        if connection.vendor != "sqlite":
+            raise CommandExit(1, "the control database is not up to date: run 'manage.py migrate' first")
+        self.say("bringing the control database up to date")
+        call_command("migrate", interactive=False, verbosity=0)
+
+    def _wait_for_web(self, family: Family, host: str, port: int) -> None:
+        """Say the address only when there is somebody at it."""
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while time.monotonic() < deadline:
+            if (ended := family.ended(timeout=0.1)) is not None:
+                raise _stopped(*ended)
+            with socket.socket(_family_of(host)) as probe:
+                probe.settimeout(1)
+                if probe.connect_ex((_reached_at(host), port)) == 0:
+                    return
+        raise CommandExit(1, f"the web server did not answer within {_STARTS_WITHIN:.0f} s")
+
+
+def _stopped(name: str, code: int) -> CommandExit:
+    return CommandExit(1, f"the {name} ended with code {code}, so everything was stopped")
+
+
+def _interrupt(_number: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _web_command(host: str, port: int) -> list[str]:
+    bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return [
+        *(sys.executable, "-m", "gunicorn", "elevata.wsgi:application", "--bind", bound),
+        *("--workers", str(_WEB_WORKERS), "--threads", str(_WEB_THREADS), "--log-level", "warning"),
+    ]
+
+
+def _family_of(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _reached_at(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _refuse_busy_port(host: str, port: int) -> None:
+    with socket.socket(_family_of(host)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, OverflowError) as error:
+            raise CommandExit(
+                1, f"cannot listen at {host}:{port} ({error}): choose another with --port", "port_busy"
+            ) from None
+
+
+def _refuse_busy_folder() -> None:
+    """A second runner could not start, so a second worker would be of no use."""
+    lock = FolderLock(Path(settings.DATA_DIR))
+    lock.acquire("manage.py serve")
+    lock.release()
+
+
+def _shown(folder: Path) -> str:
+    """The folder as a person in the checkout would type it."""
+    base = Path(settings.BASE_DIR)
+    return str(folder.relative_to(base)) if folder.is_relative_to(base) else str(folder)

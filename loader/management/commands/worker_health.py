@@ -1,0 +1,30 @@
+"""Whether a worker is alive: for health checks of containers."""
+
+from argparse import ArgumentParser
+from socket import gethostname
+from typing import Any
+
+from elevata.cli import CommandExit, ProductCommand
+from loader.selectors import live_workers
+
+
+class Command(ProductCommand):
+    """Exit 0 if a worker of this host has a fresh heartbeat, 1 if not."""
+
+    help = "Exit 0 if a worker of this host is alive, 1 if not."
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--any", action="store_true", help="a worker of any host will do")
+
+    def run(self, **options: Any) -> None:
+        alive = live_workers()
+        if not options["any"]:
+            alive = alive.filter(name__startswith=f"{gethostname()}:")
+        found = [
+            {"name": worker.name, "heartbeat_at": worker.heartbeat_at.isoformat(), "runner_pid": worker.runner_pid}
+            for worker in alive
+        ]
+        if not found:
+            raise CommandExit(1, "no worker is answering", "no_worker")
+        self.print_json(found)
+        self.say(", ".join(worker["name"] for worker in found) + " alive")

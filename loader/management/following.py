@@ -1,0 +1,55 @@
+"""Waiting for a load run to end, from a process that does not do the work."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from loader.domain import runs as states
+from loader.models import LoadRun
+from loader.selectors import live_workers
+from loader.services.runs import mark_lost, request_cancel
+
+# The work is done in another process, which tells of it in the database only.
+_LOOK_EVERY = 0.25
+
+
+class NoWorker(Exception):
+    """Nobody is there to do the run; it was withdrawn."""
+
+    def one_line(self) -> str:
+        return "no worker is answering: start one with 'make serve', or use --local"
+
+    code = "no_worker"
+
+
+def follow(
+    run: LoadRun,
+    show: Callable[[LoadRun, list], None],
+    *,
+    is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
+) -> LoadRun:
+    """Show the run until it is finished. The first Ctrl-C asks it to stop, the second leaves it.
+
+    A queued run that nobody will come for is withdrawn: NoWorker.
+    """
+    pause = threading.Event()
+    canceled = False
+    seen = time.monotonic()
+    while True:
+        try:
+            run = LoadRun.objects.get(pk=run.pk)
+            show(run, list(run.datasets.order_by("ordinal")))
+            if run.is_finished:
+                return run
+            if run.status != states.QUEUED or is_somebody_there():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                request_cancel(run=run)
+                raise NoWorker
+            mark_lost(run_pk=run.pk)
+            pause.wait(_LOOK_EVERY)
+        except KeyboardInterrupt:
+            if canceled:
+                raise
+            canceled = True
+            run = request_cancel(run=run)

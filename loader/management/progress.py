@@ -1,0 +1,98 @@
+"""A load run on the terminal: a table that is drawn again in place, or plain lines."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from loader.domain import runs as states
+from loader.models import DatasetRun, LoadRun
+
+_SIGNS = {
+    states.QUEUED: "·",
+    states.RUNNING: "▸",
+    states.SUCCEEDED: "✓",
+    states.FAILED: "✗",
+    states.SKIPPED: "-",
+    states.CANCELED: "-",
+}
+_COUNTS = ("rows", "duplicates", "new", "changed", "deleted", "reappeared", "versions", "open")
+
+
+def counts_text(counts: dict) -> str:
+    """What a dataset did, in words: ``28,867 rows, 4 new, 17 changed``."""
+    told = [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name) or (name in counts and name == "rows")]
+    return ", ".join(told)
+
+
+def detail_of(row: DatasetRun) -> str:
+    """The one thing to say about a dataset in its present state."""
+    if row.status == states.FAILED:
+        return (row.error or {}).get("message", "")
+    if row.status == states.SKIPPED:
+        return f"because of {row.skipped_because}"
+    if row.status == states.SUCCEEDED:
+        return ", ".join(filter(None, [counts_text(row.counts), f"{row.seconds:.1f} s" if row.seconds else ""]))
+    return row.phase
+
+
+class PlainLines:
+    """A line for whatever changed: for files, pipes and logs."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._run_said = ""
+        self._said: dict[str, str] = {}
+
+    def show(self, run: LoadRun, rows: Iterable[DatasetRun]) -> None:
+        now = f"{run.run_id} {run.status}" + (f": {run.phase}" if run.phase else "")
+        if now != self._run_said:
+            self._run_said = now
+            self._say(now)
+        for row in rows:
+            if row.status != states.QUEUED and self._said.get(row.qualified_name) != row.status:
+                self._said[row.qualified_name] = row.status
+                detail = f" ({detail_of(row)})" if detail_of(row) else ""
+                self._say(f"  {row.qualified_name} {row.status}{detail}")
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+class LiveTable:
+    """The run's datasets as a table, drawn over itself."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self._drawn = 0
+        self._started = time.monotonic()
+
+    def show(self, run: LoadRun, rows: Iterable[DatasetRun]) -> None:
+        width, height = shutil.get_terminal_size()
+        rows = list(rows)
+        done = sum(row.status in DatasetRun.FINISHED for row in rows)
+        spent = time.monotonic() - self._started
+        head = f"{run.run_id}  {run.status}  {run.phase}  {done}/{len(rows)} datasets  {spent:.0f} s"
+        # What is under way matters most where the screen is too small for all.
+        rows.sort(key=lambda row: (row.status in DatasetRun.FINISHED, row.ordinal))
+        room = max(1, height - 3)
+        shown = sorted(rows[:room], key=lambda row: row.ordinal)
+        longest = max((len(row.qualified_name) for row in shown), default=0)
+        lines = [head]
+        lines += [f"{_SIGNS[row.status]} {row.qualified_name:<{longest}}  {detail_of(row)}" for row in shown]
+        if len(rows) > room:
+            lines.append(f"  and {len(rows) - room} more")
+        up = f"\x1b[{self._drawn}F" if self._drawn else ""
+        self._stream.write(up + "".join(f"\x1b[2K{line[: width - 1]}\n" for line in lines) + "\x1b[J")
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def close(self) -> None:
+        """The table stays on the screen; what follows is written below it."""
+        self._drawn = 0
+
+
+def progress_on(stream: TextIO, say: Callable[[str], None]) -> PlainLines | LiveTable:
+    """A live table on a terminal, plain lines everywhere else."""
+    is_terminal = getattr(stream, "isatty", lambda: False)()
+    return LiveTable(stream) if is_terminal else PlainLines(say)

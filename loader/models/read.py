@@ -1,0 +1,42 @@
+"""Questions that pages put to the warehouse."""
+
+from django.conf import settings
+from django.db import models
+
+
+class ReadRequest(models.Model):
+    """A read that the runner answers: pages never start Spark themselves.
+
+    ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of`` or ``discover``; ``arguments``
+    and ``answer`` are its JSON. ``table_version`` is the Delta version the answer was read at.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        SUCCEEDED = "succeeded", "Succeeded"
+        FAILED = "failed", "Failed"
+
+    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
+
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=20)
+    dataset = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, null=True, related_name="+")
+    arguments = models.JSONField(default=dict)
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
+    answer = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True)
+    claimed_by = models.CharField(max_length=200, blank=True, default="")
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.dataset}"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in self.FINISHED

@@ -1,0 +1,140 @@
+"""Load runs and what each dataset did in them."""
+
+from django.conf import settings
+from django.db import models
+
+
+class LoadRun(models.Model):
+    """One run that moves data through the layers and historizes it.
+
+    ``run_id`` is what the warehouse knows it by; ``load_timestamp`` dates everything it writes.
+    ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
+    ``attempt`` counts how often a worker claimed it: the fencing number of its writes.
+    ``execution`` is the one that changed tables before the newest attempt loaded, if any did.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        SUCCEEDED = "succeeded", "Succeeded"
+        FAILED = "failed", "Failed"
+        BLOCKED = "blocked", "Blocked"
+        CANCELING = "canceling", "Canceling"
+        CANCELED = "canceled", "Canceled"
+        LOST = "lost", "Lost"
+
+    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.BLOCKED, Status.CANCELED, Status.LOST})
+    RESTARTABLE = FINISHED - {Status.SUCCEEDED}
+
+    run_id = models.CharField(max_length=100, unique=True)
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="load_runs")
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
+    scope = models.JSONField()
+    load_timestamp = models.DateTimeField()
+    allow_empty = models.BooleanField(default=False)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    requested_at = models.DateTimeField(auto_now_add=True)
+    claimed_by = models.CharField(max_length=200, blank=True, default="")
+    attempt = models.PositiveIntegerField(default=0)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    phase = models.CharField(max_length=200, blank=True, default="")
+    error = models.JSONField(null=True, blank=True)
+    execution = models.ForeignKey(
+        "architecture.Execution", on_delete=models.SET_NULL, null=True, blank=True, related_name="load_runs"
+    )
+
+    class Meta:
+        ordering = ["-requested_at", "-id"]
+        permissions = [("start_load", "Can start and cancel load runs")]
+
+    def __str__(self) -> str:
+        return self.run_id
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in self.FINISHED
+
+    @property
+    def seconds(self) -> float | None:
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return (self.finished_at - self.started_at).total_seconds()
+
+
+class DatasetRun(models.Model):
+    """What one dataset did in one load run; written while the run goes on.
+
+    ``sequence`` is the number this run has in the dataset's history (``txnVersion``): allocated
+    once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
+    row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
+    changed, deleted, reappeared, unchanged, versions, open.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        SUCCEEDED = "succeeded", "Succeeded"
+        FAILED = "failed", "Failed"
+        SKIPPED = "skipped", "Skipped"
+        CANCELED = "canceled", "Canceled"
+
+    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.SKIPPED, Status.CANCELED})
+
+    run = models.ForeignKey(LoadRun, on_delete=models.CASCADE, related_name="datasets")
+    dataset = models.ForeignKey(
+        "metadata.TargetDataset", on_delete=models.SET_NULL, null=True, related_name="dataset_runs"
+    )
+    dataset_key = models.UUIDField()
+    qualified_name = models.CharField(max_length=310)
+    kind = models.CharField(max_length=20)
+    ordinal = models.PositiveIntegerField()
+    depends_on = models.JSONField(default=list)
+    sequence = models.PositiveBigIntegerField(null=True, blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
+    phase = models.CharField(max_length=100, blank=True, default="")
+    counts = models.JSONField(default=dict)
+    drift = models.JSONField(default=list, help_text="Columns that were delivered but are not in the contract.")
+    warnings = models.JSONField(default=list)
+    error = models.JSONField(null=True, blank=True)
+    skipped_because = models.CharField(max_length=310, blank=True, default="")
+    table_version_before = models.BigIntegerField(null=True, blank=True)
+    table_version_after = models.BigIntegerField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    seconds = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["run", "ordinal"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "dataset_key"], name="dataset_run_once"),
+            models.UniqueConstraint(
+                fields=["dataset_key", "sequence"],
+                condition=models.Q(sequence__isnull=False),
+                name="dataset_run_sequence_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run}: {self.qualified_name}"
+
+
+class RunEvent(models.Model):
+    """A line of a load run's log, stored as it happens."""
+
+    run = models.ForeignKey(LoadRun, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    attempt = models.PositiveIntegerField()
+    level = models.CharField(max_length=10, default="info")
+    dataset_name = models.CharField(max_length=310, blank=True, default="")
+    message = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.message

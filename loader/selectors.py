@@ -1,0 +1,82 @@
+"""The queries about loading that pages, the API and commands share."""
+
+from datetime import timedelta
+
+from django.db.models import Case, Count, IntegerField, Max, Prefetch, Q, QuerySet, Value, When
+from django.utils import timezone
+
+from loader.domain import runs as states
+from loader.domain.layers import history_sql, layer_sql
+from loader.domain.refusals import Refusal
+from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Worker
+from loader.services.manifests import source_datasets, source_of, source_spec
+from metadata.models import TargetDataset
+from metadata.selectors import dataset_states
+
+
+def load_runs() -> QuerySet[LoadRun]:
+    """Load runs for lists, newest first, with how their datasets stand."""
+    return LoadRun.objects.select_related("environment", "requested_by").annotate(
+        dataset_count=Count("datasets"),
+        finished_count=Count("datasets", filter=Q(datasets__status__in=DatasetRun.FINISHED)),
+        failed_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.FAILED)),
+        skipped_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.SKIPPED)),
+    )
+
+
+def load_run_detail() -> QuerySet[LoadRun]:
+    """Load runs with their datasets, in the order in which they are loaded."""
+    rows = DatasetRun.objects.select_related("dataset__schema").order_by("ordinal")
+    return load_runs().select_related("execution").prefetch_related(Prefetch("datasets", rows))
+
+
+def active_runs() -> QuerySet[LoadRun]:
+    """Runs that wait or are under way, those under way first."""
+    place = Case(When(status=states.QUEUED, then=Value(1)), default=Value(0), output_field=IntegerField())
+    return load_runs().filter(status__in=states.ACTIVE).order_by(place, "requested_at")
+
+
+def run_events(*, run: LoadRun, after: int = 0) -> QuerySet[RunEvent]:
+    """A run's log, oldest first; ``after`` is the id of the last line already seen."""
+    return RunEvent.objects.filter(run=run, pk__gt=after).order_by("pk")
+
+
+def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
+    """What a dataset (of a history dataset: its base) did in its runs, newest first."""
+    return (
+        DatasetRun.objects.filter(dataset_id=dataset.history_of_id or dataset.pk)
+        .select_related("run", "run__requested_by")
+        .order_by("-run__requested_at", "-pk")
+    )
+
+
+def last_dataset_runs() -> dict[str, DatasetRun]:
+    """Per dataset (stable key), its newest row: what a list of datasets shows as last load."""
+    newest = DatasetRun.objects.order_by().values("dataset_key").annotate(newest=Max("pk")).values("newest")
+    return {str(row.dataset_key): row for row in DatasetRun.objects.select_related("run").filter(pk__in=newest)}
+
+
+def read_requests() -> QuerySet[ReadRequest]:
+    return ReadRequest.objects.select_related("dataset__schema", "environment")
+
+
+def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> QuerySet[Worker]:
+    """Workers whose heartbeat is fresh."""
+    return Worker.objects.filter(heartbeat_at__gte=timezone.now() - silent_after)
+
+
+def dataset_sql(dataset: TargetDataset) -> str:
+    """The statement a dataset's page shows; a line that says why, where there is none to show."""
+    by_key = {state.key: state for state in dataset_states()}
+    base = dataset.history_of or dataset
+    state = by_key[str(base.key)]
+    try:
+        if dataset.history_of_id is not None:
+            return history_sql(state, by_key)
+        source = None
+        if state.layer == "raw":
+            specs = {key: source_spec(one) for key, one in source_datasets([state]).items()}
+            source = source_of(state, specs)
+        return layer_sql(state, by_key, source)
+    except Refusal as refusal:
+        return f"-- {refusal.one_line()}"

@@ -1,0 +1,1 @@
+"""What changes the loader's tables, and the only way to the warehouse."""

@@ -1,0 +1,196 @@
+"""What one attempt of a load run writes. Every write asks whether the attempt still holds the run.
+
+A worker that was given up for lost may still be alive, and slow. Its attempt number is old by then,
+so none of its writes finds a row any more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from loader.domain import runs as states
+from loader.domain.dependencies import LoadStep
+from loader.models import DatasetRun, LoadRun, RunEvent
+from loader.services.database import retried
+from metadata.models import TargetDataset
+
+_ALLOCATION_TRIES = 20
+
+
+class Fenced(Exception):
+    """The run is no longer this attempt's: it was given up for lost, or claimed again."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One worker's hold on one run."""
+
+    run_pk: int
+    number: int
+
+    def _run(self) -> models.QuerySet[LoadRun]:
+        return LoadRun.objects.filter(pk=self.run_pk, attempt=self.number, status__in=states.HELD)
+
+    def _rows(self) -> models.QuerySet[DatasetRun]:
+        return DatasetRun.objects.filter(run_id=self.run_pk, attempt=self.number)
+
+    def heartbeat(self) -> str:
+        """Say that the attempt is alive; returns the run's status, for a cancel may have been asked."""
+
+        def write() -> str:
+            if not self._run().update(heartbeat_at=timezone.now()):
+                raise Fenced
+            return LoadRun.objects.values_list("status", flat=True).get(pk=self.run_pk)
+
+        return retried(write)
+
+    def enter(self, phase: str, **fields: Any) -> None:
+        """What the run is doing now, as people read it."""
+        if not retried(lambda: self._run().update(phase=phase[:200], heartbeat_at=timezone.now(), **fields)):
+            raise Fenced
+
+    def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
+        """Add a line to the run's log."""
+
+        @transaction.atomic
+        def write() -> None:
+            if not self._run().exists():
+                raise Fenced
+            name = ""
+            if dataset_key is not None:
+                names = self._rows().filter(dataset_key=dataset_key).values_list("qualified_name", flat=True)
+                name = names.first() or ""
+            RunEvent.objects.create(
+                run_id=self.run_pk, attempt=self.number, level=level, dataset_name=name, message=message
+            )
+
+        retried(write)
+
+    def dataset(self, key: str, target: str, **fields: Any) -> None:
+        """Take a dataset's row to a state (see ``loader.domain.runs``), with what belongs to it."""
+        self._write(key, target, states.may_become(target, states.DATASET_STEPS), fields)
+
+    def dataset_phase(self, key: str, phase: str) -> None:
+        self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})
+
+    def _write(self, key: str, target: str, from_states: Iterable[str], fields: dict[str, Any]) -> None:
+        # A repeated event finds the row where it leaves it, and changes nothing.
+        rows = self._rows().filter(dataset_key=key, status__in=(*from_states, target))
+        if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
+            raise Fenced
+
+    def prepare(self, *, steps: Iterable[LoadStep]) -> dict[str, DatasetRun]:
+        """A row for every dataset of the run, each with its number in the dataset's history.
+
+        A row that an earlier attempt left keeps its number, and its success. The numbers are given
+        out under a unique constraint: who comes second takes the next one.
+        """
+        steps = list(steps)
+        for _ in range(_ALLOCATION_TRIES):
+            try:
+                return retried(lambda: self._prepare(steps))
+            except IntegrityError:
+                continue
+        raise RuntimeError(f"no sequence number was free in {_ALLOCATION_TRIES} tries")
+
+    @transaction.atomic
+    def _prepare(self, steps: list[LoadStep]) -> dict[str, DatasetRun]:
+        if not self._run().select_for_update().exists():
+            raise Fenced
+        known = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
+        fresh = [step for step in steps if step.dataset.key not in known]
+        numbered = [step.dataset.key for step in fresh if step.dataset.layer != "raw"]
+        newest = _newest_sequences(numbered)
+        datasets = dict(
+            TargetDataset.objects.filter(key__in=[step.dataset.key for step in fresh]).values_list("key", "pk")
+        )
+        ids = {str(key): pk for key, pk in datasets.items()}
+        new_rows = [
+            DatasetRun(
+                run_id=self.run_pk,
+                dataset_id=ids.get(step.dataset.key),
+                dataset_key=step.dataset.key,
+                qualified_name=step.dataset.qualified_name,
+                kind=step.dataset.layer,
+                ordinal=0,
+                sequence=newest.get(step.dataset.key, 0) + 1 if step.dataset.layer != "raw" else None,
+            )
+            for step in fresh
+        ]
+        # In one order everywhere, so that two runs that number the same datasets cannot deadlock.
+        DatasetRun.objects.bulk_create(sorted(new_rows, key=lambda row: row.dataset_key))
+        self._reset(steps)
+        return {str(row.dataset_key): row for row in self._rows()}
+
+    def _reset(self, steps: list[LoadStep]) -> None:
+        """Bring all rows to this attempt; what did not succeed is queued again."""
+        rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
+        overwritten = _overwritten_since(rows.values())
+        for ordinal, step in enumerate(steps, start=1):
+            row = rows.pop(step.dataset.key)
+            row.ordinal, row.depends_on, row.attempt = ordinal, list(step.depends_on), self.number
+            if row.status != DatasetRun.Status.SUCCEEDED or row.pk in overwritten:
+                _queue_again(row)
+            row.save()
+        for row in rows.values():
+            row.attempt = self.number
+            if row.status != DatasetRun.Status.SUCCEEDED:
+                row.status, row.skipped_because = DatasetRun.Status.SKIPPED, "no longer in the run's scope"
+            row.save()
+
+    def finish(self, *, status: str, error: Mapping | None = None, became: Mapping[str, str] | None = None) -> bool:
+        """End the run, and with it whatever of its datasets is not finished. False if it is not ours."""
+
+        @transaction.atomic
+        def write() -> bool:
+            ended = self._run().filter(status__in=states.may_become(status))
+            changed = ended.update(
+                status=status, error=error, finished_at=timezone.now(), heartbeat_at=timezone.now(), phase=""
+            )
+            if changed:
+                end_datasets(run_pk=self.run_pk, end=status, error=error, became=became)
+            return bool(changed)
+
+        return retried(write)
+
+
+def end_datasets(
+    *, run_pk: int, end: str, error: Mapping | None = None, became: Mapping[str, str] | None = None
+) -> None:
+    """Datasets of an ended run that never said how they ended, end with it."""
+    for before, after in (became or states.unfinished_becomes(end)).items():
+        fields: dict[str, Any] = {"status": after, "finished_at": timezone.now(), "phase": ""}
+        if after == states.FAILED:
+            fields["error"] = error
+        DatasetRun.objects.filter(run_id=run_pk, status=before).update(**fields)
+
+
+def _newest_sequences(keys: list[str]) -> dict[str, int]:
+    found = DatasetRun.objects.filter(dataset_key__in=keys).order_by().values_list("dataset_key")
+    return {str(key): newest or 0 for key, newest in found.annotate(newest=Max("sequence"))}
+
+
+def _queue_again(row: DatasetRun) -> None:
+    row.status = DatasetRun.Status.QUEUED
+    row.phase, row.skipped_because = "", ""
+    row.counts, row.drift, row.warnings, row.error = {}, [], [], None
+    row.table_version_before = row.table_version_after = None
+    row.started_at = row.finished_at = row.seconds = None
+
+
+def _overwritten_since(rows: Iterable[DatasetRun]) -> set[int]:
+    """Raw rows whose delivery another run has replaced since: they have to be loaded again."""
+    return {
+        row.pk
+        for row in rows
+        if row.kind == "raw"
+        and row.status == DatasetRun.Status.SUCCEEDED
+        and row.finished_at is not None
+        and DatasetRun.objects.filter(dataset_key=row.dataset_key, started_at__gt=row.finished_at)
+        .exclude(run_id=row.run_id)
+        .exists()
+    }

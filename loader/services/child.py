@@ -1,0 +1,138 @@
+"""A child process that is spoken to in JSON lines, and the threads that write and read them."""
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+EVENTS_FD = "ELEVATA_EVENTS_FD"
+_LOG_LIMIT = 20_000_000
+_ENDS_WITHIN = 5.0
+
+
+class Child:
+    """One life of a child process. ``on_event`` and ``on_end`` are called from its reader thread."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        log_file: Path,
+        inherited: Sequence[int],
+        on_event: Callable[[dict], None],
+        on_end: Callable[["Child", int], None],
+    ):
+        self._on_event, self._on_end = on_event, on_end
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        events, write_end = os.pipe()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        if log_file.is_file() and log_file.stat().st_size > _LOG_LIMIT:
+            log_file.replace(log_file.with_suffix(".log.1"))
+        try:
+            with log_file.open("ab") as output:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(write_end, *inherited),
+                    env={**os.environ, **environment, EVENTS_FD: str(write_end)},
+                    cwd=folder,
+                    # A Ctrl-C in the terminal is for the worker, which ends the child in its own way.
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(events)
+            raise
+        finally:
+            os.close(write_end)
+        self.started = time.monotonic()
+        threading.Thread(target=self._write, name="runner-requests", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(events,), name="runner-events", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, message: Mapping) -> None:
+        """Queue a message; a pipe that is full makes nobody wait."""
+        self._lines.put(json.dumps(message))
+
+    def kill(self) -> None:
+        """End the child and its children at once."""
+        self._signal_group(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ask the child to end by closing its input; insist if it does not."""
+        self._lines.put(None)
+        for insist in (signal.SIGTERM, signal.SIGKILL):
+            if self._ended():
+                break
+            self._signal_group(insist)
+        self._reader.join(_ENDS_WITHIN)
+
+    def _ended(self) -> bool:
+        try:
+            self._process.wait(_ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _write(self) -> None:
+        pipe = self._process.stdin
+        # The reader notices that the child is gone and says so; here it only means there is no pipe.
+        with contextlib.suppress(BrokenPipeError, ValueError), pipe:
+            while (line := self._lines.get()) is not None:
+                pipe.write(line.encode() + b"\n")
+                pipe.flush()
+
+    def _read(self, events: int) -> None:
+        with os.fdopen(events, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    log.error("the runner sent a line that is no event: %.200s", line)
+                    continue
+                try:
+                    self._on_event(event)
+                except Exception:  # one bad event must not silence all that follow
+                    log.exception("an event of the runner could not be taken: %.200s", line)
+        code = self._reap()
+        self._lines.put(None)
+        self._on_end(self, code)
+
+    def _reap(self) -> int:
+        """Wait for the process and for what it left behind: a JVM may outlive the Python above it."""
+        if not self._ended():
+            self.kill()
+        code = self._process.wait()
+        deadline = time.monotonic() + _ENDS_WITHIN
+        pause = threading.Event()
+        while self._group_lives() and time.monotonic() < deadline:
+            pause.wait(0.05)
+        self._signal_group(signal.SIGKILL)
+        return code
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self._process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)

@@ -1,0 +1,89 @@
+"""One runner owns a data folder: a lock file says who, for as long as any of its processes lives."""
+
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+from loader.domain.refusals import Refusal
+from loader.services.processes import lives
+
+LOCK_NAME = "runner.lock"
+# How long a runner may take to notice that its worker is gone.
+_ORPHAN_SECONDS = 20.0
+
+
+class FolderLock:
+    """The lock of one data folder. The runner inherits it, so a killed worker's runner still holds it."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / LOCK_NAME
+        self._descriptor: int | None = None
+
+    @property
+    def descriptor(self) -> int | None:
+        """What a child has to inherit to hold the lock, too; None while the lock is not held."""
+        return self._descriptor
+
+    def acquire(self, what: str) -> None:
+        """Take the lock, or Refusal ``warehouse_busy`` naming who has it. Taking it twice is once."""
+        if self._descriptor is not None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._lock(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.ftruncate(descriptor, 0)
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "what": what}
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go. A child that still lives keeps the folder locked until it ends."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _lock(self, descriptor: int) -> None:
+        deadline = time.monotonic() + _ORPHAN_SECONDS
+        pause = threading.Event()
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                holder = _holder(descriptor)
+            # Only the runner of a worker that died holds the lock without its owner: it is ending.
+            if _is_alive(holder) or time.monotonic() > deadline:
+                raise Refusal(
+                    "warehouse_busy",
+                    f"the data folder {self._path.parent} is in use by {_named(holder)}",
+                    hint="wait for it to end, stop it, or use another folder (ELEVATA_DATA_DIR)",
+                )
+            pause.wait(0.1)
+
+
+def _holder(descriptor: int) -> dict:
+    try:
+        return json.loads(os.pread(descriptor, 4096, 0) or b"{}")
+    except ValueError:  # being written in this moment
+        return {}
+
+
+def _is_alive(holder: dict) -> bool:
+    if holder.get("host") != socket.gethostname():
+        return bool(holder)  # another machine's processes cannot be looked at
+    return lives(holder["pid"])
+
+
+def _named(holder: dict) -> str:
+    if not holder:
+        return "another runner"
+    where = "" if holder["host"] == socket.gethostname() else f" on {holder['host']}"
+    return f"{holder['what']} (process {holder['pid']}{where})"

@@ -1,0 +1,194 @@
+"""Questions to the warehouse: asked by pages, answered by the runner, kept as rows."""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.services import current_environment
+from loader.domain import runs as states
+from loader.domain.manifest import ReadManifest, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.models import ReadRequest
+from loader.services.conversations import SupportsRequests
+from loader.services.database import retried
+from loader.services.manifests import source_datasets, source_of, source_spec
+from loader.services.wakeup import WAKE_READ, wake
+from metadata.models import SourceDataset, TargetDataset
+from metadata.selectors import dataset_state
+
+log = logging.getLogger(__name__)
+
+KINDS = ("sample", "key_search", "versions", "as_of", "discover")
+# These ask for versions, so they go to the history where there is one.
+_OF_HISTORY = ("key_search", "versions", "as_of")
+TIMEOUT_SECONDS = 60.0
+# What the runner may take longer than its own limit before the worker stops waiting for it.
+_GRACE_SECONDS = 15.0
+# A question nobody has answered by then is not waited for any more.
+GIVEN_UP_AFTER = timedelta(minutes=5)
+KEPT_FOR = timedelta(days=1)
+
+
+@dataclass
+class RequestedRead:
+    """A read that was asked for. ``wakeup_sent`` is None until the transaction around it commits."""
+
+    read: ReadRequest
+    wakeup_sent: bool | None = None
+    reason: str = ""
+
+    def send_wakeup(self) -> None:
+        self.reason = wake(WAKE_READ, self.read.pk)
+        self.wakeup_sent = not self.reason
+
+
+def request_read(
+    *,
+    kind: str,
+    dataset: TargetDataset | None = None,
+    source: SourceDataset | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    user: Any = None,
+    wake_worker: bool = True,
+) -> RequestedRead:
+    """Ask a question; the answer will be in the row. ``discover`` asks about a source dataset."""
+    if kind not in KINDS:
+        raise Refusal("UNKNOWN_READ", f"there is no read of kind {kind}", hint=f"known: {', '.join(KINDS)}")
+    if (source if kind == "discover" else dataset) is None:
+        what = "source dataset" if kind == "discover" else "dataset"
+        raise Refusal("NO_DATASET", f"a read of kind {kind} needs a {what}")
+    asked = dict(arguments or {})
+    if source is not None:
+        asked["source_dataset"] = str(source.key)
+    with transaction.atomic():
+        read = ReadRequest.objects.create(
+            environment=current_environment(), kind=kind, dataset=dataset, arguments=asked, requested_by=user
+        )
+        result = RequestedRead(read)
+        if wake_worker:
+            transaction.on_commit(result.send_wakeup)
+    return result
+
+
+@dataclass
+class _Reading:
+    """One worker's hold on one read; its writes find the row only while it is theirs."""
+
+    read: ReadRequest
+    worker: str
+    ends_at: float = field(default=0.0)
+
+    def end(self, **fields: Any) -> None:
+        retried(
+            lambda: ReadRequest.objects.filter(pk=self.read.pk, status=states.RUNNING, claimed_by=self.worker).update(
+                finished_at=timezone.now(), **fields
+            )
+        )
+
+
+def perform_read(
+    *,
+    read_pk: int,
+    worker: str,
+    runner: SupportsRequests,
+    stopping: threading.Event | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> ReadRequest | None:
+    """Answer one read; None if it was not there to be claimed. It always ends with an answer or an error."""
+    claimed = retried(
+        lambda: ReadRequest.objects.filter(pk=read_pk, status=states.QUEUED).update(
+            status=states.RUNNING, claimed_by=worker
+        )
+    )
+    if not claimed:
+        return None
+    read = retried(lambda: ReadRequest.objects.select_related("dataset__schema").get(pk=read_pk))
+    reading = _Reading(read, worker)
+    try:
+        manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
+        finished = _ask(runner, manifest, stopping or threading.Event())
+        if finished.get("error") or finished["status"] != states.SUCCEEDED:
+            error = finished.get("error") or Refusal("READ_FAILED", "the read was cancelled").as_json()
+            reading.end(status=states.FAILED, error=error)
+        else:
+            reading.end(status=states.SUCCEEDED, answer=finished.get("answer") or {})
+    except Refusal as refusal:
+        reading.end(status=states.FAILED, error=refusal.as_json())
+    except Exception as failure:  # a page waits for this row: it must end
+        log.exception("read %s failed", read_pk)
+        refusal = Refusal("UNEXPECTED", f"{type(failure).__name__}: {failure}"[:500])
+        reading.end(status=states.FAILED, error=refusal.as_json())
+    return retried(ReadRequest.objects.filter(pk=read_pk).first)
+
+
+def _ask(runner: SupportsRequests, manifest: ReadManifest, stopping: threading.Event) -> dict:
+    """The runner keeps the time itself; the worker only makes sure that somebody does."""
+    exchange = runner.request("read", manifest)
+    deadline = time.monotonic() + manifest.timeout_seconds + _GRACE_SECONDS
+    while not stopping.is_set() and (left := deadline - time.monotonic()) > 0:
+        event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
+        if event is not None and event["event"] == "finished":
+            return event
+    exchange.cancel()
+    if stopping.is_set():
+        raise Refusal("WORKER_STOPPED", "the worker was stopped before it answered", hint="ask again")
+    raise Refusal(
+        "READ_TIMEOUT",
+        f"there was no answer within {manifest.timeout_seconds:.0f} seconds",
+        hint="ask for less, or ask again when no load is running",
+    )
+
+
+def read_manifest(*, read: ReadRequest, timeout_seconds: float = TIMEOUT_SECONDS) -> ReadManifest:
+    """What the runner needs to answer a read."""
+    arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
+    if read.kind == "discover":
+        return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
+    return ReadManifest(
+        read.kind, table=read_table(read.dataset, read.kind), arguments=arguments, timeout_seconds=timeout_seconds
+    )
+
+
+def read_table(dataset: TargetDataset, kind: str) -> TableSpec:
+    """The table that a question about a dataset goes to. Refusal for a view: it holds no rows."""
+    state = dataset_state(dataset)
+    if state.materialization != "table":
+        raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
+    if state.layer == "raw":
+        return raw_table(state)
+    if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
+        return history_table(state)
+    if dataset.history_of_id is not None or kind in ("versions", "as_of"):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    return rawcore_table(state)
+
+
+def _source(read: ReadRequest) -> SourceSpec:
+    key = read.arguments.get("source_dataset")
+    if key is not None:
+        source = SourceDataset.objects.select_related("system").prefetch_related("columns").get(key=key)
+        return source_spec(source)
+    state = dataset_state(read.dataset)
+    return source_of(state, {key: source_spec(one) for key, one in source_datasets([state]).items()})
+
+
+def sweep_reads() -> models.QuerySet[ReadRequest]:
+    """End reads nobody answered, forget old answers; returns the reads that still wait."""
+    now = timezone.now()
+    ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
+    ReadRequest.objects.filter(
+        status__in=states.may_become(states.FAILED, states.READ_STEPS), requested_at__lt=now - GIVEN_UP_AFTER
+    ).update(
+        status=states.FAILED,
+        finished_at=now,
+        error=Refusal("NO_ANSWER", "no worker answered in time", hint="is a worker running?").as_json(),
+    )
+    return ReadRequest.objects.filter(status=states.QUEUED)

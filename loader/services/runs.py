@@ -1,0 +1,219 @@
+"""The life of a load run: requested, claimed, cancelled, given up for lost.
+
+Every change of state is one compare-and-set along ``loader.domain.runs``.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from architecture.services import current_environment, finish_execution
+from loader.domain import runs as states
+from loader.domain.dependencies import Scope
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun
+from loader.services.attempts import Attempt, end_datasets
+from loader.services.manifests import plan_load
+from loader.services.processes import is_gone
+from loader.services.wakeup import WAKE_RUN, wake
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
+
+
+@dataclass
+class RequestedRun:
+    """A run that was asked for. ``wakeup_sent`` is None until the transaction around it commits.
+
+    ``requested`` says whether asking changed anything: a succeeded or active run stays as it is.
+    """
+
+    run: LoadRun
+    requested: bool
+    wakeup_sent: bool | None = None
+    reason: str = ""
+
+    def send_wakeup(self) -> None:
+        self.reason = wake(WAKE_RUN, self.run.pk)
+        self.wakeup_sent = not self.reason
+
+    @property
+    def notice(self) -> str:
+        """What to tell the person who asked, if the wake-up did not get through; else nothing."""
+        if self.wakeup_sent is not False:
+            return ""
+        return f"queued; the broker does not answer: {self.reason}; the scheduler sends it again"
+
+
+def new_run_id(*, at: datetime | None = None) -> str:
+    """A run id that sorts by time and reads well: ``20261121T081500Z-3f9c2a``."""
+    at = (at or timezone.now()).astimezone(UTC)
+    return f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def request_load_run(
+    *,
+    scope: Scope | None = None,
+    load_timestamp: datetime | None = None,
+    run_id: str | None = None,
+    allow_empty: bool = False,
+    user: Any = None,
+    wake_worker: bool = True,
+) -> RequestedRun:
+    """Ask for a load run; the same run id again asks for the same run.
+
+    Without a scope everything is loaded. A run that succeeded or is under way is returned as it is;
+    one that failed, was blocked, cancelled or lost is queued again. Refusal for a scope that names
+    nothing, and for a run id that stands for another scope or time. Without ``wake_worker`` nobody
+    is told: the caller claims the run in the same transaction.
+    """
+    if load_timestamp is not None and load_timestamp.tzinfo is None:
+        load_timestamp = load_timestamp.replace(tzinfo=UTC)
+    if run_id is not None and not _RUN_ID.fullmatch(run_id):
+        raise Refusal(
+            "BAD_RUN_ID",
+            f"{run_id[:120]!r} cannot be a run id",
+            hint="up to 100 letters, digits and . _ : + -, beginning with a letter or digit",
+        )
+    with transaction.atomic():
+        known = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
+        if known is None:
+            plan_load(scope or Scope())
+            known, created = _create(run_id, scope or Scope(), load_timestamp, allow_empty, user)
+        else:
+            created = False
+        if created:
+            result = RequestedRun(known, requested=True)
+        else:
+            _refuse_another(known, scope, load_timestamp)
+            result = _ask_again(known, allow_empty)
+        if result.requested and wake_worker:
+            transaction.on_commit(result.send_wakeup)
+    return result
+
+
+def _create(
+    run_id: str | None, scope: Scope, at: datetime | None, allow_empty: bool, user: Any
+) -> tuple[LoadRun, bool]:
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            run = LoadRun.objects.create(
+                run_id=run_id or new_run_id(at=now),
+                environment=current_environment(),
+                scope=scope.as_json(),
+                load_timestamp=at or now,
+                allow_empty=allow_empty,
+                requested_by=user,
+            )
+        return run, True
+    except IntegrityError:  # somebody asked for the same id in this very moment
+        return LoadRun.objects.get(run_id=run_id), False
+
+
+def _refuse_another(run: LoadRun, scope: Scope | None, at: datetime | None) -> None:
+    differs = []
+    if scope is not None and scope != Scope.from_json(run.scope):
+        differs.append(f"it loads {Scope.from_json(run.scope)}, not {scope}")
+    if at is not None and at != run.load_timestamp:
+        differs.append(f"it is dated {run.load_timestamp.isoformat()}, not {at.isoformat()}")
+    if differs:
+        raise Refusal(
+            "RUN_ID_TAKEN",
+            f"run {run.run_id} is another one: {' and '.join(differs)}",
+            hint="leave the scope and time out to repeat that run, or give this one an id of its own",
+        )
+
+
+def _ask_again(run: LoadRun, allow_empty: bool) -> RequestedRun:
+    mark_lost(run_pk=run.pk)
+    queued = LoadRun.objects.filter(pk=run.pk, status__in=states.may_become(states.QUEUED)).update(
+        status=states.QUEUED,
+        allow_empty=run.allow_empty or allow_empty,
+        error=None,
+        phase="",
+        claimed_by="",
+        heartbeat_at=None,
+        started_at=None,
+        finished_at=None,
+    )
+    run.refresh_from_db()
+    return RequestedRun(run, requested=bool(queued))
+
+
+def claim(*, run_pk: int, worker: str) -> LoadRun | None:
+    """Take a queued run; None if somebody else has it, or it is not queued any more."""
+    now = timezone.now()
+    claimed = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).update(
+        status=states.RUNNING,
+        attempt=F("attempt") + 1,
+        claimed_by=worker,
+        heartbeat_at=now,
+        started_at=now,
+        finished_at=None,
+        execution=None,
+        error=None,
+        phase="waiting for Spark",
+    )
+    return LoadRun.objects.select_related("environment").get(pk=run_pk) if claimed else None
+
+
+def attempt_of(run: LoadRun) -> Attempt:
+    """The hold that a claimed run gives."""
+    return Attempt(run.pk, run.attempt)
+
+
+def request_cancel(*, run: LoadRun, user: Any = None) -> LoadRun:
+    """Ask for a run to stop: a queued one is cancelled at once, a running one when its worker hears.
+
+    A run that is finished stays as it is.
+    """
+    who = f"cancelled by {user}" if user is not None else "cancelled"
+    error = {"code": "CANCELED", "message": who}
+    with transaction.atomic():
+        canceled = LoadRun.objects.filter(pk=run.pk, status=states.QUEUED).update(
+            status=states.CANCELED, finished_at=timezone.now(), error=error
+        )
+        if canceled:
+            end_datasets(run_pk=run.pk, end=states.CANCELED)
+        else:
+            LoadRun.objects.filter(pk=run.pk, status=states.RUNNING).update(status=states.CANCELING, error=error)
+    run.refresh_from_db()
+    return run
+
+
+def mark_lost(*, run_pk: int | None = None, older_than: timedelta = states.LOST_AFTER) -> list[str]:
+    """Give up runs whose worker has been silent for too long, or is gone for certain.
+
+    Returns their run ids.
+    """
+    held = LoadRun.objects.filter(status__in=states.may_become(states.LOST), heartbeat_at__isnull=False).select_related(
+        "execution"
+    )
+    if run_pk is not None:
+        held = held.filter(pk=run_pk)
+    latest = timezone.now() - older_than
+    return [run.run_id for run in held if (run.heartbeat_at < latest or is_gone(run.claimed_by)) and _lose(run)]
+
+
+@transaction.atomic
+def _lose(run: LoadRun) -> bool:
+    error = {
+        "code": "WORKER_LOST",
+        "message": f"worker {run.claimed_by} was last heard of at {run.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
+        "hint": "start the run again under the same id: what it had finished is not done twice",
+    }
+    seen = LoadRun.objects.filter(pk=run.pk, attempt=run.attempt, heartbeat_at=run.heartbeat_at)
+    lost = seen.filter(status__in=states.may_become(states.LOST)).update(
+        status=states.LOST, error=error, finished_at=timezone.now(), phase=""
+    )
+    if lost:
+        end_datasets(run_pk=run.pk, end=states.LOST, error=error)
+        if run.execution is not None:
+            finish_execution(execution=run.execution)
+    return bool(lost)

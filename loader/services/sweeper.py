@@ -1,0 +1,46 @@
+"""Sweeping up: wake-ups that were lost, runs whose worker is gone, answers nobody looks at."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.utils import timezone
+
+from loader.domain import runs as states
+from loader.models import LoadRun, Worker
+from loader.services.reads import sweep_reads
+from loader.services.runs import mark_lost
+from loader.services.wakeup import WAKE_READ, WAKE_RUN, wake
+
+# Younger rows have a wake-up on its way.
+RESENT_AFTER = timedelta(seconds=15)
+_WORKER_KEPT_FOR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep did."""
+
+    lost: tuple[str, ...]
+    woken_runs: int
+    woken_reads: int
+
+
+def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
+    """One sweep; any number of them at once do no harm, for rows change by compare-and-set only."""
+    now = timezone.now()
+    lost = mark_lost()
+    waiting = LoadRun.objects.filter(status=states.QUEUED, requested_at__lt=now - resent_after)
+    runs = list(waiting.order_by("requested_at").values_list("pk", flat=True))
+    reads = list(sweep_reads().filter(requested_at__lt=now - resent_after).values_list("pk", flat=True))
+    # The first failure says that the broker is away; the next sweep tries again.
+    woken_runs = _wake_until_it_fails(WAKE_RUN, runs)
+    woken_reads = _wake_until_it_fails(WAKE_READ, reads)
+    Worker.objects.filter(heartbeat_at__lt=now - _WORKER_KEPT_FOR).delete()
+    return Swept(tuple(lost), woken_runs, woken_reads)
+
+
+def _wake_until_it_fails(task: str, ids: list[int]) -> int:
+    for sent, row_id in enumerate(ids):
+        if wake(task, row_id):
+            return sent
+    return len(ids)

@@ -1,0 +1,34 @@
+"""Waking a worker: a message with an id. It may get lost; the row is the truth and is swept up."""
+
+import logging
+
+from celery import current_app
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+
+WAKE_RUN, WAKE_READ = "loader.tasks.wake_run", "loader.tasks.wake_read"
+# Older messages wake nobody: by then the sweeper has sent another one.
+EXPIRES_SECONDS = 120
+
+
+def wake(task: str, row_id: int) -> str:
+    """Send a wake-up; returns why it could not be sent, or an empty string.
+
+    Whatever is wrong with the broker, the row is there and the sweeper sends again: so no kind of
+    failure may reach the caller, who has already committed.
+    """
+    try:
+        with current_app.connection_for_write() as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=5)
+            current_app.send_task(task, args=[row_id], expires=EXPIRES_SECONDS, connection=connection, retry=False)
+    except Exception as error:
+        log.warning("the broker does not answer: %s", error)
+        return _reason(error)
+    return ""
+
+
+def _reason(error: Exception) -> str:
+    """What the broker said, with its place but without its password."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return said.replace(settings.CELERY_BROKER_URL, "broker")

@@ -1,0 +1,106 @@
+"""What a worker process is: a name, a runner, a heartbeat, and one load run at a time."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from django.conf import settings
+from django.db import Error as DatabaseProblem
+from django.db import close_old_connections, connection
+from django.utils import timezone
+
+from loader.domain import runs as states
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun, Worker
+from loader.services.processes import process_name
+from loader.services.reads import perform_read
+from loader.services.runs import mark_lost
+from loader.services.supervisor import Runner
+from loader.services.work import perform_load_run
+
+log = logging.getLogger(__name__)
+
+
+class Workplace:
+    """One worker process: load runs go one after another, reads beside them, through one runner."""
+
+    def __init__(self, *, make_runner: Callable[[str], Runner] | None = None):
+        self.name = process_name()
+        self.stopping = threading.Event()
+        make = make_runner or (lambda name: Runner(holder=f"worker {name}"))
+        self.runner = make(self.name)
+        self._loading = threading.Lock()
+        self._presence: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Say that the worker is there, and start Spark before the first run asks for it."""
+        self._beat()
+        self._presence = threading.Thread(target=self._be_present, name="presence", daemon=True)
+        self._presence.start()
+        try:
+            self.runner.start()
+        except (Refusal, OSError) as problem:  # the first run that needs the runner says so, too
+            log.error("the runner was not started: %s", problem)
+
+    def stop(self) -> None:
+        """Tell whatever is under way to end. May be called from a signal handler."""
+        self.stopping.set()
+
+    def close(self) -> None:
+        """End the runner and take the worker's row away."""
+        self.stopping.set()
+        if self._presence is not None:
+            self._presence.join(states.WORKER_BEAT_SECONDS)
+        self.runner.close()
+        try:
+            Worker.objects.filter(name=self.name).delete()
+        except DatabaseProblem as error:  # its heartbeat runs out anyway
+            log.warning("the worker's row stays behind: %s", error)
+
+    def load(self) -> None:
+        """Perform queued load runs until none is left, unless another thread is at it already.
+
+        Without the warehouse nothing is claimed: the worker that has it, or this one a little
+        later, is woken by the sweeper.
+        """
+        while self._next() is not None and not self.stopping.is_set():
+            try:
+                self.runner.start()
+            except Refusal as busy:
+                log.error("load runs stay queued: %s", busy.one_line())
+                return
+            if not self._loading.acquire(blocking=False):
+                return  # who holds the lock looks again after letting it go
+            try:
+                while (run_pk := self._next()) is not None and not self.stopping.is_set():
+                    perform_load_run(run_pk=run_pk, worker=self.name, runner=self.runner, stopping=self.stopping)
+            finally:
+                self._loading.release()
+
+    def read(self, read_pk: int) -> None:
+        """Answer one read."""
+        perform_read(read_pk=read_pk, worker=self.name, runner=self.runner, stopping=self.stopping)
+
+    def _next(self) -> int | None:
+        queued = LoadRun.objects.filter(status=states.QUEUED, environment__name=settings.ENVIRONMENT).order_by(
+            "requested_at", "pk"
+        )
+        return queued.values_list("pk", flat=True).first()
+
+    def _be_present(self) -> None:
+        while not self.stopping.wait(states.WORKER_BEAT_SECONDS):
+            self._beat()
+        connection.close()
+
+    def _beat(self) -> None:
+        """Show that this worker is alive, and give up runs of workers that are not."""
+        close_old_connections()
+        try:
+            now = timezone.now()
+            alive = {"heartbeat_at": now, "runner_pid": self.runner.pid}
+            Worker.objects.update_or_create(
+                name=self.name, defaults=alive, create_defaults={"started_at": now, **alive}
+            )
+            mark_lost()
+        except DatabaseProblem as error:  # the next beat tries again
+            log.warning("no heartbeat, the control database does not answer: %s", error)

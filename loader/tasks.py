@@ -1,0 +1,59 @@
+"""Celery tasks. A message carries an id and is only a wake-up: the row says what to do.
+
+A message that comes twice, late or never does no harm. The worker process must use threads
+(``--pool threads``): all of them share one runner, and so one JVM.
+"""
+
+import threading
+
+from celery import shared_task, signals
+
+from loader.services import sweeper
+from loader.services.worker import Workplace
+
+_guard = threading.Lock()
+_workplace: Workplace | None = None
+
+
+def workplace() -> Workplace:
+    """This process's workplace; there is one, made on first use."""
+    global _workplace
+    with _guard:
+        if _workplace is None:
+            _workplace = Workplace()
+        return _workplace
+
+
+@shared_task(name="loader.tasks.wake_run")
+def wake_run(run_pk: int) -> None:
+    """Perform what is queued; the run that the message names is among it."""
+    workplace().load()
+
+
+@shared_task(name="loader.tasks.wake_read")
+def wake_read(read_pk: int) -> None:
+    """Answer one read."""
+    workplace().read(read_pk)
+
+
+@shared_task(name="loader.tasks.sweep")
+def sweep() -> None:
+    """Send lost wake-ups again, give up runs whose worker is gone."""
+    sweeper.sweep()
+
+
+@signals.worker_ready.connect
+def _open(**_) -> None:
+    workplace().open()
+
+
+@signals.worker_shutting_down.connect
+def _stop(**_) -> None:
+    if _workplace is not None:
+        _workplace.stop()
+
+
+@signals.worker_shutdown.connect
+def _close(**_) -> None:
+    if _workplace is not None:
+        _workplace.close()

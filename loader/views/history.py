@@ -1,0 +1,138 @@
+"""The history explorer: keys, the versions of one key, the table as of any date.
+
+A page is only the frame; what the warehouse answers comes by htmx: a form inside the page asks a
+question when it appears (``start_read``), and the part it leaves asks for the answer until it is
+there (``read_part``).
+"""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from architecture.domain.tables import TableSpec
+from loader.domain.refusals import Refusal
+from loader.figures import load_times
+from loader.models import ReadRequest
+from loader.selectors import live_workers, read_requests
+from loader.services.reads import read_table, request_read
+from loader.views.forms import AsOfForm, QuestionForm
+from loader.views.versions import found_rows, time_line, versions
+from metadata.models import TargetDataset
+from metadata.shown import headed
+
+GIVE_UP_AFTER = timedelta(seconds=90)
+
+
+def _historized(key: UUID) -> TargetDataset:
+    dataset = get_object_or_404(headed(), key=key)
+    if not (dataset.historize or dataset.history_of_id):
+        raise Http404(f"{dataset} is not historized")
+    return dataset
+
+
+@require_safe
+def dataset_history(request: HttpRequest, key: UUID) -> HttpResponse:
+    """Search for a key; without a text, the first keys."""
+    text = request.GET.get("q", "").strip()[:200]
+    context = {"dataset": _historized(key), "view": "keys", "text": text}
+    return render(request, "loader/history_keys.html", context)
+
+
+@require_safe
+def dataset_versions(request: HttpRequest, key: UUID, entity_key: str) -> HttpResponse:
+    """The versions of one key."""
+    context = {"dataset": _historized(key), "view": "versions", "entity_key": entity_key}
+    return render(request, "loader/history_versions.html", context)
+
+
+@require_safe
+def dataset_as_of(request: HttpRequest, key: UUID) -> HttpResponse:
+    """The table as it was at an instant."""
+    dataset = _historized(key)
+    form = AsOfForm(request.GET or None)
+    asked = form.cleaned_data if form.is_bound and form.is_valid() else None
+    context = {
+        "dataset": dataset,
+        "view": "as_of",
+        "form": form,
+        "asked": asked,
+        "now": timezone.now(),
+        "moments": [(run, _whole_second(run.load_timestamp)) for run in load_times(dataset)],
+    }
+    return render(request, "loader/history_as_of.html", context)
+
+
+def _whole_second(instant: datetime) -> datetime:
+    """The first whole second that is not before the instant: what the page's field can hold."""
+    return instant if instant.microsecond == 0 else instant.replace(microsecond=0) + timedelta(seconds=1)
+
+
+# --- questions and answers ---------------------------------------------------------------------
+
+
+@never_cache
+@require_POST
+def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
+    """Put a question to the warehouse; the answer's place is returned."""
+    dataset = get_object_or_404(TargetDataset, key=key)
+    form = QuestionForm(request.POST)
+    if not form.is_valid():
+        error = {"message": "; ".join(message for messages in form.errors.values() for message in messages)}
+        return render(request, "loader/read_refused.html", {"error": error})
+    try:
+        read_table(dataset, form.cleaned_data["kind"])
+        asked = request_read(
+            kind=form.cleaned_data["kind"], dataset=dataset, arguments=form.arguments(), user=request.user
+        )
+    except Refusal as refusal:
+        return render(request, "loader/read_refused.html", {"error": refusal.as_json()})
+    return _part(request, asked.read, notice=asked.reason)
+
+
+@never_cache
+@require_safe
+def read_part(request: HttpRequest, pk: int) -> HttpResponse:
+    """The answer of a read, or how it stands. Only whoever asked sees it."""
+    read = get_object_or_404(read_requests().filter(requested_by=request.user), pk=pk)
+    if not read.is_finished and request.GET.get("seen") == _seen(read):
+        return HttpResponse(status=204)
+    return _part(request, read)
+
+
+def _seen(read: ReadRequest) -> str:
+    """What a waiting page shows of a read; as long as it is the same, nothing is sent."""
+    given_up = timezone.now() - read.requested_at > GIVE_UP_AFTER
+    return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
+
+
+def _part(request: HttpRequest, read: ReadRequest, notice: str = "") -> HttpResponse:
+    context = {"read": read, "dataset": read.dataset}
+    if not read.is_finished:
+        seen = _seen(read)
+        context |= {
+            "seen": seen,
+            "notice": notice,
+            "alone": seen.endswith("alone") or not live_workers().exists(),
+            "given_up": seen.endswith("given-up"),
+        }
+        return render(request, "loader/read_waiting.html", context)
+    if read.status == ReadRequest.Status.FAILED:
+        return render(request, "loader/read_refused.html", {"error": read.error, "read": read})
+    try:
+        table = read_table(read.dataset, read.kind)
+    except Refusal as refusal:  # the metadata changed since the question was put
+        return render(request, "loader/read_refused.html", {"error": refusal.as_json()})
+    return render(request, f"loader/answer_{read.kind}.html", context | _answer(read, table))
+
+
+def _answer(read: ReadRequest, table: TableSpec) -> dict:
+    answer = read.answer
+    if read.kind == "versions":
+        found = versions(answer, table)
+        return {"versions": found[::-1], "line": time_line(found, timezone.now().astimezone(UTC))}
+    return {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}

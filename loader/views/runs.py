@@ -1,0 +1,165 @@
+"""Load runs: the list, one run live, starting, cancelling, running again."""
+
+import hashlib
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from loader.domain.dependencies import Scope
+from loader.domain.refusals import Refusal
+from loader.figures import executions_of, with_totals
+from loader.filtersets import LoadRunFilter
+from loader.models import DatasetRun, LoadRun
+from loader.selectors import live_workers, load_run_detail, load_runs, run_events
+from loader.services.runs import request_cancel, request_load_run
+from loader.views.forms import StartLoadForm
+from metadata.selectors import schemas, target_datasets
+from metadata.views.paging import filtered
+
+START = "loader.start_load"
+PER_PAGE = 25
+LINES = 300
+SUGGESTED = 500
+
+
+@never_cache
+@require_safe
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Load runs, newest first, and the form that starts one."""
+    wanted = request.GET.get("start", "")
+    initial = {"scope": "dataset", "dataset": wanted} if wanted else None
+    return _list(request, StartLoadForm(initial=initial), opened=bool(wanted))
+
+
+def _list(request: HttpRequest, form: StartLoadForm, *, opened: bool, status: int = 200) -> HttpResponse:
+    chosen, page = filtered(request, LoadRunFilter, load_runs(), PER_PAGE)
+    names = target_datasets().filter(active=True, history_of__isnull=True, materialization="table")
+    context = {
+        "filter": chosen,
+        "page": page,
+        "rows": [(total, Scope.from_json(total.run.scope)) for total in with_totals(page.object_list)],
+        "live": any(not run.is_finished for run in page.object_list),
+        "form": form,
+        "form_opened": opened or form.is_bound,
+        "may_start": request.user.has_perm(START),
+        "schemas": list(schemas().order_by("ordinal", "name")),
+        "dataset_names": names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED],
+    }
+    return render(request, "loader/run_list.html", context, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@permission_required(START, raise_exception=True)
+def run_start(request: HttpRequest) -> HttpResponse:
+    """Ask for a load run; what cannot be taken is said beside its field. The form itself is on the list."""
+    if request.method != "POST":
+        return redirect("run_list")
+    form = StartLoadForm(request.POST)
+    if form.is_valid():
+        try:
+            asked = request_load_run(
+                scope=form.scope_chosen(),
+                load_timestamp=form.cleaned_data["load_timestamp"],
+                run_id=form.cleaned_data["run_id"].strip() or None,
+                allow_empty=form.cleaned_data["allow_empty"],
+                user=request.user,
+            )
+        except Refusal as refusal:
+            form.add_refusal(refusal)
+        else:
+            _tell(request, asked)
+            return redirect("run_page", asked.run.run_id)
+    return _list(request, form, opened=True, status=422)
+
+
+def _tell(request: HttpRequest, asked: Any) -> None:
+    if not asked.requested:
+        state = asked.run.get_status_display().lower()
+        messages.info(request, f"This run was there already and is {state}; nothing was changed.")
+    elif asked.notice:
+        messages.warning(request, f"Load run {asked.notice}.")
+
+
+@never_cache
+@require_safe
+def run_page(request: HttpRequest, run_id: str) -> HttpResponse:
+    """One load run."""
+    run = _run(run_id)
+    live, seen = _live(request, run)
+    return render(request, "loader/run_page.html", {"run": run, "live": live, "seen": seen})
+
+
+@never_cache
+@require_safe
+def run_live(request: HttpRequest, run_id: str) -> HttpResponse:
+    """The part of a run's page that changes; nothing (204) while it is as the page has it already."""
+    run = _run(run_id)
+    live, seen = _live(request, run)
+    if seen == request.GET.get("seen") and not run.is_finished:
+        return HttpResponse(status=204)
+    return render(request, "loader/run_live.html", {"run": run, "live": live, "seen": seen})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@permission_required(START, raise_exception=True)
+def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Ask whether the run shall stop, then stop it."""
+    run = _run(run_id)
+    if request.method != "POST":
+        return render(request, "loader/run_cancel.html", {"run": run})
+    stopped = request_cancel(run=run, user=request.user)
+    if stopped.status == LoadRun.Status.CANCELED:
+        messages.success(request, "The load run is canceled.")
+    elif stopped.is_finished:
+        messages.info(request, f"The load run had {stopped.get_status_display().lower()} before.")
+    return redirect("run_page", run.run_id)
+
+
+@require_POST
+@permission_required(START, raise_exception=True)
+def run_again(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Queue a run that did not succeed again, under its own id: what it finished is not done twice."""
+    run = get_object_or_404(LoadRun, run_id=run_id)
+    asked = request_load_run(run_id=run.run_id, user=request.user)
+    _tell(request, asked)
+    return redirect("run_page", run.run_id)
+
+
+def _run(run_id: str) -> LoadRun:
+    return get_object_or_404(load_run_detail(), run_id=run_id)
+
+
+def _live(request: HttpRequest, run: LoadRun) -> tuple[str, str]:
+    """The changing part as HTML, and a digest by which the next request tells whether it changed."""
+    rows = list(run.datasets.all())
+    names = {str(row.dataset_key): row.qualified_name for row in rows}
+    lines = list(run_events(run=run).order_by("-pk")[: LINES + 1])
+    context = {
+        "run": run,
+        "scope": Scope.from_json(run.scope),
+        "layers": [
+            (kind, [(row, _waits_for(row, names)) for row in rows if row.kind == kind])
+            for kind in dict.fromkeys(row.kind for row in rows)
+        ],
+        "executions": executions_of(run),
+        "lines": lines[:LINES][::-1],
+        "lines_left_out": len(lines) > LINES,
+        "alone": not run.is_finished and not live_workers().exists(),
+        "may_start": request.user.has_perm(START),
+        "restartable": run.status in LoadRun.RESTARTABLE,
+        "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
+    }
+    html = render_to_string("loader/run_state.html", context)
+    return html, hashlib.sha256(html.encode()).hexdigest()[:16]
+
+
+def _waits_for(row: DatasetRun, names: dict[str, str]) -> list[str]:
+    if row.status != DatasetRun.Status.QUEUED:
+        return []
+    return [names[key] for key in row.depends_on if key in names]

@@ -1,0 +1,281 @@
+"""Metadata as the API answers it."""
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from metadata.models import (
+    ColumnInput,
+    Reference,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+from metadata.shown import retired_columns, shown_columns
+
+
+class SystemSerializer(serializers.ModelSerializer):
+    dataset_count = serializers.IntegerField(read_only=True)
+
+    class Meta:
+        model = System
+        fields = (
+            "short_name",
+            "name",
+            "kind",
+            "location",
+            "active",
+            "description",
+            "owner",
+            "tags",
+            "dataset_count",
+            "version",
+            "updated_at",
+        )
+
+
+class SourceColumnSerializer(serializers.ModelSerializer):
+    type = serializers.CharField(read_only=True)
+
+    class Meta:
+        model = SourceColumn
+        fields = (
+            "key",
+            "name",
+            "ordinal",
+            "type",
+            "nullable",
+            "key_ordinal",
+            "integrate",
+            "pii",
+            "active",
+            "description",
+        )
+
+
+class SourceDatasetListSerializer(serializers.ModelSerializer):
+    system = serializers.CharField(source="system.short_name", read_only=True)
+    column_count = serializers.IntegerField(read_only=True)
+
+    class Meta:
+        model = SourceDataset
+        fields = (
+            "key",
+            "system",
+            "name",
+            "short_name",
+            "location",
+            "format",
+            "historize",
+            "active",
+            "description",
+            "column_count",
+            "updated_at",
+        )
+
+
+class SourceDatasetSerializer(SourceDatasetListSerializer):
+    columns = SourceColumnSerializer(many=True, read_only=True)
+    generated = serializers.SerializerMethodField(help_text="Stable keys of the datasets generated from it.")
+
+    class Meta(SourceDatasetListSerializer.Meta):
+        fields = (
+            *SourceDatasetListSerializer.Meta.fields,
+            "options",
+            "history_policy",
+            "owner",
+            "tags",
+            "version",
+            "columns",
+            "generated",
+        )
+
+    def get_generated(self, source: SourceDataset) -> list[str]:
+        return [str(dataset.key) for dataset in source.generated.all()]
+
+
+class SchemaSerializer(serializers.ModelSerializer):
+    dataset_count = serializers.IntegerField(read_only=True)
+
+    class Meta:
+        model = TargetSchema
+        fields = ("name", "layer", "ordinal", "description", "owner", "tags", "dataset_count", "version")
+
+
+class DatasetListSerializer(serializers.ModelSerializer):
+    """``column_count`` counts described columns; a history's columns are its base's."""
+
+    schema = serializers.CharField(source="schema.name", read_only=True)
+    layer = serializers.CharField(source="schema.layer", read_only=True)
+    history_of = serializers.UUIDField(source="history_of.key", read_only=True, default=None, allow_null=True)
+    source = serializers.UUIDField(source="generated_from.key", read_only=True, default=None, allow_null=True)
+    column_count = serializers.IntegerField(read_only=True)
+
+    class Meta:
+        model = TargetDataset
+        fields = (
+            "key",
+            "schema",
+            "layer",
+            "name",
+            "former_names",
+            "materialization",
+            "historize",
+            "history_of",
+            "source",
+            "active",
+            "description",
+            "column_count",
+            "updated_at",
+        )
+
+
+class DatasetInputSerializer(serializers.Serializer):
+    """A dataset that is read: a source dataset or a target dataset."""
+
+    kind = serializers.ChoiceField(choices=("source", "target"))
+    key = serializers.UUIDField()
+    name = serializers.CharField()
+
+
+class ColumnInputSerializer(serializers.Serializer):
+    """A column that is read, and the dataset it belongs to."""
+
+    key = serializers.UUIDField()
+    name = serializers.CharField()
+    dataset = DatasetInputSerializer()
+
+
+class ColumnSerializer(serializers.Serializer):
+    """``purpose`` says what a computed column is for; computed columns are described nowhere."""
+
+    key = serializers.UUIDField(allow_null=True)
+    name = serializers.CharField()
+    type = serializers.CharField()
+    role = serializers.CharField()
+    computed = serializers.BooleanField()
+    purpose = serializers.CharField(allow_blank=True)
+    nullable = serializers.BooleanField()
+    active = serializers.BooleanField()
+    key_ordinal = serializers.IntegerField(allow_null=True)
+    expression = serializers.CharField(allow_blank=True)
+    former_names = serializers.ListField(child=serializers.CharField())
+    pii = serializers.BooleanField()
+    description = serializers.CharField(allow_blank=True)
+    inputs = ColumnInputSerializer(many=True)
+
+
+class ReferenceSerializer(serializers.ModelSerializer):
+    child = serializers.UUIDField(source="child.key", read_only=True)
+    parent = serializers.UUIDField(source="parent.key", read_only=True)
+    pairs = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Reference
+        fields = ("key", "child", "parent", "role_name", "active", "pairs")
+
+    def get_pairs(self, reference: Reference) -> list[dict[str, str]]:
+        return [
+            {"child_column": pair.child_column.name, "parent_column": pair.parent_column.name}
+            for pair in reference.pairs.all()
+        ]
+
+
+class DatasetSerializer(DatasetListSerializer):
+    columns = serializers.SerializerMethodField()
+    inputs = serializers.SerializerMethodField()
+    references = serializers.SerializerMethodField()
+    referenced_by = serializers.SerializerMethodField()
+    history = serializers.UUIDField(source="history.key", read_only=True, default=None, allow_null=True)
+
+    class Meta(DatasetListSerializer.Meta):
+        fields = (
+            *DatasetListSerializer.Meta.fields,
+            "filter",
+            "history_policy",
+            "hash_version",
+            "owner",
+            "tags",
+            "version",
+            "history",
+            "inputs",
+            "columns",
+            "references",
+            "referenced_by",
+        )
+
+    @extend_schema_field(ColumnSerializer(many=True))
+    def get_columns(self, dataset: TargetDataset) -> list[dict]:
+        return [_shown(one.name, one.type, one.purpose, one.column) for one in shown_columns(dataset)] + [
+            _shown(column.name, str(column.type), "", column) for column in retired_columns(dataset)
+        ]
+
+    @extend_schema_field(DatasetInputSerializer(many=True))
+    def get_inputs(self, dataset: TargetDataset) -> list[dict]:
+        if dataset.history_of is not None:
+            return [_read(dataset.history_of)]
+        return [_read(one.source or one.upstream) for one in dataset.inputs.all()]
+
+    @extend_schema_field(ReferenceSerializer(many=True))
+    def get_references(self, dataset: TargetDataset) -> list[dict]:
+        return ReferenceSerializer((dataset.history_of or dataset).references.all(), many=True).data
+
+    @extend_schema_field(ReferenceSerializer(many=True))
+    def get_referenced_by(self, dataset: TargetDataset) -> list[dict]:
+        return ReferenceSerializer((dataset.history_of or dataset).referenced_by.all(), many=True).data
+
+
+def _shown(name: str, type_: str, purpose: str, column: TargetColumn | None) -> dict:
+    return {
+        "key": str(column.key) if column else None,
+        "name": name,
+        "type": type_,
+        "role": column.role if column else "technical",
+        "computed": column is None,
+        "purpose": purpose,
+        "nullable": column.nullable if column else True,
+        "active": column.active if column else True,
+        "key_ordinal": column.key_ordinal if column else None,
+        "expression": column.expression if column else "",
+        "former_names": column.former_names if column else [],
+        "pii": column.pii if column else False,
+        "description": column.description if column else "",
+        "inputs": [_input(one) for one in column.inputs.all()] if column else [],
+    }
+
+
+def _input(one: ColumnInput) -> dict:
+    column = one.source_column or one.upstream_column
+    return {"key": str(column.key), "name": column.name, "dataset": _read(column.dataset)}
+
+
+def _read(dataset: SourceDataset | TargetDataset) -> dict:
+    kind = "source" if isinstance(dataset, SourceDataset) else "target"
+    return {"kind": kind, "key": str(dataset.key), "name": str(dataset)}
+
+
+class LineageNodeSerializer(serializers.Serializer):
+    """``distance`` is 0 for the dataset asked about, negative upstream, positive downstream."""
+
+    key = serializers.UUIDField()
+    kind = serializers.ChoiceField(choices=("source", "target", "history"))
+    name = serializers.CharField()
+    layer = serializers.CharField()
+    active = serializers.BooleanField()
+    distance = serializers.IntegerField()
+
+
+class LineageEdgeSerializer(serializers.Serializer):
+    """``input``: rows flow; ``history``: rows are kept; ``reference``: rows refer, child to parent."""
+
+    start = serializers.UUIDField()
+    end = serializers.UUIDField()
+    kind = serializers.ChoiceField(choices=("input", "history", "reference"))
+    label = serializers.CharField(allow_blank=True)
+
+
+class LineageSerializer(serializers.Serializer):
+    nodes = LineageNodeSerializer(many=True)
+    edges = LineageEdgeSerializer(many=True)

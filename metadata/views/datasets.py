@@ -1,0 +1,50 @@
+"""A dataset's page: its columns and its lineage. SQL, history and runs are the loader's to show."""
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from metadata.selectors import LineageNode, lineage
+from metadata.shown import details, headed, retired_columns, shown_columns, stable_keys
+from metadata.views.picture import draw, layer_of
+
+
+@require_safe
+def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
+    """Columns, references and what is described about them."""
+    dataset = get_object_or_404(details(), key=key)
+    described = dataset.history_of or dataset
+    context = {
+        "dataset": dataset,
+        "columns": shown_columns(dataset),
+        "retired": retired_columns(dataset),
+        "references": [one for one in described.references.all() if one.active],
+        "referenced_by": [one for one in described.referenced_by.all() if one.active],
+    }
+    return render(request, "metadata/dataset_columns.html", context)
+
+
+@require_safe
+def dataset_lineage(request: HttpRequest, key: UUID) -> HttpResponse:
+    """Where the rows come from and where they go, as a picture and as lists."""
+    dataset = get_object_or_404(headed(), key=key)
+    found = lineage(dataset)
+    keys = stable_keys(found)
+
+    def url_of(node: LineageNode) -> str:
+        return reverse("source_page" if node.kind == "source" else "dataset_lineage", args=[keys[node.id]])
+
+    flowing = {end for edge in found.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
+    others = [(node, url_of(node), layer_of(node)) for node in found.nodes if node.distance != 0]
+    context = {
+        "dataset": dataset,
+        "picture": draw(found, url_of),
+        "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
+        "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
+        "referring": [item for item in others if item[0].id not in flowing],
+        "kinds": {edge.kind for edge in found.edges},
+    }
+    return render(request, "metadata/dataset_lineage.html", context)

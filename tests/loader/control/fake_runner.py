@@ -1,0 +1,170 @@
+"""A stand-in for the Spark runner: it speaks the protocol and does what a script tells it.
+
+The script is the file that ELEVATA_FAKE_SCRIPT names, a JSON object, read anew for every request:
+
+    fatal          refuse to start with this refusal
+    mute           never say ready
+    die_on         kind of request at which the process kills itself
+    hang_on        kinds that are never answered (cancel is heard)
+    deaf_on        kinds that are never answered, cancel or not
+    ignore_ping    pings are not answered
+    observed       tables by stable key, as the warehouse has them (grows with create_table)
+    fail           dataset names that fail, with the refusal
+    answers        answers of reads, by kind
+    pause          seconds that each dataset takes
+
+Every request that comes is appended to ``<script>.log``, so a test can see what was asked.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+SCRIPT = Path(os.environ["ELEVATA_FAKE_SCRIPT"])
+EVENTS = os.fdopen(int(os.environ["ELEVATA_EVENTS_FD"]), "w", buffering=1)
+LOCK = threading.Lock()
+CANCELED: dict[str, threading.Event] = {}
+
+
+def script() -> dict:
+    return json.loads(SCRIPT.read_text())
+
+
+def emit(event: str, **fields) -> None:
+    with LOCK:
+        EVENTS.write(json.dumps({"event": event, **fields}) + "\n")
+
+
+def answer(request: dict) -> None:
+    kind, request_id, told = request["kind"], request["id"], script()
+    stop = CANCELED[request_id]
+    if told.get("die_on") == kind:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind in told.get("deaf_on", ()):
+        threading.Event().wait()
+    if kind in told.get("hang_on", ()):
+        stop.wait()
+        emit("finished", id=request_id, status="canceled")
+        return
+    emit("finished", id=request_id, **ANSWERS[kind](request_id, request.get("body"), told, stop))
+
+
+def observe(_id, body, told, _stop) -> dict:
+    known = told.get("observed", {})
+    return {"status": "succeeded", "answer": {key: known[key] for key in body["tables"] if key in known}}
+
+
+def execute(request_id, body, told, _stop) -> dict:
+    known = told.get("observed", {})
+    for ordinal, operation in enumerate(body["operations"]):
+        table = operation["table"]
+        emit("operation_started", id=request_id, ordinal=ordinal, statement=f"do {operation['op']}")
+        if table["name"] in told.get("fail_operations", ()):
+            error = {"code": "OPERATION_FAILED", "message": f"{operation['op']} did not work"}
+            emit("operation_finished", id=request_id, ordinal=ordinal, status="failed", error=error)
+            return {"status": "failed"}
+        observed = {
+            "key": table["key"],
+            "qualified_name": f"{table['schema']}.{table['name']}",
+            "columns": [{"name": c["name"], "type": c["type"], "key": c["key"]} for c in table["columns"]],
+            "version": 0,
+        }
+        known[table["key"]] = observed
+        emit(
+            "operation_finished",
+            id=request_id,
+            ordinal=ordinal,
+            status="succeeded",
+            observed=observed,
+            version_after=0,
+            seconds=0.01,
+        )
+    SCRIPT.write_text(json.dumps({**told, "observed": known}))
+    return {"status": "succeeded"}
+
+
+def load(request_id, body, told, stop) -> dict:
+    done = dict.fromkeys(body["already_done"], "succeeded")
+    names = {one["dataset"]: one["name"] for one in body["raw"] + body["rawcore"]}
+    emit("log", id=request_id, level="info", message=f"loading {len(names)} datasets")
+    for one in body["raw"] + body["rawcore"]:
+        key, name = one["dataset"], one["name"]
+        if key in done:
+            continue
+        stopped = [upstream for upstream in one["depends_on"] if done.get(upstream) != "succeeded"]
+        if stop.is_set():
+            done[key] = "canceled"
+            emit("dataset_finished", id=request_id, dataset=key, status="canceled")
+            continue
+        if stopped:
+            done[key] = "skipped"
+            because = names[stopped[0]]
+            emit("dataset_finished", id=request_id, dataset=key, status="skipped", skipped_because=because)
+            continue
+        emit("dataset_started", id=request_id, dataset=key)
+        emit("dataset_phase", id=request_id, dataset=key, phase="working")
+        stop.wait(told.get("pause", 0))
+        if name in told.get("fail", {}):
+            done[key] = "failed"
+            refusal = told["fail"][name]
+            emit("dataset_finished", id=request_id, dataset=key, status="failed", error=refusal, seconds=0.1)
+            continue
+        if stop.is_set():
+            done[key] = "canceled"
+            emit("dataset_finished", id=request_id, dataset=key, status="canceled")
+            continue
+        done[key] = "succeeded"
+        counts = {"rows": 3, "duplicates": 0} | ({"new": 3, "open": 3, "versions": 3} if one.get("history") else {})
+        emit(
+            "dataset_finished",
+            id=request_id,
+            dataset=key,
+            status="succeeded",
+            counts=counts,
+            version_before=0,
+            version_after=1,
+            seconds=0.1,
+        )
+    if stop.is_set():
+        return {"status": "canceled"}
+    ok = all(status == "succeeded" for status in done.values())
+    return {"status": "succeeded" if ok else "failed"}
+
+
+def read(_id, body, told, _stop) -> dict:
+    answers = told.get("answers", {})
+    if body["kind"] not in answers:
+        return {"status": "failed", "error": {"code": "NO_TABLE", "message": "it is not there"}}
+    return {"status": "succeeded", "answer": answers[body["kind"]]}
+
+
+def ping(_id, _body, _told, _stop) -> dict:
+    return {"status": "succeeded"}
+
+
+ANSWERS = {"observe": observe, "execute": execute, "load": load, "read": read, "ping": ping}
+
+
+def main() -> None:
+    told = script()
+    if "fatal" in told:
+        emit("fatal", error=told["fatal"])
+        sys.exit(1)
+    if not told.get("mute"):
+        emit("ready", pid=os.getpid(), seconds=0.0)
+    for line in sys.stdin:
+        request = json.loads(line)
+        with SCRIPT.with_suffix(".log").open("a") as seen:
+            seen.write(line)
+        if request["kind"] == "cancel":
+            CANCELED.get(request["id"], threading.Event()).set()
+        elif request["kind"] != "ping" or not script().get("ignore_ping"):
+            CANCELED[request["id"]] = threading.Event()
+            threading.Thread(target=answer, args=(request,), daemon=True).start()
+    os._exit(0)
+
+
+main()

@@ -1,0 +1,118 @@
+"""The demo's own parts: which releases, which folder. The demo itself is run on the real engine."""
+
+import tarfile
+import zipfile
+from datetime import UTC, datetime
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.management import demofolder, releases
+from loader.management.releases import ReleaseProblem, sorted_releases
+from loader.services.folderlock import FolderLock
+
+
+def test_releases_are_sorted_by_date_and_dated():
+    found = sorted_releases(["20230303", "2026.8.3", "20211030.1", "20201107", "20201107a0", "20230303"])
+    assert [(one.name, one.at) for one in found] == [
+        ("20201107a0", datetime(2020, 11, 7, tzinfo=UTC)),
+        ("20201107", datetime(2020, 11, 7, 1, tzinfo=UTC)),
+        ("20211030.1", datetime(2021, 10, 30, tzinfo=UTC)),
+        ("20230303", datetime(2023, 3, 3, tzinfo=UTC)),
+        ("2026.8.3", datetime(2026, 8, 3, tzinfo=UTC)),
+    ]
+
+
+def test_the_nth_release_of_a_day_is_n_minus_one_hours_later():
+    found = sorted_releases(["20210608.3", "20210608", "20210608.1"])
+    assert [(one.name, one.at.hour) for one in found] == [("20210608", 0), ("20210608.1", 1), ("20210608.3", 2)]
+
+
+@pytest.mark.parametrize("name", ["latest", "20201301", "2020", "20201205-1", "--help", ""])
+def test_what_is_no_release_is_refused(name):
+    with pytest.raises(ReleaseProblem, match="is not a release of airportsdata"):
+        sorted_releases([name])
+
+
+CSV = b"icao,name\nEDDF,Frankfurt\n"
+
+
+def wheel(folder):
+    path = folder / "airportsdata-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("airportsdata/airports.csv", CSV)
+        packed.writestr("airportsdata/__init__.py", "")
+    return path
+
+
+def sdist(folder):
+    (folder / "airports.csv").write_bytes(CSV)
+    path = folder / "airportsdata-1.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(folder / "airports.csv", "airportsdata-1/airportsdata/airports.csv")
+    return path
+
+
+@pytest.mark.parametrize("make", [wheel, sdist])
+def test_the_file_is_taken_from_wheel_and_source_archive_once(tmp_path, monkeypatch, make):
+    source = tmp_path / "source"
+    source.mkdir()
+    archive = make(source)
+    calls = []
+    monkeypatch.setattr(releases, "_download", lambda *_: calls.append(1) or archive)
+    (release,) = sorted_releases(["20201205"])
+    for _ in range(2):
+        assert releases.fetch(release, tmp_path / "cache").read_bytes() == CSV
+    assert calls == [1]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["20201205.csv"]
+
+
+def test_an_archive_without_the_file_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "airportsdata-1.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("setup.py", "")
+    monkeypatch.setattr(releases, "_download", lambda *_: path)
+    with pytest.raises(ReleaseProblem, match="holds no airports.csv"):
+        releases.fetch(sorted_releases(["20201205"])[0], tmp_path / "cache")
+
+
+def test_a_release_that_cannot_be_fetched_is_named_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    with pytest.raises(ReleaseProblem) as refused:
+        releases.fetch(sorted_releases(["20201205"])[0], tmp_path)
+    assert "release 20201205 of airportsdata cannot be fetched" in refused.value.one_line()
+    assert "\n" not in refused.value.one_line()
+
+
+def test_a_demos_folder_is_emptied_and_only_that(tmp_path):
+    folder = tmp_path / "demo"
+    demofolder.prepare(folder)
+    (folder / "warehouse").mkdir()
+    (folder / "warehouse" / "x").touch()
+    (folder / "control.sqlite3").touch()
+    demofolder.prepare(folder)
+    assert {path.name for path in folder.iterdir()} == {demofolder.MARKER, "runner.lock"}
+
+
+def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(Refusal) as refused:
+        demofolder.prepare(tmp_path)
+    assert refused.value.code == "NOT_A_DEMO_FOLDER"
+    assert (tmp_path / "thesis.tex").is_file()
+    with pytest.raises(Refusal):
+        demofolder.prepare(tmp_path / "thesis.tex")
+
+
+def test_a_demos_folder_that_is_served_is_left_alone(tmp_path):
+    demofolder.prepare(tmp_path)
+    (tmp_path / "control.sqlite3").touch()
+    lock = FolderLock(tmp_path)
+    lock.acquire("worker 7")
+    with pytest.raises(Refusal, match="in use by worker 7"):
+        demofolder.prepare(tmp_path)
+    lock.release()
+    assert (tmp_path / "control.sqlite3").is_file()

@@ -1,0 +1,270 @@
+"""A load run from claim to end, with a runner that does what it is told."""
+
+import threading
+
+import pytest
+from django.db import OperationalError
+
+from architecture.models import AppliedTable, Execution
+from loader.models import DatasetRun, LoadRun, RunEvent
+from loader.services import attempts
+from loader.services.attempts import Attempt, Fenced
+from loader.services.runs import attempt_of, claim, mark_lost, request_cancel, request_load_run
+from loader.services.work import perform_load_run
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+def queued(**arguments) -> LoadRun:
+    return request_load_run(wake_worker=False, **arguments).run
+
+
+def perform(run: LoadRun, runner, **more) -> LoadRun:
+    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner, **more)
+
+
+def row(run: LoadRun, name: str) -> DatasetRun:
+    return run.datasets.get(qualified_name=name)
+
+
+def wait_until(condition, seconds=10.0):
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if condition():
+            return
+        pause.wait(0.05)
+    raise AssertionError("it did not come to that")
+
+
+def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
+    run = perform(queued(), runner)
+    assert (run.status, run.attempt, run.error) == ("succeeded", 1, None)
+    assert [request["kind"] for request in script.seen()] == ["observe", "execute", "load"]
+    names = [one.qualified_name for one in run.datasets.order_by("ordinal")]
+    assert names == ["raw.raw_air_airport", "raw.raw_net_route", "rawcore.rc_air_airport", "rawcore.rc_net_route"]
+    airport = row(run, "rawcore.rc_air_airport")
+    assert (airport.status, airport.sequence, airport.counts["new"]) == ("succeeded", 1, 3)
+    assert airport.table_version_after == 1
+    assert airport.started_at <= airport.finished_at
+    assert row(run, "raw.raw_air_airport").sequence is None
+    execution = run.execution
+    assert (execution.status, execution.operations.count()) == (Execution.Status.SUCCEEDED, 6)
+    assert AppliedTable.objects.count() == 6
+    assert RunEvent.objects.filter(run=run, message__startswith="loading").exists()
+
+
+def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, runner, script):
+    perform(queued(), runner)
+    run = perform(queued(), runner)
+    assert [request["kind"] for request in script.seen()][3:] == ["observe", "load"]
+    assert row(run, "rawcore.rc_air_airport").sequence == 2
+    manifest = script.seen("load")[-1]["body"]
+    first = LoadRun.objects.order_by("pk").first()
+    assert manifest["rawcore"][0]["newest_applied_at"] == first.load_timestamp.isoformat()
+
+
+def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):
+    script.tell(fail={"raw.raw_air_airport": {"code": "MISSING_FILE", "message": "airport.csv is not there"}})
+    run = perform(queued(), runner)
+    assert run.status == "failed"
+    assert run.error["message"].startswith("1 of 4 datasets failed, 2 skipped: airport.csv is not there")
+    assert row(run, "raw.raw_air_airport").error["code"] == "MISSING_FILE"
+    skipped = row(run, "rawcore.rc_air_airport")
+    assert (skipped.status, skipped.skipped_because) == ("skipped", "raw.raw_air_airport")
+    assert row(run, "rawcore.rc_net_route").status == "skipped"
+
+
+def test_the_same_id_again_does_what_is_left_under_the_same_numbers(airports, runner, script):
+    script.tell(fail={"rawcore.rc_net_route": {"code": "NULL_KEY", "message": "2 rows have no key"}})
+    run = perform(queued(run_id="again"), runner)
+    before = {one.qualified_name: (one.pk, one.sequence) for one in run.datasets.all()}
+    script.add(fail={})
+    again = perform(queued(run_id="again"), runner)
+    assert (again.pk, again.status, again.attempt) == (run.pk, "succeeded", 2)
+    assert {one.qualified_name: (one.pk, one.sequence) for one in again.datasets.all()} == before
+    done = script.seen("load")[-1]["body"]["already_done"]
+    assert len(done) == 3
+
+
+def test_a_delivery_that_another_run_replaced_is_loaded_again(airports, runner, script):
+    script.tell(fail={"rawcore.rc_air_airport": {"code": "NULL_KEY", "message": "no"}})
+    perform(queued(run_id="first"), runner)
+    perform(queued(run_id="second"), runner)
+    script.add(fail={})
+    perform(queued(run_id="first"), runner)
+    done = script.seen("load")[-1]["body"]["already_done"]
+    raw = {load["name"]: load["dataset"] for load in script.seen("load")[-1]["body"]["raw"]}
+    assert raw["raw.raw_air_airport"] not in done
+
+
+def test_operations_that_need_a_person_block_the_run(airports, runner, script):
+    perform(queued(), runner)
+    known = next(iter(AppliedTable.objects.filter(qualified_name="rawcore.rc_air_airport")))
+    observed = {str(one.table_key): one.structure for one in AppliedTable.objects.all()}
+    for described in observed[str(known.table_key)]["columns"]:
+        if described["name"] == "elevation":
+            described["type"] = "integer"
+    script.tell(observed=observed)
+    run = perform(queued(), runner)
+    assert run.status == "blocked"
+    assert "retype_column rawcore.rc_air_airport.elevation float" in run.error["message"]
+    assert len(script.seen("load")) == 1
+    assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+
+
+def test_a_failed_operation_fails_the_run_and_claims_nothing(airports, runner, script):
+    script.tell(fail_operations=["rc_air_airport"])
+    run = perform(queued(), runner)
+    assert (run.status, run.error["code"]) == ("failed", "OPERATION_FAILED")
+    assert run.execution.status == Execution.Status.FAILED
+    assert set(AppliedTable.objects.values_list("qualified_name", flat=True)) == {
+        "raw.raw_air_airport",
+        "raw.raw_net_route",
+    }
+    assert not script.seen("load")
+
+
+def test_a_new_column_is_added_before_the_load(airports, runner, script):
+    from metadata.services.proposals import take_columns
+
+    perform(queued(), runner)
+    take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
+    run = perform(queued(), runner)
+    operations = list(run.execution.operations.values_list("op", "qualified_name", "column_name"))
+    assert operations == [
+        ("add_column", "raw.raw_air_airport", "lid"),
+        ("add_column", "rawcore.rc_air_airport", "lid"),
+        ("add_column", "rawcore.rc_air_airport_hist", "lid"),
+    ]
+    assert run.status == "succeeded"
+
+
+def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports, runner, script):
+    script.tell(die_on="load")
+    run = perform(queued(run_id="r"), runner)
+    assert (run.status, run.error["code"]) == ("failed", "RUNNER_DIED")
+    assert "killed by signal 9" in run.error["message"]
+    assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+    script.tell()
+    assert perform(queued(run_id="r"), runner).status == "succeeded"
+
+
+def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkeypatch):
+    monkeypatch.setattr("loader.services.work.plan", lambda *_: 1 / 0)
+    run = perform(queued(), runner)
+    assert (run.status, run.error["code"]) == ("failed", "UNEXPECTED")
+    assert "ZeroDivisionError" in run.error["message"]
+
+
+def test_cancel_reaches_the_runner(airports, runner, script):
+    script.tell(pause=30)
+    run = queued()
+    working = threading.Thread(target=perform, args=(run, runner))
+    working.start()
+    wait_until(lambda: run.datasets.filter(status="running").exists())
+    request_cancel(run=run)
+    working.join(10)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"]) == ("canceled", "CANCELED")
+    assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+
+
+def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script, monkeypatch):
+    monkeypatch.setattr("loader.services.conversations.CANCEL_PATIENCE_SECONDS", 0.1)
+    script.tell(deaf_on=["load"])
+    run = queued()
+    working = threading.Thread(target=perform, args=(run, runner))
+    working.start()
+    wait_until(lambda: script.seen("load"))
+    request_cancel(run=run)
+    working.join(15)
+    run.refresh_from_db()
+    assert run.status == "canceled"
+
+
+def test_a_stopping_worker_lets_go_of_its_run(airports, runner, script):
+    script.tell(pause=30)
+    run, stopping = queued(), threading.Event()
+    working = threading.Thread(target=perform, args=(run, runner), kwargs={"stopping": stopping})
+    working.start()
+    wait_until(lambda: run.datasets.filter(status="running").exists())
+    stopping.set()
+    working.join(10)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"]) == ("failed", "WORKER_STOPPED")
+
+
+def test_a_database_that_hiccups_does_not_end_the_run(airports, runner, monkeypatch):
+    write, failures = Attempt._rows, iter([OperationalError("away"), OperationalError("away")])
+
+    def hiccup(self):
+        for failure in failures:
+            raise failure
+        return write(self)
+
+    monkeypatch.setattr(Attempt, "_rows", hiccup)
+    assert perform(queued(), runner).status == "succeeded"
+
+
+def test_an_attempt_that_was_given_up_writes_nothing(airports):
+    run = queued(run_id="r")
+    old = attempt_of(claim(run_pk=run.pk, worker="w1"))
+    rows = old.prepare(steps=attempts_steps())
+    LoadRun.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
+    assert mark_lost() == ["r"]
+    queued(run_id="r")
+    new = attempt_of(claim(run_pk=run.pk, worker="w2"))
+    new.prepare(steps=attempts_steps())
+    key = next(iter(rows))
+    for write in (
+        old.heartbeat,
+        lambda: old.enter("loading"),
+        lambda: old.say("hello"),
+        lambda: old.dataset(key, "succeeded", counts={"rows": 1}),
+        lambda: old.prepare(steps=attempts_steps()),
+    ):
+        with pytest.raises(Fenced):
+            write()
+    assert old.finish(status="succeeded") is False
+    run.refresh_from_db()
+    assert (run.status, run.attempt, run.claimed_by) == ("running", 2, "w2")
+    assert set(run.datasets.values_list("status", flat=True)) == {"queued"}
+    assert new.heartbeat() == "running"
+
+
+def attempts_steps():
+    from loader.domain.dependencies import Scope
+    from loader.services.manifests import plan_load
+
+    return plan_load(Scope()).steps
+
+
+def test_runs_that_number_the_same_datasets_at_once_get_different_numbers(airports, in_threads):
+    held = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
+    results = in_threads(*(lambda one=one: one.prepare(steps=attempts_steps()) for one in held))
+    for name in ("rawcore.rc_air_airport", "rawcore.rc_net_route"):
+        numbers = sorted(r.sequence for rows in results for r in rows.values() if r.qualified_name == name)
+        assert numbers == [1, 2, 3, 4]
+
+
+def test_numbering_tries_again_when_somebody_was_faster(airports, monkeypatch):
+    run = queued()
+    held = attempt_of(claim(run_pk=run.pk, worker="w"))
+    other = attempt_of(claim(run_pk=queued().pk, worker="w"))
+    other.prepare(steps=attempts_steps())
+    seen, newest = [], attempts._newest_sequences
+
+    def stale(keys):
+        seen.append(keys)
+        return {} if len(seen) == 1 else newest(keys)
+
+    monkeypatch.setattr(attempts, "_newest_sequences", stale)
+    rows = held.prepare(steps=attempts_steps())
+    assert len(seen) == 2
+    assert {one.sequence for one in rows.values()} == {None, 2}
+
+
+def test_a_run_that_nobody_may_claim_is_left_alone(airports, runner):
+    run = queued()
+    request_cancel(run=run)
+    assert perform(run, runner) is None

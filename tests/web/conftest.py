@@ -1,0 +1,96 @@
+"""People, and a small warehouse to look at."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from metadata.models import SourceDataset, TargetDataset
+from metadata.services.generation import generate_targets
+from metadata.services.references import create_reference
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
+from tests.loader_factories import REFUSAL, DatasetRunFactory, LoadRunFactory, loaded
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings) -> None:
+    """Hashing a password well takes most of a second."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def person(db) -> User:
+    """Signed in, without any permission."""
+    return User.objects.create_user("ada", password="analytical engine")
+
+
+@pytest.fixture
+def starter(db) -> User:
+    """May start and cancel load runs."""
+    user = User.objects.create_user("eve", password="analytical engine")
+    user.user_permissions.add(Permission.objects.get(codename="start_load"))
+    return user
+
+
+@pytest.fixture
+def reader(client: Client, person: User) -> Client:
+    client.force_login(person)
+    return client
+
+
+@pytest.fixture
+def operator(starter: User) -> Client:
+    client = Client()
+    client.force_login(starter)
+    return client
+
+
+@pytest.fixture
+def airport(db) -> TargetDataset:
+    """``rawcore.rc_air_airport`` with all that is generated beside it, not loaded yet."""
+    generate_targets(source_dataset=airport_source())
+    return TargetDataset.objects.get(name="rc_air_airport")
+
+
+@pytest.fixture
+def add_routes() -> Callable[[TargetDataset], TargetDataset]:
+    """Describes routes that refer to airports."""
+
+    def add(airport: TargetDataset) -> TargetDataset:
+        source = SourceDatasetFactory(system__short_name="net", name="route")
+        SourceColumnFactory(dataset=source, name="route_no", key_ordinal=1)
+        SourceColumnFactory(dataset=source, name="origin_icao")
+        generate_targets(source_dataset=source)
+        routes = TargetDataset.objects.get(name="rc_net_route")
+        pair = (routes.columns.get(name="origin_icao"), airport.columns.get(name="icao"))
+        create_reference(child=routes, parent=airport, role_name="origin", pairs=[pair])
+        return routes
+
+    return add
+
+
+@pytest.fixture
+def warehouse(airport: TargetDataset, add_routes: Callable) -> TargetDataset:
+    """Airports and routes; one run succeeded, one failed, one is under way. The airports' dataset."""
+    routes = add_routes(airport)
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    loaded(raw, airport, routes, run_id="good")
+    failed = LoadRunFactory(run_id="bad", status="failed", error={"code": "X", "message": "1 dataset failed"})
+    DatasetRunFactory(run=failed, dataset=raw, status="failed", counts={}, error=REFUSAL)
+    DatasetRunFactory(run=failed, dataset=airport, status="skipped", counts={}, skipped_because="raw.raw_air_airport")
+    running = LoadRunFactory(run_id="busy", status="running", phase="loading")
+    DatasetRunFactory(
+        run=running,
+        dataset=raw,
+        drift=[{"name": "lid", "type": "string"}],
+        warnings=["half of it came twice"],
+        counts={"rows": 3, "duplicates": 1},
+    )
+    DatasetRunFactory(run=running, dataset=airport, status="queued", counts={}, depends_on=[str(raw.key)], seconds=None)
+    return airport
+
+
+@pytest.fixture
+def source(airport: TargetDataset) -> SourceDataset:
+    return SourceDataset.objects.get(name="airport")

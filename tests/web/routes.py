@@ -1,0 +1,86 @@
+"""Every route of the product, and who may do what there. A route without a rule fails a test."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+SIGN_IN = "to sign-in"
+REFUSED = 403
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Answers to anonymous, signed-in and permitted people; ``values`` names what fills the address.
+
+    A tuple instead of a number: the address the answer leads to begins like that.
+    """
+
+    method: str = "get"
+    anonymous: object = SIGN_IN
+    reader: object = 200
+    operator: object = 200
+    values: tuple[str, ...] = ()
+    data: dict = field(default_factory=dict)
+    page: bool = True
+
+
+API = Rule(anonymous=REFUSED, page=False)
+
+
+def _api(*values: str) -> Rule:
+    return Rule(anonymous=REFUSED, values=values, page=False)
+
+
+RULES = {
+    "home": Rule(),
+    "healthz": Rule(anonymous=200, page=False),
+    "sign_in": Rule(anonymous=200, reader="/", operator="/"),
+    "sign_out": Rule("post", reader="/sign-in/", operator="/sign-in/", page=False),
+    "dataset_list": Rule(),
+    "dataset_page": Rule(values=("key",)),
+    "dataset_lineage": Rule(values=("key",)),
+    "dataset_sql": Rule(values=("key",)),
+    "dataset_runs": Rule(values=("key",)),
+    "dataset_history": Rule(values=("key",)),
+    "dataset_as_of": Rule(values=("key",)),
+    "dataset_versions": Rule(values=("key", "entity_key")),
+    "start_read": Rule("post", values=("key",), data={"kind": "key_search"}, page=False),
+    "read_part": Rule(values=("pk",), reader=200, operator=404),
+    "source_list": Rule(),
+    "source_page": Rule(values=("source_key",)),
+    "run_list": Rule(),
+    "run_page": Rule(values=("run_id",)),
+    "run_live": Rule(values=("run_id",)),
+    "run_start": Rule("post", reader=REFUSED, operator="/load-runs/", data={"scope": "all"}, page=False),
+    "run_cancel": Rule(values=("run_id",), reader=REFUSED),
+    "run_again": Rule("post", values=("run_id",), reader=REFUSED, operator="/load-runs/", page=False),
+    "api-root": API,
+    "api-schema-document": API,
+    "api-system-list": API,
+    "api-system-detail": _api("system"),
+    "api-source-dataset-list": API,
+    "api-source-dataset-detail": _api("source_key"),
+    "api-schema-list": API,
+    "api-schema-detail": _api("schema"),
+    "api-dataset-list": API,
+    "api-dataset-detail": _api("key"),
+    "api-dataset-lineage": _api("key"),
+    "api-load-run-list": API,
+    "api-load-run-detail": _api("run_id"),
+    "api-load-run-events": _api("run_id"),
+}
+
+
+def route_names() -> list[str]:
+    """The names of all routes, from the URL configuration."""
+    return sorted(_names(get_resolver()))
+
+
+def _names(resolver: URLResolver) -> Iterator[str]:
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLResolver):
+            yield from _names(entry)
+        else:
+            assert isinstance(entry, URLPattern)
+            yield entry.name or f"unnamed: {entry.pattern}"
