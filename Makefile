@@ -6,7 +6,7 @@ BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
 FAST := not spark and not browser and not services and not nightly
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-nightly setup-tests lint bench clean
+.PHONY: help setup demo serve test test-fast test-nightly setup-tests lint pictures clean
 # Two set-ups or two test runs side by side would only get in each other's way.
 .NOTPARALLEL:
 
@@ -44,8 +44,9 @@ lint: ## style and the borders between the rooms
 	@$(RUN) -m ruff check .
 	@.venv/bin/lint-imports
 
-bench: setup ## the benchmarks, peers side by side; writes bench/results.json
-	@$(RUN) -m bench
+pictures: ## the docs' pictures, taken from the demo's data (make demo first)
+	@$(BOOTSTRAP) setup --with-tests --with-servers
+	@$(RUN) -m tests.e2e.pictures
 
 clean: ## remove what set-up and tests made; data folders stay
 	rm -rf .venv build static/vendor staticfiles node_modules tests/artifacts

@@ -12,6 +12,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from elevata import datafolder
+from elevata.bootstrap import java
 
 BASE_DIR = datafolder.PROJECT_DIR
 DATA_DIR = datafolder.data_dir()
@@ -190,6 +191,8 @@ ENVIRONMENT = os.environ.get("ELEVATA_ENVIRONMENT", "dev")
 WAREHOUSE = os.environ.get("ELEVATA_WAREHOUSE") or str(DATA_DIR / "warehouse")
 SPARK_MASTER = os.environ.get("SPARK_MASTER") or "local[*]"
 SPARK_JARS = os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars")
+# The Java that set-up settled on need not be on PATH.
+JAVA_HOME = java.java_home()
 DRIVER_MEMORY = os.environ.get("ELEVATA_DRIVER_MEMORY") or "1g"
 DRIVER_JAVA_OPTIONS = os.environ.get("ELEVATA_DRIVER_JAVA_OPTIONS", "")
 POLICY_DEFAULTS = {

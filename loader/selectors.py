@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db.models import Case, Count, IntegerField, Max, Prefetch, Q, QuerySet, Value, When
+from django.db.models import Case, Count, IntegerField, Prefetch, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from loader.domain import runs as states
@@ -16,11 +16,16 @@ from metadata.selectors import dataset_states
 
 def load_runs() -> QuerySet[LoadRun]:
     """Load runs for lists, newest first, with how their datasets stand."""
-    return LoadRun.objects.select_related("environment", "requested_by").annotate(
-        dataset_count=Count("datasets"),
-        finished_count=Count("datasets", filter=Q(datasets__status__in=DatasetRun.FINISHED)),
-        failed_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.FAILED)),
-        skipped_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.SKIPPED)),
+    # A query that counts per row loses the model's own order, so it is said here.
+    return (
+        LoadRun.objects.select_related("environment", "requested_by")
+        .annotate(
+            dataset_count=Count("datasets"),
+            finished_count=Count("datasets", filter=Q(datasets__status__in=DatasetRun.FINISHED)),
+            failed_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.FAILED)),
+            skipped_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.SKIPPED)),
+        )
+        .order_by("-requested_at", "-id")
     )
 
 
@@ -48,12 +53,6 @@ def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
         .select_related("run", "run__requested_by")
         .order_by("-run__requested_at", "-pk")
     )
-
-
-def last_dataset_runs() -> dict[str, DatasetRun]:
-    """Per dataset (stable key), its newest row: what a list of datasets shows as last load."""
-    newest = DatasetRun.objects.order_by().values("dataset_key").annotate(newest=Max("pk")).values("newest")
-    return {str(row.dataset_key): row for row in DatasetRun.objects.select_related("run").filter(pk__in=newest)}
 
 
 def read_requests() -> QuerySet[ReadRequest]:

@@ -23,15 +23,17 @@ from metadata.models import (
 # --- lists and details -----------------------------------------------------------------------
 
 
+# Queries that count per row lose the model's own order, so they say it again.
+
+
 def systems() -> QuerySet[System]:
-    return System.objects.annotate(dataset_count=Count("datasets"))
+    return System.objects.annotate(dataset_count=Count("datasets")).order_by(*System._meta.ordering)
 
 
 def source_datasets() -> QuerySet[SourceDataset]:
     """Source datasets with their system and how many columns are in use."""
-    return SourceDataset.objects.select_related("system").annotate(
-        column_count=Count("columns", filter=Q(columns__active=True))
-    )
+    counted = SourceDataset.objects.annotate(column_count=Count("columns", filter=Q(columns__active=True)))
+    return counted.select_related("system").order_by(*SourceDataset._meta.ordering)
 
 
 def source_dataset_detail() -> QuerySet[SourceDataset]:
@@ -39,14 +41,14 @@ def source_dataset_detail() -> QuerySet[SourceDataset]:
 
 
 def schemas() -> QuerySet[TargetSchema]:
-    return TargetSchema.objects.annotate(dataset_count=Count("datasets"))
+    return TargetSchema.objects.annotate(dataset_count=Count("datasets")).order_by(*TargetSchema._meta.ordering)
 
 
 def target_datasets() -> QuerySet[TargetDataset]:
     """Target datasets for lists. A history dataset's columns are its base's, so they are not counted."""
-    return TargetDataset.objects.select_related("schema", "generated_from__system", "history_of__schema").annotate(
-        column_count=Count("columns", filter=Q(columns__active=True))
-    )
+    counted = TargetDataset.objects.annotate(column_count=Count("columns", filter=Q(columns__active=True)))
+    shown = counted.select_related("schema", "generated_from__system", "history_of__schema")
+    return shown.order_by(*TargetDataset._meta.ordering)
 
 
 def target_dataset_detail() -> QuerySet[TargetDataset]:

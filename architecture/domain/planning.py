@@ -1,8 +1,8 @@
 """From desired and observed tables to operations.
 
-Columns are matched by stable key first, then by name; types as Delta stores them. Creating tables and adding nullable columns
-are safe and allowed; every other difference is planned as blocked, with what to do, so that a load
-never runs into a table whose structure it does not know.
+Columns are matched by stable key first, then by name; types are compared as Delta stores them.
+Creating tables and adding nullable columns are safe and allowed; every other difference is planned
+as blocked, with what to do, so that a load never runs into a table whose structure it does not know.
 """
 
 from collections.abc import Iterable, Mapping

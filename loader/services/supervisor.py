@@ -110,7 +110,7 @@ class Runner:
             self._last_event = time.monotonic()
             self._child = Child(
                 self._command,
-                environment={CONFIG: json.dumps(self._config)},
+                environment={CONFIG: json.dumps(self._config)} | _java(),
                 folder=Path(settings.BASE_DIR),
                 log_file=self.log_file,
                 inherited=[self._lock.descriptor],
@@ -209,6 +209,11 @@ class Runner:
 
     def _hangs(self, code: str, message: str) -> Refusal:
         return Refusal(code, message, hint=f"it was ended; its log is {self.log_file}")
+
+
+def _java() -> dict[str, str]:
+    """Where Spark finds Java, if set-up found one that the environment does not name."""
+    return {"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {}
 
 
 def runner_config() -> dict[str, Any]:

@@ -14,16 +14,12 @@ from loader.domain import history as rules
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.spark import history, rawcore
-from loader.spark.difference import Difference, compare
+from loader.spark.difference import REWRITE_UP_TO_ROWS, Difference, compare
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.sources import read_delivery
 from loader.spark.stage import one_row_per_key, stage_frame
 from loader.spark.tables import DeltaTable, publish, run_signature
 from metadata.domain.sql import quote_identifier
-
-# Up to here a table's open rows are written anew instead of merged: one write is then cheaper than
-# MERGE's two scans and its deletion vectors (docs/performance.md).
-REWRITE_UP_TO_ROWS = 200_000
 
 
 @dataclass

@@ -23,6 +23,10 @@ from metadata.domain.sql import quote_identifier
 CHANGE = "__change"
 OLD = "__old"
 
+# Up to here a table's open rows are written anew instead of merged: one write is then cheaper than
+# MERGE's two scans and its deletion vectors (docs/loading.md, What a load costs).
+REWRITE_UP_TO_ROWS = 200_000
+
 
 @dataclass
 class Difference:
@@ -47,6 +51,10 @@ class Difference:
     @property
     def closes(self) -> int:
         return self[rules.CHANGED] + self[rules.DELETED]
+
+    def in_few_files(self, rows: DataFrame) -> DataFrame:
+        """The rows to be written, in one file if the whole difference is small."""
+        return rows.coalesce(1) if sum(self.counts.values()) <= REWRITE_UP_TO_ROWS else rows
 
     def where(self, *changes: str) -> DataFrame:
         return self.frame.where(F.col(CHANGE).isin(*changes))

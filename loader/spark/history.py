@@ -69,10 +69,10 @@ def write_history(
     opened = _opened_versions(difference, table, stamp)
     with transaction(session, table.key, sequence):
         if not difference.closes:
-            opened = opened.coalesce(1) if difference.whole else opened
-            opened.write.format("delta").mode("append").save(history.location)
+            difference.in_few_files(opened).write.format("delta").mode("append").save(history.location)
         elif difference.whole:
-            _rewrite(session, history, table, _known_versions(difference, table, stamp).unionByName(opened))
+            versions = _known_versions(difference, table, stamp).unionByName(opened)
+            _rewrite(session, history, table, difference.in_few_files(versions))
         else:
             _merge(session, history, table, difference, opened, stamp)
 
@@ -133,8 +133,7 @@ def _rewrite(session: SparkSession, history: DeltaTable, table: TableSpec, versi
     session.conf.set(_CONSTRAINT_CHECK, "false")
     try:
         (
-            versions.coalesce(1)
-            .write.format("delta")
+            versions.write.format("delta")
             .mode("overwrite")
             .option("replaceWhere", f"{quote_identifier(table.column('segment').name)} = '{OPEN}'")
             .save(history.location)

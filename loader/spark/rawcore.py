@@ -23,10 +23,9 @@ def follow(
     with transaction(session, table.key, sequence):
         if not difference.closes:
             added = _stamped(difference.where(rules.NEW), table, stamp)
-            added = added.coalesce(1) if difference.whole else added
-            added.write.format("delta").mode("append").save(rawcore.location)
+            difference.in_few_files(added).write.format("delta").mode("append").save(rawcore.location)
         elif difference.whole:
-            live = _live(difference, table, stamp).coalesce(1)
+            live = difference.in_few_files(_live(difference, table, stamp))
             live.write.format("delta").mode("overwrite").save(rawcore.location)
         else:
             _merge(session, rawcore, table, difference, stamp)

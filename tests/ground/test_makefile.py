@@ -8,7 +8,7 @@ import pytest
 
 from elevata.bootstrap.places import ROOT
 
-TARGETS = ("help", "setup", "demo", "test", "test-fast", "test-nightly", "lint", "serve", "bench", "clean")
+TARGETS = ("help", "setup", "demo", "test", "test-fast", "test-nightly", "lint", "serve", "pictures", "clean")
 
 
 def make(*arguments: str) -> str:
@@ -34,7 +34,7 @@ def test_set_up_comes_first(target):
     assert "-m elevata.bootstrap setup" in make("--dry-run", target).strip().splitlines()[0]
 
 
-def test_only_test_targets_install_servers():
+def test_only_targets_that_need_them_install_servers():
     assert "--with-servers" in make("--dry-run", "test")
     assert "--with-servers" not in make("--dry-run", "test-fast")
     assert "--with-tests" not in make("--dry-run", "setup")
