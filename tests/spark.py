@@ -24,3 +24,9 @@ def spark(tmp_path_factory):
     )
     yield session
     session.stop()
+
+
+def held_in_memory(spark) -> list[str]:
+    """Frames that are kept; what Delta keeps of its tables' logs is its own affair."""
+    kept = spark.sparkContext._jsc.getPersistentRDDs()
+    return [name for rdd in kept for name in [str(kept[rdd].name())] if not name.startswith("Delta Table State")]

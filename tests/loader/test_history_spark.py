@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from loader.domain.history import parse_instant
 from loader.domain.reference import ReferenceEngine
 from tests.loader.harness import Dataset, stable
+from tests.spark import held_in_memory
 
 pytestmark = pytest.mark.spark
 
@@ -240,3 +241,9 @@ def _instant(value):
 def test_stable_keys_name_the_folders(item):
     item.evolve()
     assert (item.folder / "warehouse" / stable("hist", "item") / "_delta_log").is_dir()
+
+
+def test_a_load_gives_its_memory_back(item):
+    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.load([{"id": 1, "v": "b"}], at=DAY[1])
+    assert held_in_memory(item.spark) == []

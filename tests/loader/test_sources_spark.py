@@ -8,6 +8,7 @@ import pytest
 from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources import discover, read_delivery
+from tests.spark import held_in_memory
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +48,7 @@ def refused(spark, *args, **kwargs) -> Refusal:
     refusal = caught.value
     assert refusal.hint
     assert len(refusal.samples) <= 5
-    assert not spark.sparkContext._jsc.getPersistentRDDs(), "a refused delivery gives its memory back"
+    assert not held_in_memory(spark), "a refused delivery gives its memory back"
     return refusal
 
 
@@ -137,7 +138,7 @@ def test_rows_are_counted_and_identical_ones_collapse(spark, put):
     assert (delivery.rows, delivery.duplicates) == (4, 2)
     assert sorted(row.id for row in delivery.frame.collect()) == ["a", "b"]
     delivery.release()
-    assert not spark.sparkContext._jsc.getPersistentRDDs()
+    assert not held_in_memory(spark)
 
 
 def test_without_a_key_all_rows_stay(spark, put):

@@ -12,7 +12,8 @@ import pytest
 from tests.loader.control.processes import manage, start
 from tests.loader.control.test_supervisor import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.embedded]
+# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+pytestmark = pytest.mark.spark
 
 SYSTEM = """
 format: metadata/v1

@@ -13,7 +13,8 @@ from tests.loader.control.processes import below, manage, start
 from tests.loader.control.test_supervisor import lives, wait_until
 from tests.services.process import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.embedded]
+# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
