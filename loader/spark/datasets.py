@@ -96,6 +96,7 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
     """Refuse what no delivery could mend, before anything of the run is written."""
+    rules.check_loadable(name=load.name, policy=load.policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     if signed is not None and signed.run_id == task.manifest.run_id:

@@ -40,6 +40,7 @@ class Dataset:
     keys: tuple[str, ...] = ("id",)
     historize: bool = True
     delivery_checked: bool = True
+    policy: dict = field(default_factory=dict)
     sequence: int = 0
     events: list[dict] = field(default_factory=list)
 
@@ -142,6 +143,7 @@ class Dataset:
                     row_hash=tuple(HashComponent(c.key, c.name) for c in state.attributes),
                     sequence=self.sequence,
                     delivery_checked=self.delivery_checked,
+                    policy=self.policy,
                     depends_on=(raw.key,),
                 ),
             ),

@@ -243,6 +243,40 @@ def test_stable_keys_name_the_folders(item):
     assert (item.folder / "warehouse" / stable("hist", "item") / "_delta_log").is_dir()
 
 
+@pytest.mark.parametrize("historize", [True, False])
+def test_a_large_table_is_merged_instead_of_rewritten(spark, tmp_path, monkeypatch, historize):
+    monkeypatch.setattr("loader.spark.datasets.REWRITE_UP_TO_ROWS", -1)
+    item = Dataset(spark, tmp_path, historize=historize)
+    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
+    status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}], at=DAY[1])
+    assert status == "succeeded", event
+    assert item.current() == [{"id": 1, "v": "A"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}]
+    assert {name: event["counts"][name] for name in ("rows", "new", "changed", "deleted", "unchanged")} == {
+        "rows": 3,
+        "new": 1,
+        "changed": 1,
+        "deleted": 1,
+        "unchanged": 1,
+    }
+    if historize:
+        assert versions(item) == [
+            (1, "a", DAY[0], DAY[1], "changed"),
+            (1, "A", DAY[1], None, "changed"),
+            (2, "b", DAY[0], DAY[1], "deleted"),
+            (3, "c", DAY[0], None, "new"),
+            (4, "d", DAY[1], None, "new"),
+        ]
+
+
+def test_a_policy_that_cannot_be_loaded_yet_writes_nothing(spark, tmp_path):
+    item = Dataset(spark, tmp_path, policy={"input": "delta"})
+    item.evolve()
+    before = [item.table(table).version() for table in item.tables()]
+    status, event = item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    assert (status, event["error"]["code"]) == ("failed", "POLICY_NOT_LOADABLE")
+    assert [item.table(table).version() for table in item.tables()] == before
+
+
 def test_a_load_gives_its_memory_back(item):
     item.load([{"id": 1, "v": "a"}], at=DAY[0])
     item.load([{"id": 1, "v": "b"}], at=DAY[1])
