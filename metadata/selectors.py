@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from metadata.domain import naming
+from metadata.domain.history_columns import layout_of, time_type, version_columns
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from metadata.models import (
     ColumnInput,
@@ -161,21 +163,32 @@ def history_columns(history: TargetDataset) -> tuple[ShownColumn, ...]:
     base = history.history_of
     if base is None:
         raise ValueError(f"{history} is not a history dataset")
-    started, ended, state, closed_by, segment = naming.HISTORY_COLUMNS
-    run_id, loaded_at = naming.LOAD_COLUMNS
+    policy = HistoryPolicy.from_dict(base.history_policy)
+    dated = time_type(policy, {column.name: str(column.type) for column in base.columns.all()})
     return (
-        ShownColumn(naming.entity_key_name(naming.history_name(base.name)), "string", "history key"),
+        ShownColumn(layout_of(policy).history_key.format(table=base.name), "string", "history key"),
         ShownColumn(naming.entity_key_name(base.name), "string", "entity key"),
         *described_columns(base),
         ShownColumn("row_hash", "string", "row hash"),
-        ShownColumn(started, "timestamp", "start of the version"),
-        ShownColumn(ended, "timestamp", "end of the version"),
-        ShownColumn(state, "string", "state of the version"),
-        ShownColumn(run_id, "string", "load run"),
-        ShownColumn(loaded_at, "timestamp", "load time"),
-        ShownColumn(closed_by, "string", "load run that closed it"),
-        ShownColumn(segment, "string", "partition"),
+        *(
+            ShownColumn(name, type_, _HISTORY_PURPOSES[purpose])
+            for purpose, name, type_ in version_columns(policy, dated)
+        ),
     )
+
+
+_HISTORY_PURPOSES = {
+    "started_at": "start of the version",
+    "ended_at": "end of the version",
+    "updated_at": "when the row changed",
+    "active": "whether it is the current one",
+    "state": "state of the version",
+    "run_id": "load run",
+    "loaded_at": "load time",
+    "closed_by": "load run that closed it",
+    "closed_at": "when it was closed",
+    "segment": "partition",
+}
 
 
 def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:

@@ -9,6 +9,8 @@ ADD_COLUMN = "add_column"
 RETYPE_COLUMN = "retype_column"
 RENAME_COLUMN = "rename_column"
 RENAME_TABLE = "rename_table"
+WIDEN_COLUMN = "widen_column"
+REBUILD_TABLE = "rebuild_table"
 
 ALLOWED, BLOCKED = "allowed", "blocked"
 

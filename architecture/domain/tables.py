@@ -8,6 +8,9 @@ they follow a rename of their table.
 from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
+from metadata.domain import naming
+from metadata.domain.history_columns import SEGMENT, layout_of, memory_columns, time_type, version_columns
+from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, HistoryPolicy
 from metadata.domain.state import DatasetState
 
 OPEN, CLOSED, DELETED = "open", "closed", "deleted"
@@ -18,7 +21,9 @@ class ColumnSpec:
     """A column of a physical table. ``type`` is a metadata type (``decimal(10,2)``), not Spark's.
 
     ``purpose`` says why it is there: entity_key, history_key, business_key, attribute,
-    foreign_key, row_hash, started_at, ended_at, state, run_id, loaded_at, closed_by, segment.
+    foreign_key, row_hash, run_id, loaded_at; of a history also those of its profile
+    (``metadata.domain.history_columns``), of its memory event_at, event_own, event_kind,
+    event_columns, sequence.
     """
 
     key: str
@@ -30,7 +35,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table that should exist. ``kind`` is raw, rawcore or history."""
+    """A table that should exist. ``kind`` is raw, rawcore, history or memory."""
 
     key: str
     schema: str
@@ -131,26 +136,57 @@ def history_table(dataset: DatasetState) -> TableSpec:
     """Versions of the rows of ``dataset``, computed from it; never described on its own."""
     if dataset.history_key is None:
         raise ValueError(f"{dataset.qualified_name} has no history dataset")
-    key = dataset.history_key
+    key, policy = dataset.history_key, HistoryPolicy.from_dict(dataset.history_policy)
+    own = version_columns(policy, version_time_type(dataset, policy))
     return TableSpec(
         key,
         dataset.schema,
-        f"{dataset.name}_hist",
+        naming.history_name(dataset.name),
         "history",
         (
-            _technical(key, "history_key", f"{dataset.name}_hist_key", "string"),
+            _technical(key, "history_key", layout_of(policy).history_key.format(table=dataset.name), "string"),
             _technical(key, "entity_key", f"{dataset.name}_key", "string"),
             *_described_columns(dataset),
             _technical(key, "row_hash", "row_hash", "string"),
-            _technical(key, "started_at", "version_started_at", "timestamp"),
-            _technical(key, "ended_at", "version_ended_at", "timestamp"),
-            _technical(key, "state", "version_state", "string"),
-            *_load_columns(key),
-            _technical(key, "closed_by", "closed_by_run_id", "string"),
-            _technical(key, "segment", "version_segment", "string"),
+            *(_technical(key, purpose, name, type_) for purpose, name, type_ in own),
         ),
-        partition_by=("version_segment",),
+        partition_by=(SEGMENT,),
     )
+
+
+def version_time_type(dataset: DatasetState, policy: HistoryPolicy) -> str:
+    return time_type(policy, {column.name: column.type for column in dataset.columns})
+
+
+def memory_table(dataset: DatasetState) -> TableSpec | None:
+    """What was delivered, event by event, where rows carry their own time; None where none do.
+
+    A version does not tell all that was said of a key: an event that changed nothing, or the delete
+    of a key not seen yet, decides what a later late row does (rule 11).
+    """
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if dataset.history_key is None or policy.time == LOAD_TIME or policy.input == BATCH_FILES:
+        return None
+    key = memory_key(dataset.history_key)
+    dated = version_time_type(dataset, policy)
+    described = tuple(column for column in _described_columns(dataset) if column.purpose != "foreign_key")
+    return TableSpec(
+        key,
+        dataset.schema,
+        naming.memory_name(dataset.name),
+        "memory",
+        (
+            _technical(key, "entity_key", f"{dataset.name}_key", "string"),
+            *described,
+            *(_technical(key, purpose, name, type_) for purpose, name, type_ in memory_columns(dated)),
+            *_load_columns(key),
+        ),
+    )
+
+
+def memory_key(history_key: str) -> str:
+    """Stable key of the memory beside a history: the same in every installation."""
+    return technical_key(history_key, "memory")
 
 
 def tables_of(dataset: DatasetState) -> tuple[TableSpec, ...]:
@@ -160,5 +196,6 @@ def tables_of(dataset: DatasetState) -> tuple[TableSpec, ...]:
     if dataset.layer == "raw":
         return (raw_table(dataset),)
     if dataset.historize:
-        return (rawcore_table(dataset), history_table(dataset))
+        memory = memory_table(dataset)
+        return (rawcore_table(dataset), history_table(dataset), *([memory] if memory else []))
     return (rawcore_table(dataset),)

@@ -6,7 +6,7 @@ of them the loader can do so far is the loader's to say; here they are only made
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from metadata.domain.errors import MetadataError
@@ -15,6 +15,13 @@ from metadata.domain.types import BIGINT, DATE, INTEGER, STRING, TIMESTAMP, Data
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
 LOAD_TIME = "load"
 CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
+ELEVATA, FIVETRAN, DBT, SCD2 = "elevata", "fivetran", "dbt", "scd2"
+HIGH_END_DATE, CURRENT, AS_OF, CHANGES = "high_end_date", "current", "as_of", "changes"
+VIEWS = (HIGH_END_DATE, CURRENT, AS_OF, CHANGES)
+# What the state of a version can be (rules 14 and 15), in the product's own words.
+STATES = ("new", "changed", "deleted", "live")
+# Batch files bring these of themselves; nobody describes them.
+BATCH_FILE_COLUMNS = ("_fivetran_start", "_fivetran_end", "_fivetran_active", "_fivetran_synced")
 
 _CHOICES = {
     "input": (SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES),
@@ -22,9 +29,11 @@ _CHOICES = {
     "absent_keys": ("nothing", "deleted"),
     "late": ("split", "refuse", "ignore"),
     "untracked": ("update_in_place", "keep"),
+    "profile": (ELEVATA, FIVETRAN, DBT, SCD2),
 }
 _TEXTS = ("time", "op", "open_end", "null_string", "unmodified_string")
 _TIME_TYPES = (TIMESTAMP, DATE, BIGINT, INTEGER)
+_NUMBERS = (BIGINT, INTEGER)
 
 
 class PolicyProblem(MetadataError):
@@ -36,12 +45,15 @@ class PolicyProblem(MetadataError):
 
 @dataclass(frozen=True)
 class HistoryPolicy:
-    """A dataset's choices. ``deletes`` is None only until its default (rule 7) is filled in.
+    """A dataset's choices. ``deletes`` and ``profile`` are None only until their defaults are filled in.
 
     ``time`` is ``load`` or a column; ``track`` None tracks every attribute; ``late_horizon`` is a
-    number of days, None keeps late rows' memory for ever; ``open_end`` None leaves the end of an
+    number of days, None keeps late rows' memory for ever; ``profile`` names the layout of the history
+    table's own columns (``metadata.domain.history_columns``); ``open_end`` None leaves the end of an
     open version NULL, else it is a date or timestamp in ISO 8601; ``op`` is the CDC operation's
-    column; the two strings mark NULL and "as before" in batch files.
+    column; the two strings mark NULL and "as before" in batch files; ``state_labels`` are (our word,
+    the team's label) where the two differ; ``views`` says which views are published over the history,
+    none unless asked for: each costs every load a statement or two.
     """
 
     input: str = SNAPSHOT
@@ -56,10 +68,15 @@ class HistoryPolicy:
     op: str | None = None
     null_string: str | None = None
     unmodified_string: str | None = None
+    profile: str | None = None
+    state_labels: tuple[tuple[str, str], ...] = ()
+    views: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.deletes is None:
             object.__setattr__(self, "deletes", _default_deletes(self.input, self.absent_keys))
+        if self.profile is None:
+            object.__setattr__(self, "profile", _default_profile(self.input))
         _check_combination(self)
 
     @classmethod
@@ -81,8 +98,12 @@ class HistoryPolicy:
             for name in plain
             if (value := getattr(self, name)) != plain[name].default
         }
+        if self.state_labels:
+            described["state_labels"] = dict(self.state_labels)
         if self.deletes == _default_deletes(self.input, self.absent_keys):
             described.pop("deletes", None)
+        if self.profile == _default_profile(self.input):
+            described.pop("profile", None)
         return described
 
     def renamed(self, names: Mapping[str, str]) -> "HistoryPolicy":
@@ -94,13 +115,22 @@ class HistoryPolicy:
             track=None if self.track is None else tuple(names.get(name, name) for name in self.track),
         )
 
+    def label(self, state: str) -> str:
+        """What a version's state column holds for our word ``state``."""
+        return dict(self.state_labels).get(state, state)
+
+    def fields_naming(self, column: str) -> tuple[str, ...]:
+        """The fields of the policy that name ``column``."""
+        times = () if self.time == LOAD_TIME else (self.time,)
+        named = {"time": times, "op": (self.op,), "track": self.track or ()}
+        return tuple(field for field, names in named.items() if column in names)
+
     def check_against(self, columns: Mapping[str, DataType], business_key: Collection[str] = ()) -> None:
-        """Raise PolicyProblem where the policy does not go with these columns (name to type).
+        """Raise PolicyProblem where rows with these columns (name to type) cannot be read by the policy.
 
         The operation, and the times of batch files, may accompany the rows without being kept.
         """
-        in_files = self.input == BATCH_FILES and self.time not in columns
-        if self.time != LOAD_TIME and not in_files:
+        if self.time != LOAD_TIME and not self._time_is_the_files(columns):
             found = self._column("time", self.time, columns)
             if found.name not in _TIME_TYPES:
                 raise PolicyProblem(
@@ -115,6 +145,51 @@ class HistoryPolicy:
             if name in (self.time, self.op):
                 raise PolicyProblem("track", f"column {name!r} says when or how; it is never tracked")
 
+    def check_described(
+        self, columns: Mapping[str, DataType], business_key: Collection[str] = (), delivered: Collection[str] = ()
+    ) -> None:
+        """Raise PolicyProblem where the policy does not go with a dataset that is described like this.
+
+        Stricter than ``check_against``, for here everything is known: ``delivered`` are further columns
+        that rows bring along (those of the dataset's inputs, in any case), where the operation may stand.
+        """
+        if self.input == BATCH_FILES:
+            own = next((name for name in columns if name.lower() in BATCH_FILE_COLUMNS), None)
+            if own is not None:
+                said = f"batch_files brings column {own!r} of itself; leave it out of the described columns"
+                raise PolicyProblem("input", said)
+        self.check_against(columns, business_key)
+        known = {name.lower() for name in (*columns, *delivered)}
+        if self.op is not None and self.op.lower() not in known:
+            raise PolicyProblem("op", f"there is no column {self.op!r}")
+        if self.time != LOAD_TIME and self.time in columns:
+            self._check_time_type(columns[self.time])
+
+    def _check_time_type(self, type_: DataType) -> None:
+        """Whether what is set beside the time column has a place among its values (rules 8 and 11)."""
+        said = f"column {self.time!r} is {type_}"
+        if type_.name in _NUMBERS:
+            if self.late_horizon is not None:
+                raise PolicyProblem("late_horizon", f"is a number of days, and time {said}: it has no days")
+            if self.closes_absent:
+                field = "time" if self.input == SNAPSHOT else "absent_keys"
+                raise PolicyProblem(
+                    field, f"{said}: absent keys close at the run's time, which has no place among its values"
+                )
+            if self.open_end is not None:
+                raise PolicyProblem("open_end", f"is a date, and time {said}; leave it out")
+        if type_.name == DATE and self.open_end is not None and isinstance(_written_end(self.open_end), datetime):
+            raise PolicyProblem("open_end", f"has a time of day, and time {said}: a date like 9999-12-31 is possible")
+
+    @property
+    def closes_absent(self) -> bool:
+        """Whether a batch is all there is, so that keys it lacks are closed at the run's time."""
+        whole = self.input == SNAPSHOT or self.absent_keys == "deleted"
+        return whole and self.deletes != IGNORE
+
+    def _time_is_the_files(self, columns: Mapping[str, DataType]) -> bool:
+        return self.input == BATCH_FILES and self.time not in columns
+
     @staticmethod
     def _column(field: str, name: str, columns: Mapping[str, DataType]) -> DataType:
         if name not in columns:
@@ -126,6 +201,11 @@ def _default_deletes(input_: str, absent_keys: str) -> str:
     """Rule 7 of the history rules."""
     closes = input_ in (SNAPSHOT, CDC, BATCH_FILES) or (input_ == EFFECTIVE and absent_keys == "deleted")
     return CLOSE if closes else IGNORE
+
+
+def _default_profile(input_: str) -> str:
+    """Batch files bring the columns of their layout along; everything else has the product's own."""
+    return FIVETRAN if input_ == BATCH_FILES else ELEVATA
 
 
 def _kind(value: Any) -> str:
@@ -156,10 +236,36 @@ def _value(name: str, value: Any) -> Any:
         if len(set(value)) != len(value):
             raise PolicyProblem(name, "names a column twice")
         return tuple(value)
+    if name == "state_labels":
+        return _labels(value)
+    if name == "views":
+        if not isinstance(value, list | tuple) or not all(item in VIEWS for item in value):
+            raise PolicyProblem(name, f"must be a list of {', '.join(VIEWS)}, not {value!r}")
+        if len(set(value)) != len(value):
+            raise PolicyProblem(name, "names a view twice")
+        return tuple(view for view in VIEWS if view in value)
     assert name in _TEXTS, name
     if not isinstance(value, str) or not value:
         raise PolicyProblem(name, f"must be text, not {_kind(value)}")
     return value
+
+
+def _labels(value: Any) -> tuple[tuple[str, str], ...]:
+    """The labels that are not our own words, in the order of ours."""
+    if not isinstance(value, Mapping):
+        raise PolicyProblem("state_labels", f"must be our words with your labels, not {_kind(value)}")
+    for word, label in value.items():
+        if word not in STATES:
+            raise PolicyProblem(f"state_labels.{word}", f"is not known; known are {', '.join(STATES)}")
+        if not isinstance(label, str) or not label.strip():
+            said = "nothing" if label == "" else "blanks" if isinstance(label, str) else _kind(label)
+            raise PolicyProblem(f"state_labels.{word}", f"must be text that can be seen, not {said}")
+    labels = {word: value.get(word, word) for word in STATES}
+    for word, label in labels.items():
+        first = next(other for other in STATES if labels[other] == label)
+        if first != word:
+            raise PolicyProblem("state_labels", f"{first} and {word} would both be {label!r}")
+    return tuple((word, label) for word, label in labels.items() if label != word)
 
 
 def _check_combination(policy: HistoryPolicy) -> None:
@@ -178,19 +284,32 @@ def _check_combination(policy: HistoryPolicy) -> None:
         raise PolicyProblem("deletes", f"can only be ignore: input {policy.input} says nothing of absent keys")
     if (policy.late, policy.late_horizon) != ("split", None) and (not own_time or policy.input == BATCH_FILES):
         raise PolicyProblem("late" if policy.late != "split" else "late_horizon", "needs rows with a time of their own")
+    if policy.input == BATCH_FILES and policy.profile != FIVETRAN:
+        raise PolicyProblem("profile", "can only be fivetran: batch files say what stands in its columns")
     if policy.untracked != "update_in_place" and policy.track is None:
         raise PolicyProblem("untracked", "needs track: without it every column is tracked")
     for name in ("null_string", "unmodified_string"):
         if getattr(policy, name) is not None and policy.input != BATCH_FILES:
             raise PolicyProblem(name, "goes with input batch_files only")
     if policy.open_end is not None:
+        if policy.input == BATCH_FILES:
+            raise PolicyProblem("open_end", "does not go with input batch_files, which says itself what an open end is")
         _check_open_end(policy.open_end)
 
 
 def _check_open_end(text: str) -> None:
     try:
-        end: date = datetime.fromisoformat(text)
-    except ValueError:
+        end = _written_end(text)
+        year = end.astimezone(UTC).year if isinstance(end, datetime) and end.tzinfo else end.year
+    except (ValueError, OverflowError):
         raise PolicyProblem("open_end", f"must be a date or timestamp like 9999-12-31, not {text!r}") from None
-    if end.year < 2200:
+    if year < 2200:
         raise PolicyProblem("open_end", f"must lie beyond every real time (2200 or later), not {text}")
+
+
+def _written_end(text: str) -> date:
+    """The open end as it was written: a date, or a timestamp where it has a time of day."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return datetime.fromisoformat(text)

@@ -9,26 +9,31 @@ import unicodedata
 from collections.abc import Collection, Iterable
 
 from metadata.domain.errors import MetadataError
+from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
+from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
 
 HISTORY_SUFFIX = "_hist"
+# What stands beside a history under its name. Periods and the function belong to one choice of the policy.
+MEMORY_SUFFIX = "_memory"
+PERIODS = "periods"
+VIEW_SUFFIXES = {
+    HIGH_END_DATE: "_high",
+    CURRENT: "_current",
+    AS_OF: "_as_of",
+    PERIODS: "_periods",
+    CHANGES: "_changes",
+}
 KEY_SUFFIX = "_key"
 PREFIXES = {"raw": "raw", "stage": "stg", "rawcore": "rc"}
 
-# The catalog's limit is 128; a history table needs room for its suffix.
-MAX_TABLE_NAME = 128 - len(HISTORY_SUFFIX)
+# The catalog's limit is 128; a history and what stands beside it need room for their suffixes.
+MAX_TABLE_NAME = 128 - len(HISTORY_SUFFIX) - max(map(len, (MEMORY_SUFFIX, *VIEW_SUFFIXES.values())))
 MAX_SYSTEM_NAME = 20
 MAX_COLUMN_CHARACTERS = 200
 MAX_COLUMN_BYTES = 255
 
-# The columns that architecture.domain.tables derives, by what they stand on.
+# The columns that architecture.domain.tables derives for every table that is loaded.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
-HISTORY_COLUMNS = (
-    "version_started_at",
-    "version_ended_at",
-    "version_state",
-    "closed_by_run_id",
-    "version_segment",
-)
 
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
@@ -49,6 +54,16 @@ def history_name(base: str) -> str:
     return f"{base}{HISTORY_SUFFIX}"
 
 
+def memory_name(base: str) -> str:
+    """The table beside a history that remembers what was delivered (rule 11)."""
+    return history_name(base) + MEMORY_SUFFIX
+
+
+def view_name(base: str, view: str) -> str:
+    """``rc_air_airport_hist_current``: what is published over the history of ``base``."""
+    return history_name(base) + VIEW_SUFFIXES[view]
+
+
 def entity_key_name(dataset: str) -> str:
     """The column of ``dataset`` that holds the hash of its business key."""
     return f"{dataset}{KEY_SUFFIX}"
@@ -62,7 +77,8 @@ def foreign_key_name(role_name: str, parent: str) -> str:
 def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
     """Technical columns of a dataset, in lower case. A column that people describe cannot be called so.
 
-    History's are reserved in every rawcore dataset: switching history on must not fail on a name.
+    History's, of every profile, are reserved in every rawcore dataset: neither switching history on nor
+    another profile must fail on a name.
     """
     if layer == "raw":
         return frozenset(LOAD_COLUMNS)
@@ -84,6 +100,13 @@ def check_table_name(name: str, *, history: bool = False, field: str = "name") -
             else f"the suffix {HISTORY_SUFFIX} is reserved for history tables, so {name!r} is not possible",
             field,
         )
+    for suffix in (MEMORY_SUFFIX, *VIEW_SUFFIXES.values()):
+        if name.lower().endswith(HISTORY_SUFFIX + suffix):
+            raise NameProblem(
+                f"the suffix {HISTORY_SUFFIX}{suffix} is reserved for what stands beside a history table, "
+                f"so {name!r} is not possible",
+                field,
+            )
 
 
 def check_short_name(name: str, *, field: str = "short_name", limit: int = MAX_SYSTEM_NAME) -> None:

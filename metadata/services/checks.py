@@ -53,6 +53,36 @@ def check_source_column(row: SourceColumn) -> None:
     check_fields(row, where)
 
 
+def check_source_policy(dataset: SourceDataset) -> None:
+    """The policy that its targets will get, against the columns that will reach them.
+
+    A dataset is described one thing after another, so nothing is said while it has no column yet.
+    """
+    columns = [c for c in dataset.columns.all() if c.active and c.integrate]
+    if not columns or not dataset.history_policy:
+        return
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    key = [column.name for column in columns if column.key_ordinal]
+    if dataset.historize and not key:
+        raise MetadataError("no_business_key", "history needs a business key", "history_policy", str(dataset))
+    with_place(dataset, lambda: policy.check_described({c.name: c.type for c in columns}, key))
+
+
+def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
+    """A column that goes out of use must not be one that its dataset's history stands on.
+
+    An operation need not be kept: it is enough that the dataset's input has it.
+    """
+    dataset = column.dataset
+    if isinstance(dataset, TargetDataset) and not (dataset.historize and dataset.active):
+        return
+    for field in HistoryPolicy.from_dict(dataset.history_policy).fields_naming(column.name):
+        delivered = isinstance(dataset, TargetDataset) and column.name.lower() in input_column_names(dataset)
+        if field != "op" or not delivered:
+            said = f"the history policy of {dataset} names it; change that first"
+            raise MetadataError("in_use", said, f"history_policy.{field}", str(column))
+
+
 def check_schema(row: TargetSchema) -> None:
     with_place(row, lambda: naming.check_table_name(row.name))
     _check_other(row, TargetSchema, "name")
@@ -99,16 +129,22 @@ def check_target_column(row: TargetColumn) -> None:
 
 def check_dataset_columns(dataset: TargetDataset) -> None:
     """What can only be seen of a dataset and its columns together."""
-    active = [column for column in dataset.columns.all() if column.active]
-    key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
-    if dataset.historize and dataset.active:
-        if active and not key:
-            raise MetadataError("no_business_key", "history needs a business key", "historize", str(dataset))
-        if active:
-            policy = HistoryPolicy.from_dict(dataset.history_policy)
-            types = {column.name: column.type for column in active}
-            with_place(dataset, lambda: policy.check_against(types, key))
+    check_history(dataset)
     check_logic(dataset)
+
+
+def check_history(dataset: TargetDataset) -> None:
+    """Whether a historized dataset's columns go with its policy; asked whenever either of them changes."""
+    active = [column for column in dataset.columns.all() if column.active]
+    if not (dataset.historize and dataset.active and active):
+        return
+    key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
+    if not key:
+        raise MetadataError("no_business_key", "history needs a business key", "historize", str(dataset))
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    delivered = input_column_names(dataset) if policy.op else ()
+    types = {column.name: column.type for column in active}
+    with_place(dataset, lambda: policy.check_described(types, key, delivered))
 
 
 def check_logic(dataset: TargetDataset) -> None:

@@ -29,6 +29,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
+from metadata.services.checks import check_history, check_source_policy
 from metadata.services.common import store, writing
 
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
@@ -68,6 +69,7 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
             dataset = _dataset(spec, source, dataset, made[spec.input], summary)
             made[spec.key] = dataset
             _columns(spec, dataset, made[spec.input], columns, summary)
+            check_history(dataset)
         for key, dataset in existing.items():
             if key not in made and not _kept_by_people(dataset, made):
                 _retire(dataset, summary)
@@ -91,8 +93,7 @@ def describe(source: SourceDataset) -> SourceDatasetSpec:
     )
     if not columns:
         raise MetadataError("no_columns", "has no column to generate from", "columns", str(source))
-    policy = HistoryPolicy.from_dict(source.history_policy)
-    policy.check_against({c.name: c.type for c in columns}, [c.name for c in columns if c.key_ordinal])
+    check_source_policy(source)
     return SourceDatasetSpec(
         source.key,
         source.system.short_name,
@@ -100,7 +101,7 @@ def describe(source: SourceDataset) -> SourceDatasetSpec:
         source.format,
         columns,
         source.historize,
-        policy,
+        HistoryPolicy.from_dict(source.history_policy),
         source.description,
     )
 

@@ -20,12 +20,13 @@ from metadata.services.checks import (
     check_schema,
     check_source_column,
     check_source_dataset,
+    check_source_policy,
     check_system,
     check_target_column,
     check_target_dataset,
 )
 from metadata.services.common import former_names, free_key
-from metadata.services.generation import describe, ensure_history, generate_targets
+from metadata.services.generation import ensure_history, generate_targets
 from metadata.services.import_lineage import LineageImporter
 from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED, arrange, clear_the_way, upsert
 from metadata.services.lifecycle import set_retired
@@ -178,13 +179,12 @@ class Importer:
         if wanted is None:
             wanted = not brought and dataset.columns.filter(active=True, integrate=True).exists()
         with located(record, str(dataset)):
+            check_source_policy(dataset)
             if wanted:
                 summary = generate_targets(source_dataset=dataset)
                 for did, names in ((CREATED, summary.created), (UPDATED, summary.retired + summary.returned)):
                     for name in names:
                         self.report.note(did, "generated", name)
-            elif dataset.history_policy:
-                describe(dataset)
 
     # --- targets -------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ from metadata.domain import naming
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import rename_in_expression
-from metadata.models import Reference, TargetColumn, TargetDataset
+from metadata.models import Reference, SourceDataset, TargetColumn, TargetDataset
 from metadata.services.checks import (
     check_dataset_columns,
+    check_history,
     check_target_column,
     check_target_dataset,
+    refuse_if_policy_names,
     with_place,
 )
 from metadata.services.common import claim, former_names, store, writing
@@ -43,8 +45,9 @@ def rename_column(*, column: TargetColumn, name: str, expected_version: int) -> 
             row.name = name
             check_target_column(row)
             store(row)
-            _follow_policy(row.dataset, old, name)
+            follow_policy(row.dataset, old, name)
             _follow_logic(row, old)
+            _check_readers(row.dataset)
         return row
 
 
@@ -80,8 +83,11 @@ def retire_column(*, column: TargetColumn, expected_version: int) -> TargetColum
         )
         if row.active and paired.exists():
             raise MetadataError("in_use", f"reference {paired.first()} needs it", "active", str(row))
+        if row.active:
+            refuse_if_policy_names(row)
         set_retired(row, by=BY_PERSON)
         check_dataset_columns(row.dataset)
+        _check_readers(row.dataset)
         return row
 
 
@@ -138,12 +144,19 @@ def _check_technical_names(row: TargetDataset) -> None:
             raise MetadataError("name_taken", f"{reference.child} has a column {wanted!r} already", "name", str(row))
 
 
-def _follow_policy(dataset: TargetDataset, old: str, new: str) -> None:
+def follow_policy(dataset: TargetDataset | SourceDataset, old: str, new: str) -> None:
+    """A policy means the column, not the name it had."""
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     renamed = policy.renamed({old: new})
     if renamed != policy:
         dataset.history_policy = renamed.to_dict()
         store(dataset)
+
+
+def _check_readers(dataset: TargetDataset) -> None:
+    """A feed's operation may stand in the input only, so what reads this dataset may need a column of it."""
+    for item in dataset.feeds.select_related("dataset__schema"):
+        check_history(item.dataset)
 
 
 def _follow_logic(column: TargetColumn, old: str) -> None:

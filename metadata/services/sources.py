@@ -7,8 +7,16 @@ from metadata.domain import keys, naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.types import DataType, parse
 from metadata.models import SourceColumn, SourceDataset, System
-from metadata.services.checks import check_source_column, check_source_dataset, check_system, with_place
+from metadata.services.checks import (
+    check_source_column,
+    check_source_dataset,
+    check_source_policy,
+    check_system,
+    refuse_if_policy_names,
+    with_place,
+)
 from metadata.services.common import assign, claim, free_key, store, writing
+from metadata.services.lifecycle import follow_policy
 
 DESCRIBED = ("description", "owner", "tags")
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "active", *DESCRIBED)
@@ -77,6 +85,7 @@ def update_source_dataset(*, source_dataset: SourceDataset, expected_version: in
         row = claim(source_dataset, expected_version)
         if assign(row, plain_fields(row, changes), SOURCE_DATASET_FIELDS):
             check_source_dataset(row)
+            check_source_policy(row)
             store(row)
         return row
 
@@ -102,12 +111,20 @@ def create_source_column(
 
 
 def update_source_column(*, source_column: SourceColumn, expected_version: int, **changes: Any) -> SourceColumn:
-    """``active=False`` puts a column out of use; generation then retires what was made from it."""
+    """``active=False`` puts a column out of use; generation then retires what was made from it.
+
+    The history policy follows a new name.
+    """
     with writing():
         row = claim(source_column, expected_version)
+        old, reached = row.name, row.active and row.integrate
         if assign(row, plain_fields(row, changes), SOURCE_COLUMN_FIELDS):
             check_source_column(row)
             store(row)
+            follow_policy(row.dataset, old, row.name)
+            if reached and not (row.active and row.integrate):
+                refuse_if_policy_names(row)
+            check_source_policy(row.dataset)
         return row
 
 

@@ -7,6 +7,10 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from metadata.domain.history_columns import time_type
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.history_words import history_facts
+from metadata.models import TargetDataset
 from metadata.selectors import LineageNode, lineage
 from metadata.shown import details, headed, retired_columns, shown_columns, stable_keys
 from metadata.views.picture import draw, layer_of
@@ -23,8 +27,18 @@ def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
         "retired": retired_columns(dataset),
         "references": [one for one in described.references.all() if one.active],
         "referenced_by": [one for one in described.referenced_by.all() if one.active],
+        "history_facts": _history_facts(described),
     }
     return render(request, "metadata/dataset_columns.html", context)
+
+
+def _history_facts(dataset: TargetDataset) -> tuple[tuple[str, str], ...]:
+    """What is said of a history, on its own page and on its base's."""
+    if not dataset.historize:
+        return ()
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    types = {column.name: str(column.type) for column in dataset.columns.all()}
+    return history_facts(dataset.name, policy, time_type(policy, types))
 
 
 @require_safe

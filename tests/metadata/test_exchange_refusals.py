@@ -153,6 +153,13 @@ def test_a_dangling_or_impossible_reference_is_refused(
         ("  historize: true", "  historize: true\n  filter: select 1", 8, "subquery"),
         ("  historize: true", "  historize: true\n  filter: runway > 1", 8, "names 'runway'"),
         ("  historize: true", "  historize: true\n  history_policy: {time: at}", 8, "no column 'at'"),
+        (
+            "  historize: true",
+            "  historize: true\n  history_policy:\n    views: [current]\n    state_labels: {new: deleted}",
+            10,
+            "new and deleted would both be 'deleted'",
+        ),
+        ("  historize: true", "  historize: true\n  history_policy:\n    views: [newest]", 9, "must be a list of"),
         ("      inputs: [lat]", "      inputs: [lat]\n      expression: now()", 23, "now is not allowed"),
         ("      inputs: [lat]", "      inputs: [lat]\n      retired_at: soon", 23, "time with its zone"),
         ("    - name: lat", "    - name: row_hash", 19, "technical column"),

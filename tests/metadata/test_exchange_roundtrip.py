@@ -104,7 +104,8 @@ def add_an_expression(row: TargetDataset) -> None:
 def track_it(row: TargetDataset) -> None:
     column = row.columns.filter(active=True, role="attribute").first()
     if column is not None:
-        policy = {"track": [column.name], "untracked": "keep"}
+        policy = {"track": [column.name], "untracked": "keep", "profile": "scd2"}
+        policy |= {"state_labels": {"new": "Ä", "deleted": "no"}, "views": ["changes", "current"]}
         targets.update_target_dataset(dataset=row, expected_version=row.version, history_policy=policy)
 
 

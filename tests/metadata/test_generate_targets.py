@@ -191,6 +191,22 @@ def test_a_source_without_columns_is_refused() -> None:
 
 def test_a_policy_that_does_not_fit_the_source_is_refused() -> None:
     source = airport_source()
-    update_source_dataset(source_dataset=source, expected_version=1, history_policy={"time": "gone"})
+    SourceDataset.objects.update(history_policy={"time": "gone"})
     with pytest.raises(MetadataError, match="no column 'gone'"):
         generate_targets(source_dataset=source)
+
+
+def test_a_generated_policy_names_the_targets_columns() -> None:
+    source = airport_source(icao={"key_ordinal": 1}, **{"Full Name": {}})
+    update_source_dataset(source_dataset=source, expected_version=1, history_policy={"track": ["Full Name"]})
+    generate_targets(source_dataset=source)
+    assert dataset("rc_air_airport").history_policy == {"track": ["full_name"]}
+
+
+def test_generation_retires_no_column_that_a_policy_names(source: SourceDataset) -> None:
+    """The policy of rawcore is people's: they take the column out of it first."""
+    rawcore = dataset("rc_air_airport")
+    update_target_dataset(dataset=rawcore, expected_version=1, history_policy={"track": ["name"]})
+    with pytest.raises(MetadataError, match="no column 'name'") as refused:
+        switch(source, "name", active=False)
+    assert (refused.value.field, refused.value.where) == ("history_policy.track", "rawcore.rc_air_airport")

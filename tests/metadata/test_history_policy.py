@@ -17,6 +17,7 @@ POLICIES = [
     {"input": "effective", "time": "changed_at", "absent_keys": "deleted"},
     {"input": "cdc", "time": "seq", "op": "op", "late_horizon": 30, "open_end": "9999-12-31"},
     {"input": "batch_files", "time": "_fivetran_start", "null_string": "N", "unmodified_string": "U"},
+    {"profile": "dbt", "state_labels": {"new": "I", "deleted": "D"}, "views": ["current", "changes"]},
 ]
 
 
@@ -68,6 +69,19 @@ def test_what_deletes_do_by_default_follows_the_input(described: dict, deletes: 
         ({"null_string": "x"}, "history_policy.null_string"),
         ({"open_end": "never"}, "history_policy.open_end"),
         ({"open_end": "2020-01-01"}, "history_policy.open_end"),
+        ({"open_end": "9999-12-31T23:59:59-10:00"}, "history_policy.open_end"),
+        ({"input": "batch_files", "time": "s", "open_end": "9999-12-31"}, "history_policy.open_end"),
+        ({"profile": "kimball"}, "history_policy.profile"),
+        ({"input": "batch_files", "time": "s", "profile": "scd2"}, "history_policy.profile"),
+        ({"state_labels": ["new"]}, "history_policy.state_labels"),
+        ({"state_labels": {"reopened": "R"}}, "history_policy.state_labels.reopened"),
+        ({"state_labels": {"new": " "}}, "history_policy.state_labels.new"),
+        ({"state_labels": {"new": 1}}, "history_policy.state_labels.new"),
+        ({"state_labels": {"new": "I", "live": "I"}}, "history_policy.state_labels"),
+        ({"state_labels": {"new": "changed"}}, "history_policy.state_labels"),
+        ({"views": "current"}, "history_policy.views"),
+        ({"views": ["newest"]}, "history_policy.views"),
+        ({"views": ["current", "current"]}, "history_policy.views"),
     ],
 )
 def test_nonsense_is_refused_naming_the_field(described: object, field: str) -> None:
@@ -118,6 +132,69 @@ def test_a_policy_that_does_not_fit_the_columns_is_refused(described: dict, fiel
 
 def test_a_policy_that_fits_is_taken() -> None:
     HistoryPolicy.from_dict({"time": "at", "track": ["name"]}).check_against(COLUMNS, business_key=["id"])
+
+
+CDC = {"input": "cdc", "time": "at", "op": "op"}
+FILES = {"input": "batch_files", "time": "_fivetran_start"}
+
+
+@pytest.mark.parametrize(
+    ("described", "columns", "field"),
+    [
+        (CDC, {"at": "timestamp"}, "op"),
+        ({**CDC, "late_horizon": 30}, {"at": "bigint", "op": "string"}, "late_horizon"),
+        ({**CDC, "open_end": "9999-12-31"}, {"at": "bigint", "op": "string"}, "open_end"),
+        ({"input": "effective", "time": "at", "absent_keys": "deleted"}, {"at": "integer"}, "absent_keys"),
+        ({"time": "at"}, {"at": "bigint"}, "time"),
+        ({"time": "at", "open_end": "9999-12-31T12:00:00"}, {"at": "date"}, "open_end"),
+        (FILES, {"_fivetran_start": "timestamp"}, "input"),
+        (FILES, {"_Fivetran_Synced": "timestamp"}, "input"),
+    ],
+)
+def test_a_policy_that_does_not_fit_what_is_described_is_refused(described: dict, columns: dict, field: str) -> None:
+    known = {name: parse(type_) for name, type_ in {"id": "integer", **columns}.items()}
+    with pytest.raises(PolicyProblem) as refused:
+        HistoryPolicy.from_dict(described).check_described(known, ["id"])
+    assert refused.value.field == f"history_policy.{field}"
+
+
+@pytest.mark.parametrize(
+    ("described", "columns", "delivered"),
+    [
+        (CDC, {"at": "bigint"}, {"op"}),
+        (CDC, {"at": "bigint", "op": "string"}, set()),
+        ({"time": "at", "deletes": "ignore"}, {"at": "bigint"}, set()),
+        ({"time": "at", "open_end": "9999-12-31"}, {"at": "date"}, set()),
+        ({**CDC, "late_horizon": 30, "open_end": "9999-12-31"}, {"at": "timestamp", "op": "string"}, set()),
+        (FILES, {"name": "string"}, set()),
+    ],
+)
+def test_a_policy_that_fits_what_is_described_is_taken(described: dict, columns: dict, delivered: set) -> None:
+    known = {name: parse(type_) for name, type_ in {"id": "integer", **columns}.items()}
+    HistoryPolicy.from_dict(described).check_described(known, ["id"], delivered)
+
+
+def test_a_state_has_the_teams_label() -> None:
+    policy = HistoryPolicy.from_dict({"state_labels": {"new": "I"}})
+    assert (policy.label("new"), policy.label("changed")) == ("I", "changed")
+
+
+def test_labels_may_change_places() -> None:
+    policy = HistoryPolicy.from_dict({"state_labels": {"new": "live", "live": "new"}})
+    assert policy.label("live") == "new"
+
+
+def test_labels_and_views_are_written_in_one_way() -> None:
+    one = {"state_labels": {"deleted": "D", "new": "I", "changed": "changed"}, "views": ["changes", "current"]}
+    policy = HistoryPolicy.from_dict(one)
+    assert hash(policy) == hash(HistoryPolicy.from_dict(policy.to_dict()))
+    assert policy.to_dict() == {"state_labels": {"new": "I", "deleted": "D"}, "views": ["current", "changes"]}
+    assert HistoryPolicy.from_dict({"state_labels": {"new": "new"}, "views": []}).to_dict() == {}
+
+
+def test_a_policy_says_which_fields_name_a_column() -> None:
+    policy = HistoryPolicy.from_dict({**CDC, "track": ["name"]})
+    assert [policy.fields_naming(name) for name in ("at", "op", "name", "id")] == [("time",), ("op",), ("track",), ()]
 
 
 def test_a_policy_follows_renamed_columns() -> None:

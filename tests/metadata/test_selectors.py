@@ -9,6 +9,7 @@ from metadata.models import TargetDataset
 from metadata.services.generation import generate_targets
 from metadata.services.lifecycle import retire_column, retire_dataset
 from metadata.services.references import create_reference
+from metadata.services.targets import create_target_column, update_target_dataset
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
 
 pytestmark = pytest.mark.django_db
@@ -88,8 +89,20 @@ def test_a_reference_names_its_column_and_pairs(rawcore: TargetDataset) -> None:
     assert (reference.column_name, reference.pairs) == ("origin_key", ((str(child.key), str(parent.key)),))
 
 
-def test_historys_columns_are_those_of_its_table(rawcore: TargetDataset) -> None:
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {},
+        {"profile": "fivetran"},
+        {"profile": "dbt"},
+        {"profile": "scd2"},
+        {"input": "effective", "time": "changed_on", "profile": "dbt"},
+    ],
+)
+def test_historys_columns_are_those_of_its_table(rawcore: TargetDataset, policy: dict) -> None:
     routes = add_routes(rawcore)
+    create_target_column(dataset=routes, name="changed_on", type="date")
+    routes = update_target_dataset(dataset=routes, expected_version=routes.version, history_policy=policy)
     shown = [(column.name, column.type) for column in selectors.history_columns(routes.history)]
     table = history_table(selectors.dataset_state(routes))
     assert shown == [(column.name, column.type) for column in table.columns]
