@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState
 
 ALL, SCHEMA, DATASET = "all", "schema", "dataset"
@@ -49,12 +50,24 @@ class LoadStep:
 
 
 def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[LoadStep, ...]:
-    """The datasets of a scope in an order in which each comes after what it depends on."""
+    """The datasets of a scope in an order in which each comes after what it depends on.
+
+    What history batches bring is left out; refused where it is the one dataset that is named.
+    """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
     chosen = _chosen(by_key, scope)
+    by_files = come_by_files(by_key)
+    if scope.kind == DATASET and chosen <= by_files:
+        named = by_key[min(chosen)]
+        raise Refusal(
+            "BY_BATCH_FILES",
+            f"{named.qualified_name} has no delivery that a load run could read: its history comes as batch files",
+            hint=f"manage.py load_history_batch {named.qualified_name} takes them",
+        )
     if not scope.target_only:
         chosen = with_upstreams(chosen, waits_for)
+    chosen -= by_files
     return tuple(
         LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
         for key in _ordered(chosen, waits_for, by_key)
@@ -76,6 +89,23 @@ def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]
             if parent in loaded and state.key not in with_upstreams({parent}, graph):
                 graph[state.key].add(parent)
     return {key: frozenset(upstreams) for key, upstreams in graph.items()}
+
+
+def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    """What no delivery feeds: datasets whose history comes as batch files, and raw tables that only those read."""
+    found = {
+        key
+        for key, state in by_key.items()
+        if is_loaded(state) and state.historize and HistoryPolicy.from_dict(state.history_policy).input == BATCH_FILES
+    }
+    if found:
+        readers: dict[str, set[str]] = {}
+        for state in by_key.values():
+            if is_loaded(state):
+                for table in tables_read(state, by_key):
+                    readers.setdefault(table.key, set()).add(state.key)
+        found |= {key for key, keys in readers.items() if by_key[key].layer == "raw" and keys <= found}
+    return frozenset(found)
 
 
 def is_loaded(state: DatasetState) -> bool:
@@ -151,9 +181,16 @@ def _circle(keys: Iterable[str], by_key: Mapping[str, DatasetState]) -> Refusal:
 def _chosen(by_key: Mapping[str, DatasetState], scope: Scope) -> frozenset[str]:
     if scope.kind == ALL:
         return _or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
-    named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [_named_dataset(by_key, scope.name)]
+    named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
     meant = [loaded for state in named for loaded in _meant_by(state, by_key)]
     return _or_refuse(meant, f"nothing is loaded for {scope}")
+
+
+def fed_by_files(states: Iterable[DatasetState], scope: Scope) -> tuple[DatasetState, ...]:
+    """The historized datasets of a scope that a load leaves to history batches; their tables it creates."""
+    by_key = {state.key: state for state in states}
+    keys = _chosen(by_key, scope) & come_by_files(by_key)
+    return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
 
 
 def _or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
@@ -172,7 +209,8 @@ def _named_schema(by_key: Mapping[str, DatasetState], name: str) -> list[Dataset
     return found
 
 
-def _named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState:
+def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState:
+    """The active dataset that ``schema.name`` names; the name of a history means its base. Refusal if none does."""
     names = {state.qualified_name: state for state in by_key.values()}
     histories = {f"{qualified}{HISTORY_SUFFIX}": state for qualified, state in names.items() if state.historize}
     found = (names | histories).get(name)

@@ -4,12 +4,10 @@ The rules themselves are worked out in ``loader.domain.reference``; ``loader.spa
 the same on Delta, and tests drive both and compare.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from loader.domain.refusals import Refusal
-from metadata.domain.history_policy import HistoryPolicy
 
 NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED = "new", "changed", "deleted", "reappeared", "unchanged"
 
@@ -18,18 +16,6 @@ def parse_instant(text: str) -> datetime:
     """An instant from ISO 8601 text; without a zone it is UTC."""
     instant = datetime.fromisoformat(text)
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
-
-
-def check_loadable(*, name: str, policy: Mapping[str, Any]) -> None:
-    """Refuse a policy the engine does not do yet: loading it as something else would be a wrong history."""
-    asked = HistoryPolicy.from_dict(policy).to_dict()
-    if asked:
-        said = ", ".join(f"{field} {value}" for field, value in asked.items())
-        raise Refusal(
-            "POLICY_NOT_LOADABLE",
-            f"{name}: only full snapshots dated by the load, with deletes closed, can be loaded; it asks for {said}",
-            hint="Change its history policy, or leave the dataset out of the run.",
-        )
 
 
 def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from loader.domain.stage import stage_inputs, view_branches
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier as quoted
 from metadata.domain.state import DatasetState
 from metadata.domain.types import parse, spark_type
@@ -22,8 +23,13 @@ def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
 
 
 def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
-    """What tells two states of a row apart: its attributes."""
-    return tuple(HashComponent(column.key, column.name) for column in dataset.attributes)
+    """What tells two states of a row apart: its tracked attributes; the time and the operation never are (rule 12)."""
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    return tuple(
+        HashComponent(column.key, column.name)
+        for column in dataset.attributes
+        if column.name not in (policy.time, policy.op) and (policy.track is None or column.name in policy.track)
+    )
 
 
 def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source: SourceSpec | None = None) -> str:

@@ -27,13 +27,17 @@ class DeliveredColumn:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Where a delivery is and what it must look like. ``options`` are described in ``loader.spark.sources``."""
+    """Where a delivery is and what it must look like. ``options`` are described in ``loader.spark.sources``.
+
+    ``one_row_per_key`` is False for a feed: its rows of one key differ by their time.
+    """
 
     name: str
     location: str
     format: str
     columns: tuple[DeliveredColumn, ...]
     options: dict = field(default_factory=dict)
+    one_row_per_key: bool = True
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class RawLoad:
     """Bring one delivery into its raw table, whole or not at all.
 
     ``columns`` says which raw column each delivered one becomes: (raw column name, delivered name).
+    ``feed``: the table keeps every run's rows; otherwise only the latest delivery's.
     """
 
     dataset: str
@@ -48,6 +53,7 @@ class RawLoad:
     table: TableSpec
     source: SourceSpec
     columns: tuple[tuple[str, str], ...]
+    feed: bool = False
     depends_on: tuple[str, ...] = ()
 
 
@@ -81,22 +87,42 @@ class StageInput:
     """One input of a stage view: a raw table and what is taken from it.
 
     ``options`` are the source's reading options, for how text becomes values (``timezone``).
+    ``feed``: only the rows that this run brought are taken.
     """
 
     table: TableSpec
     columns: tuple[StageColumn, ...]
     filter: str | None = None
     options: dict = field(default_factory=dict)
+    feed: bool = False
+
+
+@dataclass(frozen=True)
+class HistoryFiles:
+    """The files of a history batch, by what they say (``loader.domain.reference.batch_files``): paths or URIs.
+
+    ``format`` is csv or parquet, ``compression`` none or, of CSV, zstd.
+    """
+
+    earliest_start: tuple[str, ...] = ()
+    upsert: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    format: str = "csv"
+    compression: str = "none"
 
 
 @dataclass(frozen=True)
 class RawcoreLoad:
-    """Compare what stage holds with history's open versions once; feed history, then rawcore.
+    """Bring what stage holds into the history, by the dataset's policy; then rawcore after it.
 
-    ``history`` is None where the dataset is not historized. ``sequence`` is ``txnVersion``;
+    ``history`` is None where the dataset is not historized, ``memory`` where rows carry no time of
+    their own. ``row_hash`` covers what opens a version. ``sequence`` is ``txnVersion``;
     ``newest_applied_at`` is what the control database knows of the newest applied run (ISO 8601).
+    ``views`` are statements that publish views over the history.
     ``delivery_checked`` says that the one input's delivery was already checked for everything
-    stage would check: the same types, and one row for each of the same keys.
+    stage would check: the same types, and one row for each of the same keys. ``files`` takes the
+    place of stage where history comes as batch files.
     """
 
     dataset: str
@@ -107,11 +133,14 @@ class RawcoreLoad:
     entity_key: tuple[HashComponent, ...]
     row_hash: tuple[HashComponent, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
+    memory: TableSpec | None = None
+    views: tuple[str, ...] = ()
     policy: dict = field(default_factory=dict)
     sequence: int = 0
     newest_applied_at: str | None = None
     delivery_checked: bool = False
     depends_on: tuple[str, ...] = ()
+    files: HistoryFiles | None = None
 
     @property
     def leading(self) -> TableSpec:
@@ -148,6 +177,47 @@ class ExecuteManifest:
 
 
 @dataclass(frozen=True)
+class RevertManifest:
+    """Take one run, known by its id and its number, out of a dataset's history.
+
+    ``load`` is the dataset as a load has it, with the number of this run. ``newest_applied_at`` is the
+    time of the newest run that stays applied; ``later_runs`` stay, too, and brought rows after it.
+    ``refused`` is a refusal as JSON: why it cannot be done, unless the table shows that it was.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    reverted_run: str
+    reverted_sequence: int
+    newest_applied_at: str | None = None
+    later_runs: tuple[str, ...] = ()
+    refused: dict | None = None
+
+
+@dataclass(frozen=True)
+class PruneManifest:
+    """Remove a history's closed versions that ended before ``ended_before``, a value as versions are dated.
+
+    ``archive`` is the folder they are written to first, as a Delta table; None keeps them nowhere.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    ended_before: str
+    archive: str | None = None
+
+
+@dataclass(frozen=True)
+class CompactManifest:
+    """Bring small files of a dataset's tables together (``loader.domain.governance`` says which are small)."""
+
+    run_id: str
+    dataset: str
+    name: str
+    tables: tuple[TableSpec, ...]
+
+
+@dataclass(frozen=True)
 class ReadManifest:
     """A read: see ``loader.spark.reads`` for the kinds and their arguments."""
 
@@ -156,6 +226,31 @@ class ReadManifest:
     source: SourceSpec | None = None
     arguments: dict = field(default_factory=dict)
     timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class CheckManifest:
+    """A history whose invariants are checked (``loader.spark.invariants``), with the rawcore that follows it.
+
+    ``entity_key`` and ``row_hash`` are what the load hashes; ``samples`` is how many keys a finding names.
+    """
+
+    name: str
+    history: TableSpec
+    rawcore: TableSpec
+    entity_key: tuple[HashComponent, ...]
+    row_hash: tuple[HashComponent, ...]
+    policy: dict = field(default_factory=dict)
+    samples: int = 5
+    timeout_seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class ReplayManifest:
+    """History cases to run (``loader.domain.replay``): a file's text, and the ids of those that are wanted."""
+
+    cases: str
+    only: tuple[str, ...] | None = None
 
 
 def to_json(value: Any) -> Any:

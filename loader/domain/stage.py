@@ -14,6 +14,7 @@ from sqlglot import exp
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from loader.domain.manifest import StageColumn, StageInput
 from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import PLACEHOLDERS, bind_placeholders, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import parse, spark_type
@@ -53,6 +54,10 @@ def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, di
         StageColumn(column.name, column.type, branch.columns[column.key])
         for column in (*rawcore.business_key, *rawcore.attributes)
     )
+    op = HistoryPolicy.from_dict(rawcore.history_policy).op
+    if op is not None and all(column.name != op for column in columns):
+        # A feed's operation says what a row does; it need not be kept, so it need not be described.
+        columns += (StageColumn(op, "string", quote_identifier(op)),)
     return StageInput(_table(branch.table), columns, _all_of(branch.conditions), options.get(branch.table.key, {}))
 
 

@@ -2,23 +2,34 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max, Prefetch
+from django.db.models import Max, Prefetch, QuerySet
 
-from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.domain.history_views import history_views
+from architecture.domain.tables import TableSpec, history_table, memory_table, raw_table, rawcore_table
 from architecture.models import Environment
 from architecture.selectors import desired_tables
 from loader.domain.checked import delivery_checked
-from loader.domain.dependencies import LoadStep, Scope, load_steps, tables_read
+from loader.domain.dependencies import (
+    LoadStep,
+    Scope,
+    fed_by_files,
+    is_loaded,
+    load_steps,
+    named_dataset,
+    tables_read,
+)
+from loader.domain.governance import BRINGING
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import (
     DeliveredColumn,
     ForeignKey,
     HashComponent,
+    HistoryFiles,
     LoadManifest,
     RawcoreLoad,
     RawLoad,
@@ -27,6 +38,7 @@ from loader.domain.manifest import (
 from loader.domain.refusals import Refusal
 from loader.domain.stage import stage_inputs
 from loader.models import DatasetRun, LoadRun
+from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.selectors import dataset_states
@@ -37,15 +49,19 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What a run loads, in order, seen once: metadata that is edited meanwhile changes nothing."""
+    """What a run loads, in order, seen once: metadata that is edited meanwhile changes nothing.
+
+    ``left_out`` are datasets of its scope that history batches bring: their tables are made ready.
+    """
 
     states: Mapping[str, DatasetState]
     steps: tuple[LoadStep, ...]
+    left_out: tuple[DatasetState, ...] = ()
 
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """The tables this run writes or reads; all of them must be as described before it starts."""
-        wanted = {step.dataset.key for step in self.steps}
+        wanted = {step.dataset.key for step in self.steps} | {state.key for state in self.left_out}
         for step in self.steps:
             wanted.update(table.key for table in tables_read(step.dataset, self.states))
         chosen = sorted((self.states[key] for key in wanted), key=lambda state: (state.qualified_name, state.key))
@@ -55,22 +71,51 @@ class LoadPlan:
 def plan_load(scope: Scope) -> LoadPlan:
     """The load plan of a scope. Refusal for a scope that names nothing, or inputs in a circle."""
     states = dataset_states()
-    return LoadPlan({state.key: state for state in states}, load_steps(states, scope))
+    steps = load_steps(states, scope)
+    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope))
 
 
-def load_manifest(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun]) -> LoadManifest:
-    """One attempt of a run. ``rows`` are its dataset rows by key, with their sequences."""
+def plan_history_batch(name: str) -> LoadPlan:
+    """The plan that takes batch files into one dataset. Refusal for one whose history does not come that way."""
+    plan = plan_one(name)
+    (step,) = plan.steps
+    if HistoryPolicy.from_dict(step.dataset.history_policy).input != BATCH_FILES:
+        raise Refusal(
+            "NOT_BY_BATCH_FILES",
+            f"{step.dataset.qualified_name} does not take history batches",
+            hint="its history policy would have to say input batch_files; manage.py load reads its deliveries",
+        )
+    return plan
+
+
+def plan_one(name: str) -> LoadPlan:
+    """One dataset by itself, which must have a history: for runs that are about one dataset."""
+    by_key = {state.key: state for state in dataset_states()}
+    state = named_dataset(by_key, name)
+    if not (is_loaded(state) and state.historize and state.history_key):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    return LoadPlan(by_key, (LoadStep(state, ()),))
+
+
+def load_manifest(
+    *, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun], files: HistoryFiles | None = None
+) -> LoadManifest:
+    """One attempt of a run. ``rows`` are its dataset rows by key, with their sequences.
+
+    ``files`` are those of a history batch; the plan then has the one dataset they are for.
+    """
     raw = [step for step in plan.steps if step.dataset.layer == "raw"]
     rawcore = [step for step in plan.steps if step.dataset.layer != "raw"]
     sources = source_datasets(plan.states.values())
     specs = {key: source_spec(source) for key, source in sources.items()}
     newest = newest_applied(environment=run.environment, but=run)
+    feeds = _feeds(plan.states)
     return LoadManifest(
         run_id=run.run_id,
         load_timestamp=run.load_timestamp.isoformat(),
         attempt=run.attempt,
-        raw=tuple(_raw_load(step, specs) for step in raw),
-        rawcore=tuple(_rawcore_load(step, plan, specs, rows, newest) for step in rawcore),
+        raw=tuple(_raw_load(step, specs, feeds) for step in raw),
+        rawcore=tuple(replace(_rawcore_load(step, plan, specs, rows, newest, feeds), files=files) for step in rawcore),
         allow_empty=run.allow_empty,
         already_done=tuple(
             step.dataset.key for step in plan.steps if rows[step.dataset.key].status == DatasetRun.Status.SUCCEEDED
@@ -78,9 +123,33 @@ def load_manifest(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun
     )
 
 
-def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec]) -> RawLoad:
+def governed_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun]) -> RawcoreLoad:
+    """A plan's one dataset as a load has it, with the number that a governed run has in its history."""
+    specs = {key: source_spec(source) for key, source in source_datasets(plan.states.values()).items()}
+    newest = newest_applied(environment=run.environment)
+    return _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
+
+
+def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
+    """Raw tables that a history with dated rows reads, by key; and whether they keep every run's rows.
+
+    A dated snapshot is all there is, so the latest one is enough.
+    """
+    found: dict[str, bool] = {}
+    for state in states.values():
+        policy = HistoryPolicy.from_dict(state.history_policy)
+        if is_loaded(state) and state.historize and policy.time != LOAD_TIME:
+            for table in tables_read(state, states):
+                if table.layer == "raw":
+                    found[table.key] = found.get(table.key, False) or policy.input in (EFFECTIVE, CDC)
+    return found
+
+
+def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:
     dataset = step.dataset
     source = source_of(dataset, specs)
+    if dataset.key in feeds:
+        source = replace(source, one_row_per_key=False)
     names = {column.key: column.name for column in source.columns}
     by_name = {column.name.lower(): column.name for column in source.columns}
     columns = []
@@ -99,6 +168,7 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec]) -> RawLoad:
         table=raw_table(dataset),
         source=source,
         columns=tuple(columns),
+        feed=feeds.get(dataset.key, False),
         depends_on=step.depends_on,
     )
 
@@ -121,6 +191,7 @@ def _rawcore_load(
     specs: Mapping[str, SourceSpec],
     rows: Mapping[str, DatasetRun],
     newest: Mapping[str, Any],
+    feeds: Mapping[str, bool],
 ) -> RawcoreLoad:
     dataset = step.dataset
     applied = newest.get(dataset.key)
@@ -128,17 +199,21 @@ def _rawcore_load(
         table.key: specs[key] for table in tables_read(dataset, plan.states) for key in table.inputs if key in specs
     }
     options = {key: source.options for key, source in sources.items()}
-    inputs = stage_inputs(dataset, plan.states, options)
+    by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
+    found = () if by_files else stage_inputs(dataset, plan.states, options)
+    inputs = tuple(replace(one, feed=feeds.get(one.table.key, False)) for one in found)
     return RawcoreLoad(
         dataset=dataset.key,
         name=dataset.qualified_name,
         table=rawcore_table(dataset),
         history=history_table(dataset) if dataset.historize else None,
         inputs=inputs,
-        delivery_checked=delivery_checked(dataset, inputs, plan.states, sources),
+        delivery_checked=not by_files and delivery_checked(dataset, inputs, plan.states, sources),
         entity_key=entity_key_components(dataset),
         row_hash=row_hash_components(dataset),
         foreign_keys=_foreign_keys(dataset),
+        memory=memory_table(dataset) if dataset.historize else None,
+        views=history_views(dataset),
         policy=dict(dataset.history_policy),
         sequence=rows[dataset.key].sequence or 0,
         newest_applied_at=applied.isoformat() if applied else None,
@@ -164,14 +239,22 @@ def _foreign_keys(dataset: DatasetState) -> tuple[ForeignKey, ...]:
 
 
 def newest_applied(*, environment: Environment, but: LoadRun | None = None) -> dict[str, Any]:
-    """Per dataset, the load timestamp of the newest run that succeeded on it, leaving one run out."""
-    succeeded = DatasetRun.objects.filter(
-        run__environment=environment, status=DatasetRun.Status.SUCCEEDED, sequence__isnull=False
-    )
+    """Per dataset, the load timestamp of the newest run that is applied to it, leaving one run out."""
+    succeeded = applied_rows().filter(run__environment=environment)
     if but is not None:
         succeeded = succeeded.exclude(run=but)
     found = succeeded.order_by().values_list("dataset_key").annotate(newest=Max("run__load_timestamp"))
     return {str(key): newest for key, newest in found}
+
+
+def applied_rows() -> QuerySet[DatasetRun]:
+    """What runs brought into histories (and rawcore tables) and is still there."""
+    return DatasetRun.objects.filter(
+        run__kind__in=BRINGING,
+        status=DatasetRun.Status.SUCCEEDED,
+        sequence__isnull=False,
+        reverted_by__isnull=True,
+    )
 
 
 def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
@@ -219,7 +302,12 @@ def source_location(source: SourceDataset) -> str:
     own, base = (_filled(text) for text in (source.location, source.system.location))
     if _is_absolute(own):
         return own
-    place = f"{base.rstrip('/')}/{own}" if base else own
+    return stands_at(f"{base.rstrip('/')}/{own}" if base else own)
+
+
+def stands_at(text: str) -> str:
+    """A place as people write it, made absolute like a source's location."""
+    place = _filled(text)
     return place if _is_absolute(place) else str(Path(settings.BASE_DIR) / place)
 
 

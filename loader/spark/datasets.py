@@ -1,25 +1,31 @@
 """Loading one dataset: a delivery into raw, or stage into history and rawcore."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import OPEN
 from loader.domain import history as rules
+from loader.domain.governance import REVERT
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
-from loader.spark import history, rawcore
-from loader.spark.difference import REWRITE_UP_TO_ROWS, Difference, compare
+from loader.spark import rawcore
+from loader.spark.batches import Batch, dated_by_run, find_batch
+from loader.spark.commits import TableFiles, commit, rows_in
+from loader.spark.file_batches import FilesBatch
+from loader.spark.history import Stamp
+from loader.spark.history_files import read_history_files
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.sources import read_delivery
-from loader.spark.stage import one_row_per_key, stage_frame
-from loader.spark.tables import DeltaTable, publish, run_signature
-from metadata.domain.sql import quote_identifier
+from loader.spark.stage import typed_stage
+from loader.spark.tables import DeltaTable, publish, publish_views, run_signature
+from loader.spark.target import Target
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import quote_identifier, quote_text
 
 
 @dataclass
@@ -52,20 +58,26 @@ class Task:
     def session(self, sequence: int) -> SparkSession:
         return dataset_session(self.spark, user_metadata=self.signature(sequence))
 
-    def signature(self, sequence: int, counts: dict[str, int] | None = None) -> str:
+    def signature(
+        self, sequence: int, counts: dict[str, int] | None = None, notes: dict[str, str] | None = None
+    ) -> str:
         """What this run's commits say of themselves."""
         return run_signature(
-            run_id=self.manifest.run_id, at=self.manifest.load_timestamp, sequence=sequence, counts=counts or {}
+            run_id=self.manifest.run_id,
+            at=self.manifest.load_timestamp,
+            sequence=sequence,
+            counts=counts or {},
+            notes=notes,
         )
 
     @cached_property
-    def stamp(self) -> history.Stamp:
+    def stamp(self) -> Stamp:
         loaded_at = datetime.now(UTC).isoformat(timespec="microseconds")
-        return history.Stamp(self.manifest.run_id, self.manifest.load_timestamp, loaded_at)
+        return Stamp(self.manifest.run_id, self.manifest.load_timestamp, loaded_at)
 
 
 def load_raw(task: Task, load: RawLoad) -> Outcome:
-    """Read and check the whole delivery, then overwrite the raw table with it."""
+    """Read and check the whole delivery, then write it: a feed is added to, anything else overwritten."""
     session = task.session(0)
     raw = DeltaTable(session, task.warehouse, load.table.key)
     outcome = Outcome(version_before=raw.version())
@@ -74,16 +86,13 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
     try:
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(there)).alias(here) for here, there in load.columns]
-        (
-            delivery.frame.select(
-                *delivered,
-                F.lit(task.manifest.run_id).alias(load.table.column("run_id").name),
-                task.stamp.loaded().alias(load.table.column("loaded_at").name),
-            )
-            .write.format("delta")
-            .mode("overwrite")
-            .save(raw.location)
+        run_id = load.table.column("run_id").name
+        rows = delivery.frame.select(
+            *delivered,
+            F.lit(task.manifest.run_id).alias(run_id),
+            task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
+        _write_raw(task, session, load, raw, rows)
     finally:
         delivery.release()
     publish(session, load.table, raw.location)
@@ -94,9 +103,26 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
     return outcome
 
 
+def _write_raw(task: Task, session: SparkSession, load: RawLoad, raw: DeltaTable, rows: DataFrame) -> None:
+    newest = raw.newest_run_commit()
+    if load.feed and newest is not None and newest.run_id == task.manifest.run_id:
+        # The run is repeated: its own rows only, so that its delivery is there once.
+        own = f"{quote_identifier(load.table.column('run_id').name)} = {quote_text(task.manifest.run_id)}"
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", own).save(raw.location)
+        return
+    types = {field.name: field.dataType for field in raw.schema().fields}
+    typed = rows.select(*(
+        (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
+        for name, type_ in types.items()
+    ))  # fmt: skip
+    replaced = None if load.feed else TableFiles(session, raw).all
+    commit(session, raw, None, add=typed, remove=replaced)
+
+
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
-    """Refuse what no delivery could mend, before anything of the run is written."""
-    rules.check_loadable(name=load.name, policy=load.policy)
+    """Refuse what no delivery could mend, before anything of the run is written (rule 3)."""
+    if not dated_by_run(HistoryPolicy.from_dict(load.policy)):
+        return
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     if signed is not None and signed.run_id == task.manifest.run_id:
@@ -109,131 +135,95 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
 
 
 def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
-    """Compare stage with what is known, commit the history, then bring rawcore after it."""
+    """Work out what the batch does, commit the history, then bring rawcore after it."""
     session = task.session(load.sequence)
-    target = Target(
-        rawcore=DeltaTable(session, task.warehouse, load.table.key),
-        history=DeltaTable(session, task.warehouse, load.history.key) if load.history else None,
-    )
+    target = Target.of(session, task.warehouse, load)
     outcome = Outcome(version_before=target.leading.version())
     committed = target.leading.committed_sequence(load.leading.key)
-    behind = target.rawcore.committed_sequence(load.table.key) < committed
     if committed >= load.sequence:
         _require_commit_of_this_run(task, load, target.leading, committed)
         outcome.warnings.append("The table already held this run: nothing was added.")
         if target.history:
             task.phase("writing rawcore")
-            rawcore.rebuild(session, target.rawcore, load.table, target.history, load.history, load.sequence)
-            outcome.counts = _segments(target.history, load)
+            rawcore.rebuild(target)
+            outcome.counts = target.segments()
     else:
-        _load_difference(task, session, load, target, outcome, rebuild=behind)
+        _load_batch(task, session, load, target, outcome, committed)
     publish(session, load.table, target.rawcore.location)
-    if target.history:
+    if target.history and load.history:
         publish(session, load.history, target.history.location)
+        publish_views(session, load.views)
     outcome.version_after = target.leading.version()
     return outcome
 
 
-@dataclass(frozen=True)
-class Target:
-    """The tables a rawcore load writes. The leading one is committed first and decides what is new."""
-
-    rawcore: DeltaTable
-    history: DeltaTable | None
-
-    @property
-    def leading(self) -> DeltaTable:
-        return self.history or self.rawcore
-
-
-def _load_difference(
-    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, outcome: Outcome, *, rebuild: bool
+def _load_batch(
+    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, outcome: Outcome, committed: int
 ) -> None:
-    task.phase("comparing")
-    before = _segments(target.history, load) if target.history else {}
-    small = (before["open"] if target.history else target.rawcore.rows()) <= REWRITE_UP_TO_ROWS
-    difference, rows, duplicates = _compare(task, session, load, target, whole=small)
-    try:
-        _check_empty(task, load, difference, rows=rows)
-        returned = history.reappeared(difference, target.history, load.history) if target.history else 0
-        outcome.counts = _counts(difference, rows=rows, duplicates=duplicates, returned=returned)
+    # A restoring revert has no transaction number in the history: its signature has it.
+    signed = target.signed
+    behind = target.rawcore.committed_sequence(load.table.key) < max(committed, signed.sequence if signed else -1)
+    with _prepared(task, session, load, target, committed) as batch:
+        outcome.counts = batch.counts
         if target.history:
-            after = {
-                "versions": before["versions"] + difference.opens,
-                "open": before["open"] + difference[rules.NEW] - difference[rules.DELETED],
-            }
-            outcome.counts |= after
             task.phase("writing history")
-            session.conf.set(USER_METADATA, task.signature(load.sequence, counts=after))
-            history.write_history(session, target.history, load.history, difference, task.stamp, load.sequence)
+            historize(task, session, batch, target)
+            outcome.counts = batch.counts | batch.after
         task.phase("writing rawcore")
-        if rebuild and target.history:
-            rawcore.rebuild(session, target.rawcore, load.table, target.history, load.history, load.sequence)
+        if behind and target.history:
+            rawcore.rebuild(target)
         else:
-            rawcore.follow(session, target.rawcore, load.table, difference, task.stamp, load.sequence)
-    finally:
-        difference.release()
+            batch.write_rawcore()
 
 
-def _compare(
-    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, *, whole: bool
-) -> tuple[Difference, int, int]:
-    """The difference, the rows of stage after duplicates went, and how many of those there were."""
-    known = history.open_versions(target.history, load.history) if target.history else target.rawcore.frame()
-    stage = stage_frame(
-        session,
-        task.warehouse,
-        load,
-        run_id=task.manifest.run_id,
-        load_timestamp=task.manifest.load_timestamp,
-    )
-    if load.delivery_checked:
-        difference = compare(stage, known, load.leading, whole=whole)
-        return difference, _stage_rows(difference, stage), 0
-    stage = stage.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        checked, rows, duplicates = one_row_per_key(stage, load)
-        return compare(checked, known, load.leading, whole=whole), rows - duplicates, duplicates
-    finally:
-        stage.unpersist()
+@contextmanager
+def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int) -> Iterator[Batch]:
+    """The run's batch, checked and worked out: from stage, or from the files of a history batch."""
+    with ExitStack() as held:
+        if load.files is not None:
+            task.phase("reading files")
+            files = held.enter_context(read_history_files(session, task.warehouse, load, task.manifest.run_id))
+            task.phase("comparing")
+            by_files = FilesBatch(load, target, task.stamp)
+            held.callback(by_files.release)
+            by_files.prepare(files)
+            yield by_files
+            return
+        task.phase("comparing")
+        run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
+        stage = typed_stage(session, task.warehouse, load, **run)
+        batch = find_batch(session, load, target, task.stamp, committed)
+        held.callback(batch.release)
+        expected = _rows_delivered(task, session, load)
+        batch.prepare(stage, allow_empty=task.manifest.allow_empty, expected=expected)
+        yield batch
 
 
-def _stage_rows(difference: Difference, stage: DataFrame) -> int:
-    if difference.whole:
-        return difference[rules.UNCHANGED] + difference.opens
-    return stage.count()
+def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
+    """How many rows stage can have at most, by the statistics of the files it reads."""
+    tables = [DeltaTable(session, task.warehouse, one.table.key) for one in load.inputs]
+    counts = [rows_in(TableFiles(session, table).all) for table in tables]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def _check_empty(task: Task, load: RawcoreLoad, difference: Difference, *, rows: int) -> None:
-    rules.check_empty(
-        name=load.name, rows=rows, would_close=difference[rules.DELETED], allowed=task.manifest.allow_empty
-    )
-
-
-def _counts(difference: Difference, *, rows: int, duplicates: int, returned: int) -> dict[str, int]:
-    return {
-        "rows": rows,
-        "duplicates": duplicates,
-        "new": difference[rules.NEW] - returned,
-        "reappeared": returned,
-        "changed": difference[rules.CHANGED],
-        "deleted": difference[rules.DELETED],
-        "unchanged": rows - difference.opens,
-    }
-
-
-def _segments(table: DeltaTable, load: RawcoreLoad) -> dict[str, int]:
-    """Versions in all and open ones: as the newest run's commit says if it is the table's newest, else counted."""
-    signed = table.newest_run_commit()
-    if signed is not None and signed.version == table.version() and signed.counts:
-        return dict(signed.counts)
-    counted = history.segment_counts(table, load.history)
-    return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
+def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -> None:
+    """Commit what a prepared batch does to the history, signed with what the next run must know."""
+    signature = task.signature(batch.load.sequence, counts=batch.after, notes=batch.notes)
+    session.conf.set(USER_METADATA, signature)
+    batch.write_history()
 
 
 def _require_commit_of_this_run(task: Task, load: RawcoreLoad, table: DeltaTable, committed: int) -> None:
     """A number already used is this run's own only if the log holds this run's commit."""
-    if not table.has_commit_of(task.manifest.run_id):
+    commits, run_id = table.run_commits(), task.manifest.run_id
+    by = next((one for one in commits if one.what == REVERT and one.notes.get("reverted") == run_id), None)
+    if by is not None:
+        raise Refusal(
+            "RUN_REVERTED",
+            f"{load.name}: run {run_id} was reverted by run {by.run_id}",
+            hint="Load the delivery again with a run of its own.",
+        )
+    if not any(one.run_id == run_id for one in commits):
         raise Refusal(
             "sequence_behind_table",
             f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}, "

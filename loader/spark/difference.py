@@ -1,56 +1,93 @@
-"""What differs between stage and what is known: one full outer join by entity key and row hash.
+"""What differs between stage and what is known: one join by entity key, compared by row hash.
 
 Two sizes of answer, for two ways of writing (``loader.spark.history``):
 
 * *whole*, for small tables: every row with its change and the known row beside it. What is written
   then follows from this frame alone: no table is read a second time.
-* *changes only*, for large ones: just the rows that differ.
+* *changes only*, for large ones: just the rows that differ, and where the known ones lie. Of the
+  known rows only key, hash and place go through the join; ``recalled`` fetches the rest of the few
+  that change from their places.
 
 The rows are checkpointed, not cached: a cached frame that reads a table is computed anew when that
 table is written, and after the history commit nothing would differ any more.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain import history as rules
+from loader.spark.commits import FILE, ROW
 from metadata.domain.sql import quote_identifier
 
 CHANGE = "__change"
 OLD = "__old"
+KNOWN_HASH, IS_TOMBSTONE = "__known_hash", "__is_tombstone"
 
-# Up to here a table's open rows are written anew instead of merged: one write is then cheaper than
-# MERGE's two scans and its deletion vectors (docs/loading.md, What a load costs).
+# Beyond the words of ``loader.domain.history``: an untracked column differs; a row that is known and
+# not in a batch that says nothing of absent keys.
+UPDATED, UNTOUCHED = "updated", "untouched"
+_CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
+
+# Up to here a table's open rows are written anew instead of marked one by one, and up to here a
+# comparison is one task: splitting and shuffling would cost more (docs/performance.md).
 REWRITE_UP_TO_ROWS = 200_000
+ONE_TASK_UP_TO_ROWS = 50_000
+# Of a large table, so many changed rows (some 100 bytes each) are sent to where the known ones are read.
+BROADCAST_UP_TO_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How stage is compared with what is known.
+
+    ``whole``: see the module; ``one_task``: both sides are small. ``absent_is_deleted``: a known key
+    that stage lacks is gone. ``untracked``: columns whose difference is written in place.
+    ``refreshed``: the known hashes were computed anew, so every known row is written.
+    """
+
+    whole: bool
+    one_task: bool = False
+    absent_is_deleted: bool = True
+    untracked: tuple[str, ...] = ()
+    refreshed: bool = False
 
 
 @dataclass
 class Difference:
     """Counts per change, and the rows, held until ``release``.
 
-    ``frame`` has stage's columns (NULL but for the entity key where the key is gone), ``__change``
-    (new, changed, deleted, and unchanged if ``whole``) and, if ``whole``, the known row as the
-    struct ``__old``.
+    ``frame`` has stage's columns (NULL but for the entity key where the key is gone), ``__change``,
+    ``__known_hash`` and the struct ``__old``: the known row if ``whole``, else where it lies. ``key``
+    names the entity key.
     """
 
     frame: DataFrame
-    whole: bool
+    comparison: Comparison
+    key: str
     counts: dict[str, int]
 
     def __getitem__(self, change: str) -> int:
         return self.counts.get(change, 0)
 
     @property
-    def opens(self) -> int:
-        return self[rules.NEW] + self[rules.CHANGED]
+    def whole(self) -> bool:
+        return self.comparison.whole
 
     @property
-    def closes(self) -> int:
-        return self[rules.CHANGED] + self[rules.DELETED]
+    def opens(self) -> int:
+        return self[rules.NEW] + self[rules.REAPPEARED] + self[rules.CHANGED]
+
+    @property
+    def touches(self) -> bool:
+        """Whether a version that is there already changes."""
+        altered = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
+        return any(self[change] for change in altered) or self.comparison.refreshed
 
     def in_few_files(self, rows: DataFrame) -> DataFrame:
         """The rows to be written, in one file if the whole difference is small."""
@@ -59,36 +96,123 @@ class Difference:
     def where(self, *changes: str) -> DataFrame:
         return self.frame.where(F.col(CHANGE).isin(*changes))
 
+    def recalled(
+        self,
+        known: DataFrame,
+        *changes: str,
+        given: Mapping[str, Callable[[str], Column]] = MappingProxyType({}),
+        needed: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows with these changes and the known row whole in ``__old``; ``known`` is read if it is needed.
+
+        ``given``: known columns that need not be read, because they follow from the answer's entity key
+        and known hash, and from known columns, which the function is handed the struct of. ``needed``:
+        which of stage's columns to keep; the entity key, the change and the known hash always are.
+        """
+        rows = self.where(*changes)
+        if self.whole:
+            return rows
+        kept = (self.key, CHANGE, KNOWN_HASH, *needed)
+        wanted = rows.select(
+            F.col(f"{OLD}.{FILE}").alias("__there"),
+            F.col(f"{OLD}.{ROW}").alias("__nth"),
+            *(quote_identifier(name) for name in kept),
+        )
+        if sum(self[change] for change in changes) <= BROADCAST_UP_TO_ROWS:
+            wanted = F.broadcast(wanted)  # Spark does not know how few they are
+        own = [name for name in known.columns if name not in (FILE, ROW)]
+        read = F.struct(*(F.col(quote_identifier(name)) for name in own if name not in given))
+        held = known.select(FILE, ROW, read.alias("__held"))
+        joined = held.join(wanted, (F.col(FILE) == F.col("__there")) & (F.col(ROW) == F.col("__nth")), "inner")
+        old = F.struct(
+            *(
+                (given[name]("__held") if name in given else F.col(f"__held.{quote_identifier(name)}")).alias(name)
+                for name in own
+            )
+        )
+        return joined.select(*(quote_identifier(name) for name in kept), old.alias(OLD))
+
     def release(self) -> None:
-        self.frame._jdf.queryExecution().logical().rdd().unpersist(False)
+        forget(self.frame)
 
 
-def compare(stage: DataFrame, known: DataFrame, table: TableSpec, *, whole: bool) -> Difference:
-    """Compare stage with the known rows of ``table`` (all its columns if ``whole``)."""
+def forget(checkpointed: DataFrame) -> None:
+    """Give back what a local checkpoint holds."""
+    checkpointed._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
+def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, comparison: Comparison) -> Difference:
+    """Compare stage with the known rows of ``table``, which may have ``__known_hash`` and ``__is_tombstone``."""
+    if comparison.one_task:
+        stage, known = stage.coalesce(1), known.coalesce(1) if known is not None else None
+    rows = _all_new(stage) if known is None else _joined(stage, known, table, comparison)
+    counted = Observation()
+    rows = rows.observe(counted, *(F.count_if(F.col(CHANGE) == change).alias(change) for change in _CHANGES))
+    if not comparison.whole:
+        rows = rows.where(~F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED))
+    rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    key = table.column("entity_key").name
+    return Difference(rows, comparison, key, {change: count or 0 for change, count in counted.get.items()})
+
+
+def _all_new(stage: DataFrame) -> DataFrame:
+    nothing = F.lit(None).cast("string").alias(KNOWN_HASH)
+    nowhere = F.lit(None).cast(f"STRUCT<{FILE}: BIGINT, {ROW}: BIGINT>").alias(OLD)
+    return stage.select("*", F.lit(rules.NEW).alias(CHANGE), nothing, nowhere)
+
+
+def _joined(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
     key = quote_identifier(table.column("entity_key").name)
-    row_hash = quote_identifier(table.column("row_hash").name)
-    kept = [F.col(key).alias("__key"), F.col(row_hash).alias("__hash")]
-    if whole:
-        kept.append(F.struct(*(F.col(quote_identifier(name)) for name in known.columns)).alias(OLD))
-    joined = stage.alias("s").join(known.select(*kept), F.col(f"s.{key}") == F.col("__key"), "full_outer")
+    if not (comparison.absent_is_deleted or comparison.whole):
+        # Of a delta only the known rows of its keys matter: the few go to the many, not the other way.
+        keys = stage.select(F.col(key).alias("__wanted"))
+        known = known.join(keys, F.col(key) == F.col("__wanted"), "left_semi")
+    narrow = _known(known, table, comparison)
+    if not comparison.one_task:
+        narrow = narrow.hint("shuffle_hash")
+    joined = stage.alias("s").join(
+        narrow,
+        F.col(f"s.{key}") == F.col("__key"),
+        "full_outer" if comparison.absent_is_deleted or comparison.whole else "left",
+    )
     stage_columns = [
         F.coalesce(F.col(f"s.{key}"), F.col("__key")).alias(name)
         if quote_identifier(name) == key
         else F.col(f"s.{quote_identifier(name)}")
         for name in stage.columns
     ]
-    rows = joined.select(*stage_columns, _change(key, row_hash).alias(CHANGE), *([F.col(OLD)] if whole else []))
-    if not whole:
-        rows = rows.where(F.col(CHANGE) != rules.UNCHANGED)
-    rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
-    counts = {row[CHANGE]: row["count"] for row in rows.groupBy(CHANGE).count().collect()}
-    return Difference(rows, whole, counts)
+    change = _change(table, comparison).alias(CHANGE)
+    return joined.select(*stage_columns, change, F.col("__hash").alias(KNOWN_HASH), F.col(OLD))
 
 
-def _change(key: str, row_hash: str) -> Column:
-    return (
-        F.when(F.col("__key").isNull(), rules.NEW)
-        .when(F.col(f"s.{key}").isNull(), rules.DELETED)
-        .when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
-        .otherwise(rules.UNCHANGED)
+def _known(known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
+    row_hash = KNOWN_HASH if KNOWN_HASH in known.columns else table.column("row_hash").name
+    if comparison.whole:
+        old = [name for name in known.columns if name not in (KNOWN_HASH, IS_TOMBSTONE)]
+    else:
+        old = [FILE, ROW, *comparison.untracked]
+    return known.select(
+        F.col(quote_identifier(table.column("entity_key").name)).alias("__key"),
+        F.col(quote_identifier(row_hash)).alias("__hash"),
+        (F.col(IS_TOMBSTONE) if IS_TOMBSTONE in known.columns else F.lit(False)).alias("__tombstone"),
+        F.struct(*(F.col(quote_identifier(name)) for name in old)).alias(OLD),
     )
+
+
+def _change(table: TableSpec, comparison: Comparison) -> Column:
+    key = quote_identifier(table.column("entity_key").name)
+    row_hash = quote_identifier(table.column("row_hash").name)
+    absent = F.lit(rules.DELETED if comparison.absent_is_deleted else UNTOUCHED)
+    change = (
+        F.when(F.col("__key").isNull(), rules.NEW)
+        .when(F.col(f"s.{key}").isNull(), F.when(F.col("__tombstone"), UNTOUCHED).otherwise(absent))
+        .when(F.col("__tombstone"), rules.REAPPEARED)
+        .when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
+    )
+    if comparison.untracked:
+        differs = F.lit(False)
+        for name in comparison.untracked:
+            quoted = quote_identifier(name)
+            differs = differs | ~F.col(f"s.{quoted}").eqNullSafe(F.col(f"{OLD}.{quoted}"))
+        change = change.when(differs, UPDATED)
+    return change.otherwise(rules.UNCHANGED)

@@ -11,7 +11,9 @@ from pyspark.sql import SparkSession
 
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
+from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
+from loader.spark.tables import DeltaTable
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +113,8 @@ class LoadAttempt:
         task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load))
         try:
             outcome = load_raw(task, load) if isinstance(load, RawLoad) else load_rawcore(task, load)
-            return self._finish(load.dataset, SUCCEEDED, outcome=outcome, started=started)
+            crowded = self._crowded(load)
+            return self._finish(load.dataset, SUCCEEDED, outcome=outcome, started=started, crowded=crowded)
         except Canceled:
             return self._finish(load.dataset, CANCELED, started=started)
         except Refusal as refusal:
@@ -121,6 +124,16 @@ class LoadAttempt:
                 return self._finish(load.dataset, CANCELED, started=started)
             log.exception("%s failed", load.name)
             return self._finish(load.dataset, FAILED, error=unexpected(load.name, failure), started=started)
+
+    def _crowded(self, load: RawLoad | RawcoreLoad) -> list[str]:
+        """The dataset's tables that are to be compacted; not to know it must not fail a load that is done."""
+        specs = [load.table] if isinstance(load, RawLoad) else [load.table, load.history, load.memory]
+        try:
+            tables = [(spec, DeltaTable(self._spark, self._warehouse, spec.key)) for spec in specs if spec]
+            return [spec.qualified_name for spec, table in tables if is_crowded(table)]
+        except Exception:
+            log.exception("the files of %s could not be counted", load.name)
+            return []
 
     def _phase_of(self, load: RawLoad | RawcoreLoad) -> Callable[[str], None]:
         def phase(name: str) -> None:
@@ -139,6 +152,7 @@ class LoadAttempt:
         error: Refusal | None = None,
         started: float | None = None,
         skipped_because: str = "",
+        crowded: list[str] | None = None,
     ) -> str:
         self._status[dataset] = status
         outcome = outcome or Outcome()
@@ -151,6 +165,7 @@ class LoadAttempt:
             warnings=outcome.warnings,
             error=error.as_json() if error else None,
             skipped_because=skipped_because,
+            crowded=crowded or None,
             version_before=outcome.version_before,
             version_after=outcome.version_after,
             seconds=round(time.monotonic() - started, 3) if started is not None else None,
@@ -160,6 +175,10 @@ class LoadAttempt:
 
 def unexpected(name: str, failure: Exception) -> Refusal:
     """An accident as a person can read it: its first line; the whole of it is in the runner's log."""
+    return Refusal("UNEXPECTED", f"{name}: {first_line(failure)}", hint="The runner's log has the details.")
+
+
+def first_line(failure: Exception) -> str:
+    """What an accident says first."""
     text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
-    first_line = (text.splitlines() or [type(failure).__name__])[0]
-    return Refusal("UNEXPECTED", f"{name}: {first_line[:500]}", hint="The runner's log has the details.")
+    return (text.splitlines() or [type(failure).__name__])[0][:500]

@@ -5,7 +5,10 @@ Kinds and their arguments:
     sample      limit                        rows of a table
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
-    as_of       at, limit, text              the rows that were valid at an instant
+    as_of       at, limit, text, known_at    the rows that were valid at an instant (of a history that is
+                                             dated by numbers: at a number), as the table was known at
+                                             another, by the clock; ``tombstone`` is the state of rows
+                                             that say that a key is gone, ``inclusive_ends`` as it says
     discover    (source)                     columns and inferred types of a file
 
 Every answer names the Delta version it was read at. Values are text, as Spark casts them, and NULL
@@ -13,16 +16,20 @@ is null: a page shows them and computes nothing.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
+from loader.domain.history import parse_instant
 from loader.domain.manifest import ReadManifest
 from loader.domain.refusals import Refusal
+from loader.spark import travel
 from loader.spark.sources import discover
 from loader.spark.tables import DeltaTable
+from metadata.domain import types
 from metadata.domain.sql import quote_identifier
 
 MAXIMUM_ROWS = 1000
@@ -30,24 +37,31 @@ MAXIMUM_ROWS = 1000
 
 def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
     """Answer one read; Refusal where the table is not there or it takes too long."""
+    with in_time(spark, job_group, f"read {manifest.kind}", manifest.timeout_seconds):
+        return _answer(spark, warehouse, manifest)
+
+
+@contextmanager
+def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> Iterator[None]:
+    """Do jobs in the readers' pool; after ``seconds`` they are cancelled: Refusal ``READ_TIMEOUT``."""
     context = spark.sparkContext
     context.setLocalProperty("spark.scheduler.pool", "read")
-    context.setJobGroup(job_group, f"read {manifest.kind}")
+    context.setJobGroup(job_group, what)
     late = threading.Event()
 
     def give_up() -> None:
         late.set()
         context.cancelJobGroup(job_group)
 
-    timer = threading.Timer(manifest.timeout_seconds, give_up)
+    timer = threading.Timer(seconds, give_up)
     timer.start()
     try:
-        return _answer(spark, warehouse, manifest)
+        yield
     except Exception:
         if late.is_set():
             raise Refusal(
                 "READ_TIMEOUT",
-                f"The answer took longer than {manifest.timeout_seconds:.0f} seconds",
+                f"The answer took longer than {seconds:.0f} seconds",
                 hint="Ask for less, or ask again when no load is running.",
             ) from None
         raise
@@ -75,12 +89,22 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             f"{manifest.table.qualified_name} does not exist in the warehouse yet",
             hint="A load run creates it.",
         )
+    known_at = arguments.get("known_at")
+    if known_at and manifest.kind == "as_of":
+        with travel.within_retention(manifest.table, known_at):
+            commit = travel.commit_known_at(table, manifest.table, known_at)
+            frame = travel.frame_as_known(table, manifest.table, commit.version)
+            found = _rows(_as_of(frame, manifest.table, arguments), arguments)
+            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **found}
     version = table.version()
     asked = kinds[manifest.kind](table.frame_as_of(version), manifest.table, arguments)
+    return {"table_version": version, **_rows(asked, arguments)}
+
+
+def _rows(asked: DataFrame, arguments: dict) -> dict:
     limit = min(int(arguments.get("limit", 50)), MAXIMUM_ROWS)
     rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
     return {
-        "table_version": version,
         "columns": asked.columns,
         "rows": [list(row) for row in rows[:limit]],
         "truncated": len(rows) > limit,
@@ -118,14 +142,34 @@ def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
 
 
 def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Rows whose interval holds the instant, ``[started_at, ended_at)``."""
-    at = F.lit(arguments["at"]).cast("timestamp")
-    started = F.col(quote_identifier(table.column("started_at").name))
-    ended = F.col(quote_identifier(table.column("ended_at").name))
-    valid = frame.where((started <= at) & (ended.isNull() | (ended > at)))
+    """Rows whose interval holds the instant: ``[started_at, ended_at)``, for ever if they are open."""
+    at = _instant(arguments["at"], table.column("started_at"))
+    started, ended, segment, state = (
+        F.col(quote_identifier(table.column(purpose).name))
+        for purpose in ("started_at", "ended_at", "segment", "state")
+    )
+    not_ended = ended.isNull() | (segment == OPEN) | (ended > at)
+    if arguments.get("inclusive_ends"):
+        not_ended = not_ended | (ended == at)
+    valid = frame.where((started <= at) & not_ended)
+    if arguments.get("tombstone"):
+        valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
     names = _business_key(table)
     if arguments.get("text"):
         valid = valid.where(
             F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
         )
     return valid.orderBy(*names)
+
+
+def _instant(at: object, column: ColumnSpec) -> Column:
+    """The wanted instant as versions are dated: a timestamp, the day it lies in, or a number."""
+    dated_by = types.parse(column.type).name
+    try:
+        if dated_by in (types.INTEGER, types.BIGINT):
+            return F.lit(int(str(at))).cast("bigint")
+        instant = parse_instant(str(at))
+    except ValueError:
+        what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
+        raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
+    return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")

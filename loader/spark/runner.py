@@ -14,13 +14,25 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 
 from pyspark.sql import SparkSession
 
-from loader.domain.manifest import ExecuteManifest, LoadManifest, ObserveManifest, ReadManifest, from_json
+from loader.domain.manifest import (
+    CheckManifest,
+    ExecuteManifest,
+    LoadManifest,
+    ObserveManifest,
+    ReadManifest,
+    ReplayManifest,
+    from_json,
+)
 from loader.domain.refusals import Refusal
-from loader.spark import operations, reads
+from loader.domain.replay import parse_cases, select
+from loader.spark import invariants, operations, reads
+from loader.spark.governed import MANIFESTS, govern
 from loader.spark.load import LoadAttempt, unexpected
+from loader.spark.replay import replay
 from loader.spark.session import RunnerConfig, start_session
 from loader.spark.tables import DeltaTable
 
@@ -52,7 +64,10 @@ class Runner:
             "observe": self._observe,
             "execute": self._execute,
             "load": self._load,
+            **{kind: partial(self._govern, kind) for kind in MANIFESTS},
             "read": self._read,
+            "check": self._check,
+            "replay": self._replay,
         }
 
     def take(self, request: dict) -> None:
@@ -104,9 +119,30 @@ class Runner:
         )
         return {"status": attempt.run()}
 
+    def _govern(self, kind: str, request_id: str, body: dict) -> dict:
+        manifest = from_json(MANIFESTS[kind], body)
+        emit, canceled = self._emitter(request_id), self._cancels[request_id]
+        return govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+
     def _read(self, request_id: str, body: dict) -> dict:
         manifest = from_json(ReadManifest, body)
         return {"answer": reads.read(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _check(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(CheckManifest, body)
+        return {"answer": invariants.check(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _replay(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ReplayManifest, body)
+        emit = self._emitter(request_id)
+        cases = select(parse_cases(manifest.cases), manifest.only)
+        replay(
+            self._spark,
+            self._config.warehouse,
+            cases,
+            lambda outcome: emit("case_finished", outcome=outcome.as_json()),
+        )
+        return {}
 
     def _emitter(self, request_id: str) -> Callable[..., None]:
         return lambda event, **fields: self._events.emit(event, id=request_id, **fields)

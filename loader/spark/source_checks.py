@@ -59,8 +59,10 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     """The frame with identical rows collapsed, and how many were. Rows compare by typed values.
 
     Raises Refusal CONFLICTING_ROWS where rows of one key differ. A contract without a key says
-    nothing of which rows are the same: they all stay.
+    nothing of which rows are the same, and in a feed a key has many rows: they all stay.
     """
+    if not source.one_row_per_key:
+        return frame, 0
     keys = {
         f"k{place}": converted(opened, column, source.options)
         for place, column in enumerate(column for column in source.columns if column.business_key)

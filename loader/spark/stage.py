@@ -1,15 +1,16 @@
 """The stage frame: typed, renamed, keys hashed, several inputs united.
 
-It has the columns of the rawcore table but the run's own: entity key, business keys, attributes,
-foreign keys, row hash. One row per entity key, or the batch is refused.
+Typed, it has the business keys and attributes that are delivered, and a feed's operation; hashed, the
+entity key, foreign keys and row hash as well. A snapshot or delta has one row per entity key, or it
+is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import HashComponent, RawcoreLoad, StageInput
+from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.conversion import fits, typed
 from loader.spark.hashing import digest
@@ -25,40 +26,46 @@ def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
     return F.expr(bind_placeholders(sql, values))
 
 
-def stage_frame(
+def typed_stage(
     session: SparkSession, warehouse: str, load: RawcoreLoad, *, run_id: str, load_timestamp: str
 ) -> DataFrame:
-    """Read the inputs, type them, check them, unite them, add the hashes.
-
-    Raises Refusal VALUE_DOES_NOT_FIT, NULL_KEY or CONFLICTING_ROWS.
-    """
+    """Read the inputs, type them, unite them. Raises Refusal VALUE_DOES_NOT_FIT."""
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
     united = frames[0]
     for frame in frames[1:]:
         united = united.unionByName(frame)
-    return _with_hashes(united, load)
+    return united
 
 
 def _input_frame(
     session: SparkSession, warehouse: str, load: RawcoreLoad, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     frame = DeltaTable(session, warehouse, stage_input.table.key).frame()
+    if stage_input.feed:
+        frame = frame.where(F.col(quote_identifier(stage_input.table.column("run_id").name)) == fill["run_id"])
     if stage_input.filter:
         frame = frame.where(bound(stage_input.filter, **fill))
     delivered = {column.name: column for column in stage_input.table.columns}
-    untyped = [c for c in stage_input.columns if _needs_typing(c.expression, c.type, delivered)]
+    untyped = [c.name for c in stage_input.columns if _needs_typing(c.expression, c.type, delivered)]
     expressions = {column.name: bound(column.expression, **fill) for column in stage_input.columns}
     if not load.delivery_checked:
-        _refuse_what_does_not_fit(frame, load, untyped, expressions, stage_input)
+        suspects = [column for column in stage_input.columns if column.name in untyped]
+        _refuse_what_does_not_fit(frame, load.name, suspects, expressions, stage_input.options)
     return frame.select(
         *(
-            (typed(expressions[c.name], c.type, stage_input.options) if c in untyped else expressions[c.name]).alias(
-                c.name
-            )
+            (typed(expressions[c.name], c.type, stage_input.options) if c.name in untyped else expressions[c.name])
+            .alias(c.name)
             for c in stage_input.columns
         )
-    )
+    )  # fmt: skip
+
+
+def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:
+    """Columns of text as what they should be. Refusal VALUE_DOES_NOT_FIT, which names ``name``."""
+    expressions = {column.name: F.expr(column.expression) for column in columns}
+    _refuse_what_does_not_fit(frame, name, columns, expressions, {})
+    return frame.select(*(typed(expressions[c.name], c.type).alias(c.name) for c in columns))
 
 
 def _needs_typing(expression: str, type_text: str, delivered: dict) -> bool:
@@ -68,19 +75,25 @@ def _needs_typing(expression: str, type_text: str, delivered: dict) -> bool:
     )
 
 
-def _refuse_what_does_not_fit(frame, load: RawcoreLoad, untyped: list, expressions: dict, stage_input) -> None:
+def _refuse_what_does_not_fit(
+    frame: DataFrame,
+    name: str,
+    columns: Sequence[StageColumn],
+    expressions: dict[str, Column],
+    options: dict,
+) -> None:
     """Count the values that would be lost by typing, all columns in one pass."""
-    suspects = [column for column in untyped if column.type != "string"]
+    suspects = [column for column in columns if column.type != "string"]
     if not suspects:
         return
-    misfit = {c.name: ~fits(expressions[c.name], c.type, stage_input.options) for c in suspects}
+    misfit = {c.name: ~fits(expressions[c.name], c.type, options) for c in suspects}
     counts = frame.agg(*(F.count_if(misfit[c.name]).alias(str(i)) for i, c in enumerate(suspects))).first()
     for i, column in enumerate(suspects):
         if counts[i]:
             samples = frame.where(misfit[column.name]).select(expressions[column.name].cast("string")).limit(_SAMPLES)
             raise Refusal(
                 "VALUE_DOES_NOT_FIT",
-                f"{load.name}: {counts[i]} values of {column.name} do not fit {column.type}",
+                f"{name}: {counts[i]} values of {column.name} do not fit {column.type}",
                 column=column.name,
                 count=counts[i],
                 samples=tuple(row[0] for row in samples.collect()),
@@ -88,7 +101,8 @@ def _refuse_what_does_not_fit(frame, load: RawcoreLoad, untyped: list, expressio
             )
 
 
-def _with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
+def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
+    """Add the entity key, foreign keys and row hash; of the columns those that the frame has."""
     table = load.table
     types = {field.name: field.dataType for field in frame.schema.fields}
 
@@ -96,7 +110,8 @@ def _with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
         return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
 
     columns = [hashed(load.entity_key).alias(table.column("entity_key").name)]
-    columns += [F.col(quote_identifier(c.name)) for c in table.of_purpose("business_key", "attribute")]
+    described = table.of_purpose("business_key", "attribute")
+    columns += [F.col(quote_identifier(c.name)) for c in described if c.name in types]
     for key in load.foreign_keys:
         absent = [F.col(quote_identifier(part.column)).isNull() for part in key.components]
         any_absent = absent[0]

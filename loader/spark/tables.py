@@ -6,9 +6,11 @@ kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
 from metadata.domain.sql import quote_identifier, quote_text
@@ -22,12 +24,15 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 # How far back the log is read for the commit of a run before only the control database is asked.
 _COMMITS_TO_SEARCH = 50
 
+LOAD = "load"
+
 
 @dataclass(frozen=True)
 class RunCommit:
-    """What a commit of a load run says of itself in ``userMetadata``.
+    """What a commit of a run says of itself in ``userMetadata``.
 
-    ``counts`` holds the table's versions and open versions after the commit.
+    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run
+    must know (``loader.spark.datasets``). ``what`` is load, or the kind of a governed run.
     """
 
     run_id: str
@@ -35,6 +40,8 @@ class RunCommit:
     sequence: int
     counts: dict[str, int]
     version: int
+    notes: dict[str, str] = field(default_factory=dict)
+    what: str = LOAD
 
 
 class DeltaTable:
@@ -104,6 +111,10 @@ class DeltaTable:
             properties={name: value for name, value in properties.items() if not name.startswith("elevata.")},
         )
 
+    def schema(self) -> StructType:
+        """The columns as the log has them; asked without a query."""
+        return StructType.fromJson(json.loads(self.snapshot().metadata().schema().json()))
+
     def physical_names(self) -> dict[str, str]:
         """Delta's physical name of every column, by its present name."""
         fields = json.loads(self.snapshot().metadata().schema().json())["fields"]
@@ -120,8 +131,13 @@ class DeltaTable:
 
     def has_commit_of(self, run_id: str) -> bool:
         """Whether the log still holds a commit of this run."""
+        return any(signed.run_id == run_id for signed in self.run_commits())
+
+    def run_commits(self) -> list[RunCommit]:
+        """Every commit that a run signed and the log still holds, newest first."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()
-        return any(_signature(row.userMetadata, row.version, run_id) for row in history)
+        found = [_signature(row.userMetadata, row.version) for row in history]
+        return sorted((one for one in found if one is not None), key=lambda one: one.version, reverse=True)
 
     def _signature(self, version: int) -> RunCommit | None:
         jvm = self.spark._jvm
@@ -140,19 +156,35 @@ class DeltaTable:
         return None
 
 
-def run_signature(*, run_id: str, at: str, sequence: int, counts: dict[str, int]) -> str:
+def run_signature(
+    *,
+    run_id: str,
+    at: str,
+    sequence: int,
+    counts: dict[str, int],
+    notes: dict[str, str] | None = None,
+    what: str = LOAD,
+) -> str:
     """What the commits of a run carry in ``userMetadata``."""
-    signed = {"what": "load", "run_id": run_id, "at": at, "sequence": sequence, "counts": counts}
+    signed = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
     return json.dumps(signed, sort_keys=True)
 
 
-def _signature(user_metadata: str | None, version: int, run_id: str | None = None) -> RunCommit | None:
+def _signature(user_metadata: str | None, version: int) -> RunCommit | None:
     if not user_metadata or not user_metadata.startswith("{"):
         return None
     signed = json.loads(user_metadata)
-    if signed.get("what") != "load" or (run_id is not None and signed["run_id"] != run_id):
+    if "run_id" not in signed:
         return None
-    return RunCommit(signed["run_id"], signed["at"], signed["sequence"], signed["counts"], version)
+    return RunCommit(
+        signed["run_id"],
+        signed["at"],
+        signed["sequence"],
+        signed["counts"],
+        version,
+        signed.get("notes", {}),
+        signed["what"],
+    )
 
 
 def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
@@ -183,3 +215,13 @@ def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")
+
+
+def publish_views(spark: SparkSession, views: Iterable[str]) -> None:
+    """Run the statements that publish what stands over a history (``architecture.domain.history_views``).
+
+    The history has its name by then (``publish``). Every statement replaces what was there, so a
+    column that came or was renamed is in the views after the next load.
+    """
+    for statement in views:
+        spark.sql(statement)

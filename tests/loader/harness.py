@@ -7,7 +7,16 @@ from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
 from architecture.domain.planning import plan
-from architecture.domain.tables import ColumnSpec, TableSpec, history_table, raw_table, rawcore_table, tables_of
+from architecture.domain.tables import (
+    ColumnSpec,
+    TableSpec,
+    history_table,
+    memory_table,
+    raw_table,
+    rawcore_table,
+    tables_of,
+)
+from loader.domain.layers import row_hash_components
 from loader.domain.manifest import (
     DeliveredColumn,
     HashComponent,
@@ -48,6 +57,10 @@ class Dataset:
     def warehouse(self) -> str:
         return str(self.folder / "warehouse")
 
+    @property
+    def _feed(self) -> bool:
+        return self.policy.get("input") in ("effective", "cdc")
+
     def _columns(self, typed: bool) -> tuple[ColumnState, ...]:
         return tuple(
             ColumnState(
@@ -73,6 +86,7 @@ class Dataset:
             self._columns(typed=True),
             historize=self.historize,
             history_key=stable("hist", self.name),
+            history_policy=self.policy,
         )
 
     @property
@@ -121,8 +135,9 @@ class Dataset:
                     raw.key,
                     raw.qualified_name,
                     raw,
-                    SourceSpec(f"t.{self.name}", str(path), "jsonl", delivered),
+                    SourceSpec(f"t.{self.name}", str(path), "jsonl", delivered, one_row_per_key=not self._feed),
                     tuple((name, name) for name in self.columns),
+                    feed=self._feed,
                 ),
             ),
             rawcore=(
@@ -137,10 +152,12 @@ class Dataset:
                             tuple(
                                 StageColumn(name, type_, quote_identifier(name)) for name, type_ in self.columns.items()
                             ),
+                            feed=self._feed,
                         ),
                     ),
                     entity_key=tuple(HashComponent(c.key, c.name) for c in state.business_key),
-                    row_hash=tuple(HashComponent(c.key, c.name) for c in state.attributes),
+                    row_hash=row_hash_components(state),
+                    memory=memory_table(state) if self.historize else None,
                     sequence=self.sequence,
                     delivery_checked=self.delivery_checked,
                     policy=self.policy,

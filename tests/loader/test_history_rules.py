@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.history import check_empty, check_later, check_loadable
+from loader.domain.history import check_empty, check_later
 from loader.domain.refusals import Refusal
 
 
@@ -25,15 +25,3 @@ def test_an_empty_snapshot_that_would_close_versions_is_refused():
     with pytest.raises(Refusal) as refused:
         check_empty(name="t", rows=0, would_close=7, allowed=False)
     assert (refused.value.code, refused.value.count) == ("EMPTY_SNAPSHOT", 7)
-
-
-@pytest.mark.parametrize("policy", [{}, {"input": "snapshot", "time": "load", "deletes": "close"}])
-def test_full_snapshots_with_deletes_closed_are_loaded(policy):
-    check_loadable(name="t", policy=policy)
-
-
-@pytest.mark.parametrize("policy", [{"input": "delta"}, {"deletes": "ignore"}, {"track": ["v"]}])
-def test_another_policy_is_refused_instead_of_loaded_as_a_snapshot(policy):
-    with pytest.raises(Refusal) as refused:
-        check_loadable(name="t", policy=policy)
-    assert refused.value.code == "POLICY_NOT_LOADABLE"

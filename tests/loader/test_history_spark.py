@@ -244,13 +244,15 @@ def test_stable_keys_name_the_folders(item):
 
 
 @pytest.mark.parametrize("historize", [True, False])
-def test_a_large_table_is_merged_instead_of_rewritten(spark, tmp_path, monkeypatch, historize):
-    monkeypatch.setattr("loader.spark.datasets.REWRITE_UP_TO_ROWS", -1)
+def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkeypatch, historize):
+    """Three loads, so that a file which has marks already gets more, and one of which nothing is left goes."""
+    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     item = Dataset(spark, tmp_path, historize=historize)
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
-    status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}], at=DAY[1])
+    item.load([{"id": 1, "v": "A"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[1])
+    status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "C"}, {"id": 4, "v": "d"}], at=DAY[2])
     assert status == "succeeded", event
-    assert item.current() == [{"id": 1, "v": "A"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}]
+    assert item.current() == [{"id": 1, "v": "A"}, {"id": 3, "v": "C"}, {"id": 4, "v": "d"}]
     assert {name: event["counts"][name] for name in ("rows", "new", "changed", "deleted", "unchanged")} == {
         "rows": 3,
         "new": 1,
@@ -262,19 +264,74 @@ def test_a_large_table_is_merged_instead_of_rewritten(spark, tmp_path, monkeypat
         assert versions(item) == [
             (1, "a", DAY[0], DAY[1], "changed"),
             (1, "A", DAY[1], None, "changed"),
-            (2, "b", DAY[0], DAY[1], "deleted"),
-            (3, "c", DAY[0], None, "new"),
-            (4, "d", DAY[1], None, "new"),
+            (2, "b", DAY[0], DAY[2], "deleted"),
+            (3, "c", DAY[0], DAY[2], "changed"),
+            (3, "C", DAY[2], None, "changed"),
+            (4, "d", DAY[2], None, "new"),
         ]
 
 
-def test_a_policy_that_cannot_be_loaded_yet_writes_nothing(spark, tmp_path):
-    item = Dataset(spark, tmp_path, policy={"input": "delta"})
-    item.evolve()
-    before = [item.table(table).version() for table in item.tables()]
-    status, event = item.load([{"id": 1, "v": "a"}], at=DAY[0])
-    assert (status, event["error"]["code"]) == ("failed", "POLICY_NOT_LOADABLE")
-    assert [item.table(table).version() for table in item.tables()] == before
+@pytest.mark.parametrize("policy", [{"input": "delta"}, {"deletes": "ignore"}])
+def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
+    item = Dataset(spark, tmp_path, policy=policy)
+    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    status, event = item.load([{"id": 1, "v": "A"}], at=DAY[1])
+    assert status == "succeeded", event
+    assert item.current() == [{"id": 1, "v": "A"}, {"id": 2, "v": "b"}]
+    assert (event["counts"]["changed"], event["counts"]["versions"], event["counts"]["open"]) == (1, 3, 2)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
+    if large:
+        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+    columns = {"id": "integer", "v": "string", "note": "string"}
+    item = Dataset(spark, tmp_path, columns=columns, policy={"deletes": "tombstone", "track": ["v"]})
+    item.load([{"id": 1, "v": "a", "note": "x"}, {"id": 2, "v": "b", "note": "x"}], at=DAY[0])
+    item.load([{"id": 1, "v": "a", "note": "y"}], at=DAY[1])
+    status, event = item.load([{"id": 1, "v": "A", "note": "y"}, {"id": 2, "v": "b", "note": "z"}], at=DAY[2])
+    assert status == "succeeded", event
+    assert [(*row[:4], row[4]) for row in versions(item)] == [
+        (1, "a", DAY[0], DAY[2], "live"),
+        (1, "A", DAY[2], None, "live"),
+        (2, "b", DAY[0], DAY[1], "live"),
+        (2, "b", DAY[1], DAY[2], "deleted"),
+        (2, "b", DAY[2], None, "live"),
+    ]
+    assert [row["note"] for row in item.history()] == ["y", "y", "x", "x", "z"]
+    assert [row["note"] for row in item.current()] == ["y", "z"]
+    assert event["counts"]["reappeared"] == 1
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_path, monkeypatch, large):
+    if large:
+        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+    columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
+    item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
+    item.load([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}, {"id": 1, "v": "c", "at": DAY[2], "op": "U"}], at=DAY[2])
+    item.load([{"id": 2, "v": "x", "at": DAY[0], "op": "I"}, {"id": 2, "at": DAY[3], "op": "D"}], at=DAY[2])
+    status, event = item.load([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}], at=DAY[2])
+    assert status == "succeeded", event
+    assert [row[:4] for row in versions(item)] == [
+        (1, "a", DAY[0], DAY[1]),
+        (1, "b", DAY[1], DAY[2]),
+        (1, "c", DAY[2], None),
+        (2, "x", DAY[0], DAY[3]),
+    ]
+    assert [row["v"] for row in item.current()] == ["c"]
+    assert event["counts"]["late"] == 1
+
+
+def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp_path):
+    columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
+    item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
+    item.load([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}], at=DAY[0])
+    item.load([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}], at=DAY[1])
+    path = item.deliver([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}])
+    item.again(item.manifest(path, at=DAY[1], run_id="run-2"))
+    raw = item.table(item.tables()[0]).frame()
+    assert sorted(row["v"] for row in raw.collect()) == ["a", "b"]
 
 
 def test_a_load_gives_its_memory_back(item):

@@ -1,0 +1,310 @@
+"""Event logs in Spark SQL (rules 8 to 16); the same as ``loader.domain.reference``'s events, arrivals and timeline.
+
+An event is the struct ``at, rank, own, kind, seq, run, loaded, cols, v``, in this order, so that an
+array of events sorts by when they count (``at``, then ``rank``, then ``own``). ``v`` holds the values
+as fields ``c0, c1, …``; ``cols`` names the columns that were delivered, by stable key (rule 16).
+
+A version is the struct ``start, until, state, opened, loaded, closed, closed_at, v``.
+"""
+
+from dataclasses import dataclass
+
+from loader.domain.fold.sql import any_of, append, last, let, struct, text
+from loader.domain.history import CHANGED, DELETED, NEW
+from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
+
+VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
+LIVE = "live"
+_RANKS = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the data, as the fold sees it: ``c<position>``.
+
+    ``compared``: it is an attribute, neither the time nor the operation (rule 12). ``tracked``:
+    a difference in it opens a version.
+    """
+
+    key: str
+    name: str
+    type: str
+    compared: bool = True
+    tracked: bool = True
+
+
+@dataclass(frozen=True)
+class EventFold:
+    """The fold of one table: its policy, its columns, Spark's type of its times."""
+
+    policy: HistoryPolicy
+    columns: tuple[Column, ...]
+    time_type: str
+
+    @property
+    def tombstones(self) -> bool:
+        return self.policy.deletes == TOMBSTONE
+
+    @property
+    def values_type(self) -> str:
+        return f"STRUCT<{', '.join(f'c{i}: {column.type}' for i, column in enumerate(self.columns))}>"
+
+    @property
+    def event_type(self) -> str:
+        time = self.time_type
+        return (
+            f"STRUCT<at: {time}, rank: INT, own: {time}, kind: STRING, seq: BIGINT, run: STRING, "
+            f"loaded: TIMESTAMP, cols: STRING, v: {self.values_type}>"
+        )
+
+    @property
+    def version_type(self) -> str:
+        time = self.time_type
+        return (
+            f"STRUCT<start: {time}, until: {time}, state: STRING, opened: STRING, loaded: TIMESTAMP, "
+            f"closed: STRING, closed_at: TIMESTAMP, v: {self.values_type}>"
+        )
+
+    def no_events(self) -> str:
+        return f"CAST(array() AS ARRAY<{self.event_type}>)"
+
+    def no_versions(self) -> str:
+        return f"CAST(array() AS ARRAY<{self.version_type}>)"
+
+    # --- what is compared -------------------------------------------------------------------------
+
+    def columns_text(self, keys: tuple[str, ...]) -> str:
+        """How ``cols`` names a set of columns: sorted, each between commas."""
+        return "," + ",".join(sorted(keys)) + ","
+
+    def _delivered(self, event: str, index: int) -> str:
+        return f"contains({event}.cols, {text(f',{self.columns[index].key},')})"
+
+    def _differs(self, event: str, values: str, *, tracked: bool | None) -> str:
+        """Whether a delivered, compared column stands otherwise in ``values`` (rule 16)."""
+        chosen = [
+            i
+            for i, column in enumerate(self.columns)
+            if column.compared and (tracked is None or column.tracked is tracked)
+        ]
+        return any_of(f"({self._delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i}))" for i in chosen)
+
+    def _overlaid(self, values: str, event: str, *, only_untracked: bool) -> str:
+        """``values`` with what ``event`` delivered in their place."""
+        fields = {}
+        for i, column in enumerate(self.columns):
+            mine, theirs = f"{values}.c{i}", f"{event}.v.c{i}"
+            takes = not only_untracked or (column.compared and not column.tracked)
+            fields[f"c{i}"] = f"IF({self._delivered(event, i)}, {theirs}, {mine})" if takes else mine
+        return struct(**fields)
+
+    # --- the fold ---------------------------------------------------------------------------------
+
+    def versions(self, events: str, prefix: str = "f") -> str:
+        """The versions that a sorted array of events comes to, oldest first. ``prefix`` keeps names apart."""
+        acc, event = f"{prefix}_acc", f"{prefix}_e"
+        start = struct(done=self.no_versions(), cur=f"CAST(NULL AS {self.version_type})")
+        folded = f"aggregate({self._counting(events, prefix)}, {start}, ({acc}, {event}) -> {self._step(acc, event)})"
+        whole = f"{prefix}_all"
+        return let(whole, folded, f"IF({whole}.cur IS NULL, {whole}.done, {append(f'{whole}.done', f'{whole}.cur')})")
+
+    def _counting(self, events: str, prefix: str) -> str:
+        """Of the events of one time the one that counts: the last in order."""
+        log = f"{prefix}_log"
+        return let(log, events, f"filter({log}, (x, i) -> NOT (get({log}, i + 1).at <=> x.at))")
+
+    def _live(self, cur: str) -> str:
+        live = f"{cur} IS NOT NULL AND {cur}.until IS NULL"
+        return f"({live} AND {cur}.state <> '{DELETED}')" if self.tombstones else f"({live})"
+
+    def _step(self, acc: str, event: str) -> str:
+        cur = f"{acc}.cur"
+        put = (
+            f"CASE WHEN NOT {self._live(cur)} THEN {self._reopened(acc, event)} "
+            f"WHEN {self._differs(event, f'{cur}.v', tracked=True)} THEN {self._changed(acc, event)} "
+        )
+        if self.policy.track is not None and self.policy.untracked == "update_in_place":
+            updated = self._version(cur, v=self._overlaid(f"{cur}.v", event, only_untracked=True))
+            put += (
+                f"WHEN {self._differs(event, f'{cur}.v', tracked=False)} "
+                f"THEN {struct(done=f'{acc}.done', cur=updated)} "
+            )
+        put += f"ELSE {acc} END"
+        return (
+            f"CASE WHEN {event}.kind NOT IN ('{DELETE}', '{ABSENT}') THEN {put} "
+            f"WHEN {self._live(cur)} THEN {self._gone(acc, event)} ELSE {acc} END"
+        )
+
+    def _reopened(self, acc: str, event: str) -> str:
+        """What opens a key, or opens it again; an open tombstone ends there."""
+        cur = f"{acc}.cur"
+        known = cur
+        if self.tombstones:
+            closed = self._version(cur, until=f"{event}.at", closed=f"{event}.run", closed_at=f"{event}.loaded")
+            known = f"IF({cur}.until IS NULL, {closed}, {cur})"
+        done = f"IF({cur} IS NULL, {acc}.done, {append(f'{acc}.done', known)})"
+        return struct(done=done, cur=self._opened(event, LIVE if self.tombstones else NEW))
+
+    def _changed(self, acc: str, event: str) -> str:
+        state = LIVE if self.tombstones else CHANGED
+        closed = self._closed(f"{acc}.cur", event, state)
+        return struct(done=append(f"{acc}.done", closed), cur=self._opened(event, state))
+
+    def _gone(self, acc: str, event: str) -> str:
+        cur = f"{acc}.cur"
+        if not self.tombstones:
+            return struct(done=f"{acc}.done", cur=self._closed(cur, event, DELETED))
+        tombstone = self._opened(event, DELETED, values=f"{cur}.v")
+        return struct(done=append(f"{acc}.done", self._closed(cur, event, LIVE)), cur=tombstone)
+
+    def _opened(self, event: str, state: str, values: str | None = None) -> str:
+        return struct(
+            start=f"{event}.at",
+            until=f"CAST(NULL AS {self.time_type})",
+            state=text(state),
+            opened=f"{event}.run",
+            loaded=f"{event}.loaded",
+            closed="CAST(NULL AS STRING)",
+            closed_at="CAST(NULL AS TIMESTAMP)",
+            v=values or f"{event}.v",
+        )
+
+    def _closed(self, version: str, event: str, state: str) -> str:
+        return self._version(
+            version, until=f"{event}.at", state=text(state), closed=f"{event}.run", closed_at=f"{event}.loaded"
+        )
+
+    @staticmethod
+    def _version(version: str, **changes: str) -> str:
+        names = ("start", "until", "state", "opened", "loaded", "closed", "closed_at", "v")
+        return struct(**{name: changes.get(name, f"{version}.{name}") for name in names})
+
+    # --- arrivals ---------------------------------------------------------------------------------
+
+    def came_back(self, log: str, rows: str) -> str:
+        """Rule 9: the key was closed by absence, and even its newest row is not after that end."""
+        ended, newest = last(log), last(rows)
+        return f"coalesce({ended}.kind = '{ABSENT}' AND NOT {newest}.is_delete AND {newest}.own <= {ended}.at, false)"
+
+    def returns(self, log: str, rows: str, came_back: str, run_at: str) -> str:
+        """The times that rule 9 dated by a run, as ``own, at``: known ones, and this run's."""
+        known = f"transform(filter({log}, x -> x.kind = '{RETURN}'), x -> {struct(own='x.own', at='x.at')})"
+        own = struct(own=f"{last(rows)}.own", at=run_at)
+        return f"IF({came_back}, {append(known, own)}, {known})"
+
+    def candidates(self, log: str, rows: str, returns: str) -> str:
+        """Each row as the event it would leave in the log, and whether the log holds it already."""
+        dated = (
+            f"coalesce(array_max(transform(filter({returns}, b -> b.own <= r.own AND r.own < b.at), b -> b.at)), r.own)"
+        )
+        kind = (
+            f"CASE WHEN r.is_delete THEN '{DELETE}' WHEN exists({returns}, b -> b.at = at) "
+            f"THEN '{RETURN}' ELSE '{VALUE}' END"
+        )
+        event = struct(
+            at="at",
+            rank=f"CAST(CASE kind WHEN '{VALUE}' THEN 0 WHEN '{DELETE}' THEN 1 ELSE 2 END AS INT)",
+            own="r.own",
+            kind="kind",
+            seq="r.seq",
+            run="r.run",
+            loaded="r.loaded",
+            cols="r.cols",
+            v="r.v",
+        )
+        known = f"get(filter({log}, x -> x.at = at AND x.own = r.own AND x.kind <> '{ABSENT}'), 0)"
+        body = let("at", dated, let("kind", kind, let("e", event, let("k", known, self._corrected("k", "e")))))
+        return f"transform({rows}, r -> {body})"
+
+    def _corrected(self, known: str, event: str) -> str:
+        """Rule 10: another row of a time that is known corrects it, a delete beats a value."""
+        tracked_only = self.policy.untracked == "keep" and self.policy.track is not None
+        differs = self._differs(event, f"{known}.v", tracked=True if tracked_only else None)
+        columns = f"concat_ws('', ',', array_join(array_sort(array_distinct(filter(concat(split({known}.cols, ','), split({event}.cols, ',')), c -> c <> ''))), ','), ',')"  # noqa: E501
+        merged = struct(
+            at=f"{known}.at",
+            rank=f"{known}.rank",
+            own=f"{known}.own",
+            kind=f"{known}.kind",
+            seq=f"{event}.seq",
+            run=f"{known}.run",
+            loaded=f"{known}.loaded",
+            cols=columns,
+            v=self._overlaid(f"{known}.v", event, only_untracked=False),
+        )
+        return (
+            f"CASE WHEN {known} IS NULL THEN {struct(e=event, known='false')} "
+            f"WHEN {known}.kind = '{DELETE}' THEN {struct(e=known, known='true')} "
+            f"WHEN {event}.kind = '{DELETE}' THEN {struct(e=event, known='false')} "
+            f"WHEN {differs} THEN {struct(e=merged, known='false')} "
+            f"ELSE {struct(e=known, known='true')} END"
+        )
+
+    def with_event(self, log: str, event: str) -> str:
+        """The log with an event, in the place of one of the same time."""
+        others = f"filter({log}, x -> x.kind = '{ABSENT}' OR NOT (x.at = {event}.at AND x.own = {event}.own))"
+        return f"array_sort({append(others, event)})"
+
+    def admitted(self, log: str, candidates: str, came_back: str, forgotten: str | None) -> str:
+        """Which candidates go into the log: ``admitted, log, late, ignored, beyond, refused`` (rules 10, 11).
+
+        Late is measured against what was known before the batch. Only where a late row may be turned
+        away is each one weighed against the history it would alter.
+        """
+        newest = f"{last(log)}.at"
+        is_late = f"(coalesce(c.e.at <= {newest}, false) AND NOT ({came_back} AND i = size({candidates}) - 1))"
+        if self.policy.late == "split" and forgotten is None:
+            new = f"transform(filter({candidates}, c -> NOT c.known), c -> c.e)"
+            late = f"size(filter({candidates}, (c, i) -> NOT c.known AND {is_late}))"
+            kept = f"filter({log}, x -> x.kind = '{ABSENT}' OR NOT exists(new, n -> n.at = x.at AND n.own = x.own))"
+            return let(
+                "new",
+                new,
+                struct(
+                    admitted="new", log=f"array_sort(concat({kept}, new))", late=late, ignored="0", beyond="0",
+                    refused=f"CAST(array() AS ARRAY<{self.time_type}>)",
+                ),
+            )  # fmt: skip
+        return self._weighed(log, candidates, is_late, forgotten)
+
+    def _weighed(self, log: str, candidates: str, is_late: str, forgotten: str | None) -> str:
+        start = struct(
+            admitted=self.no_events(), log=log, late="0", ignored="0", beyond="0",
+            refused=f"CAST(array() AS ARRAY<{self.time_type}>)",
+        )  # fmt: skip
+        names = ("admitted", "log", "late", "ignored", "beyond", "refused")
+
+        def with_(**changes: str) -> str:
+            return struct(**{name: changes.get(name, f"a.{name}") for name in names})
+
+        grown = self.with_event("a.log", "c.e")
+        taken = {"admitted": append("a.admitted", "c.e"), "log": grown}
+        alters = f"NOT ({self._visible('a.log', 'va')} <=> {self._visible(grown, 'vb')})"
+        if self.policy.late == "refuse":
+            turned = with_(refused=append("a.refused", "c.e.own"))
+        elif self.policy.late == IGNORE:
+            turned = with_(ignored="a.ignored + 1")
+        else:
+            turned = f"IF(c.e.own < {forgotten}, {with_(beyond='a.beyond + 1')}, {with_(late='a.late + 1', **taken)})"
+        step = (
+            f"CASE WHEN c.known THEN a WHEN NOT c.late THEN {with_(**taken)} "
+            f"WHEN {alters} THEN {turned} ELSE {with_(**taken)} END"
+        )
+        judged = f"transform({candidates}, (c, i) -> {struct(e='c.e', known='c.known', late=is_late)})"
+        return f"aggregate({judged}, {start}, (a, c) -> {step})"
+
+    def _visible(self, log: str, prefix: str) -> str:
+        seen = struct(start="x.start", until="x.until", state="x.state", v="x.v")
+        return f"transform({self.versions(log, prefix)}, x -> {seen})"
+
+    def absent(self, log: str, event: str) -> str:
+        """Rule 8: closed by absence; what was to hold from then on never came to be."""
+        return append(f"filter({log}, x -> x.at < {event}.at)", event)
+
+    def is_live(self, versions: str) -> str:
+        return self._live(last(versions))
+
+
+def rank(kind: str) -> int:
+    """Of several events at one time the highest counts: a delete beats a value, what came back is there."""
+    return _RANKS[kind]

@@ -1,0 +1,85 @@
+"""History batch files in Spark SQL (rules 18 to 21); the same as ``loader.domain.reference.batch_files``.
+
+A version is the struct ``start, until, active, opened, loaded, closed, closed_at, v``; a key's are
+an array sorted by start. A row of a file is ``at, until, active, marked, v``: ``marked`` says, column
+by column, whether the update file left the value as before.
+"""
+
+from dataclasses import dataclass
+
+from loader.domain.fold.events import Column
+from loader.domain.fold.sql import append, last, let, struct
+
+_VERSION = ("start", "until", "active", "opened", "loaded", "closed", "closed_at", "v")
+
+
+@dataclass(frozen=True)
+class FilesFold:
+    """The fold of one batch over one table. ``run`` and ``loaded`` are SQL literals."""
+
+    columns: tuple[Column, ...]
+    run: str
+    loaded: str
+
+    @property
+    def values_type(self) -> str:
+        return f"STRUCT<{', '.join(f'c{i}: {column.type}' for i, column in enumerate(self.columns))}>"
+
+    @property
+    def version_type(self) -> str:
+        return (
+            "STRUCT<start: TIMESTAMP, until: TIMESTAMP, active: BOOLEAN, opened: STRING, loaded: TIMESTAMP, "
+            f"closed: STRING, closed_at: TIMESTAMP, v: {self.values_type}>"
+        )
+
+    def no_versions(self) -> str:
+        return f"CAST(array() AS ARRAY<{self.version_type}>)"
+
+    def after(self, old: str, earliest: str, upserts: str, updates: str, deletes: str) -> str:
+        """``vs, ignored``: the key's versions after the four files, in their order (rule 18)."""
+        rewound = f"aggregate({earliest}, {old}, (vs, s) -> {self._ending('filter(vs, v -> v.start < s)', 's')})"
+        covered = f"get({earliest}, 0)"
+        start = struct(vs="rewound", ignored="0")
+        put = self._put("a", "r", covered, "true", old)
+        inserted = self._put("a", "r", covered, "false", old)
+        gone = self._delete("a", "at")
+        steps = f"aggregate({upserts}, {start}, (a, r) -> {inserted})"
+        steps = f"aggregate({updates}, {steps}, (a, r) -> {put})"
+        return let("rewound", rewound, f"aggregate({deletes}, {steps}, (a, at) -> {gone})")
+
+    def _ended(self, version: str, at: str) -> str:
+        changes = {"until": at, "active": "false", "closed": self.run, "closed_at": self.loaded}
+        return struct(**{name: changes.get(name, f"{version}.{name}") for name in _VERSION})
+
+    def _ending(self, versions: str, start: str) -> str:
+        """Rule 18: whatever reaches ``start`` ends 1 ms before, closed already or not."""
+        ended = self._ended("v", f"({start} - INTERVAL '0.001' SECOND)")
+        return f"transform({versions}, v -> IF(v.start < {start} AND {start} <= v.until, {ended}, v))"
+
+    def _put(self, acc: str, row: str, earliest: str, may_be_marked: str, before: str) -> str:
+        """Rules 19 and 20. An earliest start covers what starts at it or later; else the predecessor ends."""
+        values = struct(
+            **{f"c{i}": f"IF({row}.marked[{i}], src.v.c{i}, {row}.v.c{i})" for i in range(len(self.columns))}
+        )
+        opened = struct(
+            start=f"{row}.at", until=f"{row}.until", active=f"{row}.active", opened=self.run, loaded=self.loaded,
+            closed="CAST(NULL AS STRING)", closed_at="CAST(NULL AS TIMESTAMP)",
+            v=values if may_be_marked == "true" else f"{row}.v",
+        )  # fmt: skip
+        others = f"filter({acc}.vs, v -> v.start <> {row}.at)"
+        kept = f"IF(coalesce({earliest} <= {row}.at, false), {others}, {self._ending(others, f'{row}.at')})"
+        done = struct(vs=f"array_sort({append(kept, opened)})", ignored=f"{acc}.ignored")
+        if may_be_marked == "false":
+            return done
+        previous = last(f"filter({acc}.vs, v -> v.start < {row}.at)")
+        newest = struct(active="v.active", start="v.start", it="v")
+        last_active = f"array_max(transform({before}, v -> {newest})).it"
+        ignored = struct(vs=f"{acc}.vs", ignored=f"{acc}.ignored + 1")
+        return let("src", f"coalesce({previous}, {last_active})", f"IF(src IS NULL, {ignored}, {done})")
+
+    def _delete(self, acc: str, at: str) -> str:
+        """Rule 20: the version in force ends exactly then; of an unknown key it is ignored."""
+        in_force = f"array_max(transform(filter({acc}.vs, v -> v.start <= {at} AND {at} <= v.until), v -> v.start))"
+        ended = f"transform({acc}.vs, v -> IF(v.start = force, {self._ended('v', at)}, v))"
+        ignored = struct(vs=f"{acc}.vs", ignored=f"{acc}.ignored + 1")
+        return let("force", in_force, f"IF(force IS NULL, {ignored}, {struct(vs=ended, ignored=f'{acc}.ignored')})")

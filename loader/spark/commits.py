@@ -1,0 +1,182 @@
+"""Delta commits of our own making: which files are read, which rows are marked as gone, what is added.
+
+Delta's public ways find out for themselves what a write touches: a MERGE reads the target twice,
+an overwrite asks the log, and each costs Spark jobs before the first row moves. A load knows all
+of it already: it has just read the rows it closes, and knows their files and places. So it makes
+the commit itself, from the parts that Delta's own commands are made of: files are written by
+Delta's transaction, rows that go are marked in deletion vectors, and everything is one commit with
+the table's transaction id and number. The protocol, the log and every reader stay Delta's.
+
+These parts are not a public interface: the versions are pinned, and ``tests/loader`` proves each
+one on real tables. One runner writes a data folder, so commits do not race; Delta's own conflict
+checks hold all the same.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.spark.tables import DeltaTable
+from metadata.domain.sql import quote_text
+
+# Where a row lies: a hash of its file's name (a number: the name itself would weigh more than the row),
+# and its place in the file.
+FILE, ROW = "__file", "__row"
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The files of a table at one version, as the log names them; nothing is read until asked."""
+
+    session: SparkSession
+    table: DeltaTable
+
+    @cached_property
+    def _snapshot(self) -> Any:
+        return self.table.snapshot()
+
+    @cached_property
+    def all(self) -> list[Any]:
+        """Delta's AddFile entries. A small table's stand in its checksum file; else the log is asked."""
+        checksum = self._snapshot.checksumOpt()
+        known = checksum.get().allFiles() if checksum.isDefined() else checksum
+        if known.isDefined():
+            files = known.get()
+            return [files.apply(i) for i in range(files.length())]
+        return list(self._snapshot.allFiles().collectAsList())
+
+    def where(self, column: str, *values: str) -> list[Any]:
+        """The files of some partitions."""
+        physical = self.table.physical_names()[column]
+        found = []
+        for file in self.all:
+            held = file.partitionValues().get(physical)
+            if held.isDefined() and held.get() in values:
+                found.append(file)
+        return found
+
+    def frame(self, files: list[Any], *, placed: bool = False) -> DataFrame:
+        """The rows of these files; with ``placed`` also where each lies."""
+        log = self._snapshot.deltaLog()
+        none = _option(self.session)
+        frame = DataFrame(log.createDataFrame(self._snapshot, _seq(self.session, files), False, none), self.session)
+        if placed:
+            place = (F.xxhash64("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
+            return frame.select("*", *place)
+        return frame
+
+
+def rows_in(files: list[Any]) -> int | None:
+    """How many rows the files hold, if their statistics say; no file is read."""
+    counts = [file.numLogicalRecords() for file in files]
+    return sum(count.get() for count in counts) if all(count.isDefined() for count in counts) else None
+
+
+def commit(
+    session: SparkSession,
+    table: DeltaTable,
+    app_id: str | None,
+    sequence: int = 0,
+    *,
+    add: DataFrame | None = None,
+    remove: list[Any] | None = None,
+    gone: DataFrame | None = None,
+    gone_from: list[Any] | None = None,
+) -> bool:
+    """One commit: rows of ``add`` come, whole files go, rows at the places ``gone`` of ``gone_from`` go.
+
+    False, and nothing is done, if the table holds this application's ``sequence`` already. Without
+    an application the commit has no number.
+    """
+    jvm = session._jvm
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+    if app_id is not None and table.committed_sequence(app_id) >= sequence:
+        return False
+    log = table.snapshot().deltaLog()
+    transaction = log.startTransaction()
+    now = int(jvm.java.lang.System.currentTimeMillis())
+    actions = [file.removeWithTimestamp(now, True) for file in remove or []]
+    if gone is not None:
+        actions += _marked(session, log, gone, gone_from or [], now)
+    if add is not None:
+        written = transaction.writeFiles(add._jdf)
+        actions += [written.apply(i) for i in range(written.length())]
+    if app_id is not None:
+        numbered = jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, sequence, _option(session, now))
+        actions.append(numbered)
+    transaction.commit(_seq(session, actions), _operation(session, overwrites=bool(remove or gone is not None)))
+    return True
+
+
+def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
+    """Deletion vectors over the rows that go; a file of which nothing is left goes whole."""
+    generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
+    by_name = {_name(file.path()): file for file in files}
+    names = _hashes(session, list(by_name))
+    vectors = {
+        name: file.deletionVector().serializeToBase64() for name, file in by_name.items() if file.deletionVector()
+    }
+    name = _lookup(names)[F.col(FILE)]
+    places = gone.select(
+        name.alias(generator.FILE_NAME_COL()),
+        (_lookup(vectors)[name] if vectors else F.lit(None).cast("string")).alias(generator.FILE_DV_ID_COL()),
+        F.col(ROW).alias(generator.ROW_INDEX_COL()),
+    )
+    built = generator.buildDeletionVectors(session._jsparkSession, places._jdf, log, 0)
+    actions = []
+    for i in range(built.length()):
+        result = built.apply(i)
+        file = by_name[result.filePath()]
+        physical = file.numPhysicalRecords()
+        if physical.isDefined() and physical.get() == result.deletionVector().cardinality():
+            actions.append(file.removeWithTimestamp(now, True))
+            continue
+        pair = file.removeRows(result.deletionVector(), True, True)
+        actions += [pair._1(), pair._2()]
+    return actions
+
+
+def _hashes(session: SparkSession, names: list[str]) -> dict[int, str]:
+    """The names by their hashes, as a placed frame has them."""
+    # A statement of constants only, which Spark answers without a job.
+    hashed = session.sql(f"SELECT {', '.join(f'xxhash64({quote_text(name)})' for name in names)}").first()
+    found = dict(zip(hashed, names, strict=True))
+    if len(found) < len(names):
+        raise RuntimeError("two files of one table have names of the same hash")
+    return found
+
+
+def _lookup(pairs: dict[Any, str]) -> Column:
+    return F.create_map(*(F.lit(part) for pair in pairs.items() for part in pair))
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _operation(session: SparkSession, *, overwrites: bool) -> Any:
+    """What the log says was done; the run is in the commit's ``userMetadata``."""
+    mode = session._jvm.org.apache.spark.sql.SaveMode
+    write = getattr(session._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
+    none = _option(session)
+    return write(mode.Overwrite if overwrites else mode.Append, *([none] * 8))
+
+
+def _seq(session: SparkSession, items: list[Any]) -> Any:
+    """An immutable Scala sequence."""
+    held = session._jvm.java.util.ArrayList()
+    for item in items:
+        held.add(item)
+    return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(held).toSeq()
+
+
+def _option(session: SparkSession, value: Any = None) -> Any:
+    option = getattr(session._jvm, "scala.Option")
+    return option.empty() if value is None else option.apply(session._jvm.java.lang.Long.valueOf(value))
+
+
+def _module(session: SparkSession, name: str) -> Any:
+    return getattr(getattr(session._jvm, name), "MODULE$")

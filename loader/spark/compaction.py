@@ -1,0 +1,46 @@
+"""Bringing small files together: which tables need it, and Delta's OPTIMIZE over those that do."""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.domain import governance
+from loader.domain.manifest import CompactManifest
+from loader.spark.house import House, carried, file_count
+from loader.spark.tables import DeltaTable
+
+_BOUNDS = "spark.databricks.delta.optimize."
+
+
+def is_crowded(table: DeltaTable) -> bool:
+    """Whether a partition has too many small files; the log's checksum mostly says so at once."""
+    if not table.exists() or file_count(table) <= governance.MOST_SMALL_FILES:
+        return False
+    session: SparkSession = table.spark
+    files = DataFrame(table.snapshot().allFiles().toDF(), session)
+    small = files.where(F.col("size") < governance.SMALL_FILE_BYTES)
+    per_partition = small.groupBy(F.to_json("partitionValues")).count()
+    return not per_partition.where(F.col("count") > governance.MOST_SMALL_FILES).isEmpty()
+
+
+def compact(house: House, manifest: CompactManifest) -> dict[str, int]:
+    """Compact every table of a dataset that is crowded; returns how many files there were and are."""
+    from delta.tables import DeltaTable as Delta
+
+    house.session.conf.set(_BOUNDS + "minFileSize", str(governance.SMALL_FILE_BYTES))
+    house.session.conf.set(_BOUNDS + "maxFileSize", str(governance.COMPACTED_FILE_BYTES))
+    counts = {"files_before": 0, "files_after": 0}
+    for spec in manifest.tables:
+        table = DeltaTable(house.session, house.warehouse, spec.key)
+        if not is_crowded(table):
+            continue
+        house.phase(f"compacting {spec.qualified_name}")
+        files = file_count(table)
+        house.before(spec.qualified_name, table, files_before=files)
+        signed = table.newest_run_commit()
+        told = dict(signed.counts) if signed is not None and signed.version == table.version() else {}
+        house.sign(carried(signed, run_id=house.run_id, what=governance.COMPACT, counts=told))
+        Delta.forPath(house.session, table.location).optimize().executeCompaction()
+        house.after(spec.qualified_name, table, files_after=file_count(table))
+        counts["files_before"] += files
+        counts["files_after"] += file_count(table)
+    return counts

@@ -1,0 +1,538 @@
+"""Rows that carry their own time: effective rows, CDC feeds, dated snapshots (rules 8 to 13).
+
+The batch's rows become events in the keys' logs, and the logs of those keys, and of no others, are
+folded before and after (``loader.domain.fold.events``). What differs between the two is written: to
+the *memory*, the events this run brought; then, in one commit, to the history.
+
+The memory is written first. It holds the number of the run that brought each event; whatever is
+newer than the history's own number belongs to a run that died in between, and is removed before the
+next one reads. So the two tables agree after every run, without a transaction over both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
+from loader.domain import history as rules
+from loader.domain.fold.events import ABSENT, EventFold
+from loader.domain.fold.events import Column as FoldColumn
+from loader.domain.fold.sql import last, struct
+from loader.domain.manifest import RawcoreLoad
+from loader.domain.refusals import Refusal
+from loader.spark.commits import TableFiles, commit, rows_in
+from loader.spark.difference import ONE_TASK_UP_TO_ROWS, forget
+from loader.spark.hashing import digest
+from loader.spark.history import Stamp
+from loader.spark.tables import DeltaTable
+from loader.spark.versions import ACTION, PACKED, PUT, REMOVE, HistoryTable, packed_key
+from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import BIGINT, DATE, INTEGER, parse, spark_type
+
+_SAMPLES = 5
+KEY, LOG = "__key", "__log"
+_KEY, _ROWS, _LOG = KEY, "__rows", LOG
+
+
+@dataclass
+class EventBatch:
+    """One batch of dated rows against a history and its memory."""
+
+    session: SparkSession
+    load: RawcoreLoad
+    history: HistoryTable
+    memory: DeltaTable
+    stamp: Stamp
+    forgotten: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    _held: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def policy(self) -> HistoryPolicy:
+        return self.history.policy
+
+    @property
+    def sequence(self) -> int:
+        return self.load.sequence
+
+    @cached_property
+    def _files(self) -> TableFiles:
+        return TableFiles(self.session, self.memory)
+
+    @property
+    def _time_name(self) -> str:
+        return quote_identifier(self.policy.time)
+
+    @cached_property
+    def fold(self) -> EventFold:
+        """The fold over every attribute the memory ever held; retired ones are known by their keys only."""
+        assert self.load.memory is not None
+        observed = self.memory.observe()
+        assert observed is not None
+        spec = self.load.memory
+        skipped = {column.name for column in spec.columns if column.purpose != "attribute"}
+        columns = []
+        for column in observed.columns:
+            if column.name in skipped:
+                continue
+            compared = column.name not in (self.policy.time, self.policy.op)
+            tracked = compared and (self.policy.track is None or column.name in self.policy.track)
+            type_ = spark_type(parse(column.type))
+            columns.append(FoldColumn(column.key or column.name, column.name, type_, compared, tracked))
+        return EventFold(self.policy, tuple(columns), self.history.time_type)
+
+    def run_time(self) -> str:
+        """The run's ``at`` in the type versions are dated in (rule 8); a number has none."""
+        return run_time(self.load, self.stamp, self.history)
+
+    # --- what came --------------------------------------------------------------------------------
+
+    def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None) -> None:
+        """Check the batch and work out what it does. Nothing is written; Refusal if it cannot be taken."""
+        known = rows_in(self._files.all)
+        self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
+        if self._one_task:
+            stage = stage.coalesce(1)
+        rows = self._checked(stage)
+        self._result = self._hold(self._folded(rows))
+        self._count()
+        if self.policy.closes_absent:
+            rules.check_empty(
+                name=self.load.name,
+                rows=self.counts["rows"],
+                would_close=self.counts["closing"],
+                allowed=allow_empty,
+            )
+        self._refuse_late()
+
+    def take(self, result: DataFrame) -> None:
+        """Go on from versions before and after that were folded elsewhere, in the form of ``_folded``."""
+        self._result = result
+        self._count()
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        """The frame computed once, until ``release``."""
+        held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        self._held.append(held)
+        return held
+
+    def _checked(self, stage: DataFrame) -> DataFrame:
+        """One row per key and time, or the batch is refused: rules 1, 5, 6 and NULL keys."""
+        policy, key_columns = self.policy, self.history.business_key
+        is_cdc = policy.input == CDC
+        op = F.col(quote_identifier(policy.op)) if policy.op and is_cdc else F.lit("U")
+        null_key = F.lit(False)
+        for column in key_columns:
+            null_key = null_key | F.col(quote_identifier(column.name)).isNull()
+        own = F.col(self._time_name)
+        self._refuse_rows(stage, null_key, own, op)
+        types = {f.name: f.dataType for f in stage.schema.fields}
+        entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in self.load.entity_key])
+        delivered = [c for c in self.fold.columns if c.name in types]
+        content = digest(
+            [(c.key, F.col(quote_identifier(c.name)), types[c.name]) for c in delivered if c.name != policy.op]
+        )
+        is_delete = op == F.lit("D")
+        values = [
+            (F.col(quote_identifier(c.name)) if c.name in types else F.lit(None)).cast(c.type).alias(f"c{i}")
+            for i, c in enumerate(self.fold.columns)
+        ]
+        rows = stage.select(
+            entity_key.alias(_KEY),
+            packed_key(self.history.spec),
+            own.alias("own"),
+            is_delete.alias("is_delete"),
+            F.when(~is_delete, content).alias("content"),
+            F.struct(*values).alias("v") if values else F.expr("named_struct()").alias("v"),
+        )
+        if policy.deletes == IGNORE:
+            rows = rows.where(~F.col("is_delete"))
+        per_time = rows.groupBy(_KEY, "own").agg(
+            F.any_value(PACKED).alias(PACKED),
+            F.max("is_delete").alias("is_delete"),
+            F.count(F.lit(1)).alias("n"),
+            F.count_distinct("content").alias("contents"),
+            F.any_value("v").alias("v"),
+        )
+        per_time = self._hold(per_time)
+        self._refuse_conflicts(per_time)
+        self._delivered = self.fold.columns_text(tuple(c.key for c in delivered))
+        return per_time
+
+    def _refuse_rows(self, stage: DataFrame, null_key: Column, own: Column, op: Column) -> None:
+        bad_op = ~F.coalesce(op.isin("I", "U", "D"), F.lit(False))
+        found = stage.agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(null_key).alias("keys"),
+            F.count_if(own.isNull()).alias("times"),
+            F.count_if(bad_op).alias("ops"),
+        ).first()
+        self.counts["rows"] = found["rows"]
+        if found["keys"]:
+            self._refuse(
+                "NULL_KEY", found["keys"], "have no value in their business key", stage.where(null_key), own,
+                "Every business-key column needs a value.",
+            )  # fmt: skip
+        if found["times"]:
+            self._refuse(
+                "NULL_TIME", found["times"], f"have no value in {self.policy.time}, which dates them",
+                stage.where(own.isNull()), own, "Every row needs its time or sequence.",
+            )  # fmt: skip
+        if found["ops"]:
+            self._refuse(
+                "UNKNOWN_OP", found["ops"], f"have an operation in {self.policy.op} that is not I, U or D",
+                stage.where(bad_op), op, "Map the source's operations to I, U and D.",
+            )  # fmt: skip
+
+    def _refuse(self, code: str, count: int, said: str, bad: DataFrame, shown: Column, hint: str) -> None:
+        names = [F.col(quote_identifier(c.name)).cast("string") for c in self.history.business_key]
+        samples = bad.select(*names, shown.cast("string")).limit(_SAMPLES).collect()
+        raise Refusal(
+            code,
+            f"{self.load.name}: {count} rows {said}",
+            count=count,
+            samples=tuple(", ".join(str(value) for value in row) for row in samples),
+            hint=hint,
+        )
+
+    def _refuse_conflicts(self, per_time: DataFrame) -> None:
+        conflict = (F.col("contents") > 1) & ~F.col("is_delete")
+        found = per_time.agg(
+            F.count_if(conflict).alias("conflicts"),
+            F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
+            F.coalesce(F.sum(F.col("contents") + F.col("is_delete").cast("int")), F.lit(0)).alias("distinct"),
+        ).first()
+        self.counts["skipped_deletes"] = self.counts["rows"] - found["kept"]
+        self.counts["duplicates"] = found["kept"] - found["distinct"]
+        if found["conflicts"]:
+            shown = per_time.where(conflict).select(f"{PACKED}.*", "own").limit(_SAMPLES).collect()
+            raise Refusal(
+                "CONFLICTING_ROWS",
+                f"{self.load.name}: {found['conflicts']} keys have rows of one time that differ",
+                count=found["conflicts"],
+                samples=tuple(", ".join(str(value) for value in row) for row in shown),
+                hint="A batch holds one row per business key and time.",
+            )
+
+    # --- what it does -----------------------------------------------------------------------------
+
+    def _folded(self, rows: DataFrame) -> DataFrame:
+        """Per key: the events to remember, the versions before and after."""
+        fold = self.fold
+        stamp = struct(
+            own="own", is_delete="is_delete", seq=f"{self.sequence}L", run=quote_text(self.stamp.run_id),
+            loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols=quote_text(self._delivered), v="v",
+        )  # fmt: skip
+        arrived = rows.groupBy(_KEY).agg(
+            F.any_value(PACKED).alias(PACKED),
+            F.expr(f"sort_array(collect_list({stamp}))").alias(_ROWS),
+        )
+        joined = self._with_logs(arrived)
+        absent = self.policy.closes_absent
+        run_at = self.run_time() if absent else f"CAST(NULL AS {fold.time_type})"
+        forgotten = self._time_literal(self.forgotten) if self.forgotten else None
+        columns = {
+            "__back": fold.came_back(_LOG, _ROWS),
+            "__returns": fold.returns(_LOG, _ROWS, "__back", run_at),
+            "__found": fold.candidates(_LOG, _ROWS, "__returns"),
+            "__adm": fold.admitted(_LOG, "__found", "__back", forgotten),
+            "old": fold.versions(_LOG, "fo"),
+        }
+        events, log = "__adm.admitted", "__adm.log"
+        if absent:
+            gone = f"(size({_ROWS}) = 0 AND {fold.is_live('old')})"
+            columns["__gone"] = self._absence(run_at)
+            events = f"IF({gone}, array(__gone), {events})"
+            log = f"IF({gone}, {fold.absent(_LOG, '__gone')}, {log})"
+        columns |= {"events": events, "__after": log, "new": fold.versions("__after", "fn")}
+        return with_columns(joined, columns).select(
+            _KEY,
+            PACKED,
+            F.expr(f"size({_ROWS}) > 0").alias("delivered"),
+            "events",
+            "old",
+            "new",
+            *(F.col(f"__adm.{name}") for name in ("late", "ignored", "beyond", "refused")),
+        )
+
+    def _absence(self, run_at: str) -> str:
+        fold = self.fold
+        event = struct(
+            at=run_at, rank="1", own=run_at, kind=f"'{ABSENT}'", seq=f"{self.sequence}L",
+            run=quote_text(self.stamp.run_id), loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols="','",
+            v=f"CAST(NULL AS {fold.values_type})",
+        )  # fmt: skip
+        return f"CAST({event} AS {fold.event_type})"
+
+    def _with_logs(self, arrived: DataFrame) -> DataFrame:
+        """The keys of the batch, and where absence counts every other key, with what is known of them."""
+        rows_type = arrived.schema[_ROWS].dataType.simpleString()
+        logs = self._logs(arrived)
+        if logs is None:
+            return arrived.withColumn(_LOG, F.expr(self.fold.no_events()))
+        how = "full_outer" if self.policy.closes_absent else "left"
+        joined = arrived.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
+        return joined.select(
+            F.coalesce(f"a.{_KEY}", f"l.{_KEY}").alias(_KEY),
+            F.coalesce(f"a.{PACKED}", f"l.{PACKED}").alias(PACKED),
+            F.coalesce(F.col(f"a.{_ROWS}"), F.expr(f"CAST(array() AS {rows_type})")).alias(_ROWS),
+            F.coalesce(F.col(f"l.{_LOG}"), F.expr(self.fold.no_events())).alias(_LOG),
+        )
+
+    def _logs(self, arrived: DataFrame) -> DataFrame | None:
+        """What the memory knows of the keys asked for, as sorted arrays; None if it is empty."""
+        spec = self.load.memory
+        assert spec is not None
+        if not self._files.all:
+            return None
+        frame = self._files.frame(self._files.all)
+        if self._one_task:
+            frame = frame.coalesce(1)
+        key = quote_identifier(spec.column("entity_key").name)
+        if not self.policy.closes_absent:
+            wanted = arrived.select(F.col(_KEY).alias("__wanted"))
+            frame = frame.join(wanted, F.col(key) == F.col("__wanted"), "left_semi")
+        return logs(frame, spec, self.fold)
+
+    def _time_literal(self, text: str) -> str:
+        return f"CAST({quote_text(text)} AS {self.fold.time_type})"
+
+    def _count(self) -> None:
+        fold = self.fold
+        visible = "transform({0}, x -> " + struct(start="x.start", until="x.until", state="x.state", v="x.v") + ")"
+        same = f"({visible.format('old')} <=> {visible.format('new')})"
+        was, is_ = fold.is_live("old"), fold.is_live("new")
+        opens = "size(filter(new, n -> NOT exists(old, o -> o.start = n.start)))"
+        goes = "size(filter(old, o -> NOT exists(new, n -> n.start = o.start)))"
+        ended = "o.start = n.start AND o.until IS NULL AND n.until IS NOT NULL"
+        closes = f"size(filter(new, n -> exists(old, o -> {ended})))"
+        touched = "(exists(old, o -> NOT exists(new, n -> n <=> o)))"
+        sums = {
+            "unchanged": f"count_if({same} AND delivered)",
+            "new": f"count_if(NOT {same} AND size(old) = 0)",
+            "deleted": f"count_if(NOT {same} AND size(old) > 0 AND {was} AND NOT {is_})",
+            "reappeared": f"count_if(NOT {same} AND size(old) > 0 AND NOT {was} AND {is_})",
+            "changed": f"count_if(NOT {same} AND size(old) > 0 AND ({was} = {is_}))",
+            "closing": f"count_if(NOT delivered AND {was})",
+            "opened": f"sum({opens})",
+            "closed": f"sum({closes})",
+            "removed": f"sum({goes})",
+            "events": "sum(size(events))",
+            "touched": f"count_if({touched})",
+            "altered": "count_if(NOT (old <=> new))",
+            "gained": f"sum(CAST({is_} AS INT) - CAST({was} AS INT))",
+            "late": "sum(late)",
+            "late_ignored": "sum(ignored)",
+            "beyond_horizon": "sum(beyond)",
+            "refused": "sum(size(refused))",
+            "deep": f"count_if({self._touches_closed()})",
+        }
+        found = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
+        self.counts |= found.asDict()
+
+    def _touches_closed(self) -> str:
+        """Whether a version that is closed already changes or goes, so that closed files must be read."""
+        return "exists(old, o -> o.until IS NOT NULL AND NOT exists(new, n -> n <=> o))"
+
+    def _refuse_late(self) -> None:
+        if not self.counts["refused"]:
+            return
+        shown = self._result.where("size(refused) > 0").select(f"{PACKED}.*", F.explode("refused"))
+        raise Refusal(
+            "LATE_ROWS",
+            f"{self.load.name}: {self.counts['refused']} rows are late: not after the newest known time of their key",
+            count=self.counts["refused"],
+            samples=tuple(", ".join(str(value) for value in row) for row in shown.limit(_SAMPLES).collect()),
+            hint="Let the history policy split history at late rows, or leave them out of the delivery.",
+        )
+
+    @property
+    def public_counts(self) -> dict[str, int]:
+        """What is told of the load."""
+        names = (
+            "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", "opened", "closed", "removed",
+            "late", "late_ignored", "beyond_horizon", "skipped_deletes",
+        )  # fmt: skip
+        return {name: self.counts[name] for name in names}
+
+    @property
+    def versions_added(self) -> int:
+        return self.counts["opened"] - self.counts["removed"]
+
+    @property
+    def open_added(self) -> int:
+        return self.counts["gained"]
+
+    # --- what is written --------------------------------------------------------------------------
+
+    def write_memory(self) -> None:
+        """Append this run's events; to be done before the history (see the module)."""
+        if not self.counts["events"]:
+            return
+        spec = self.load.memory
+        assert spec is not None
+        events = self._result.select(_KEY, PACKED, F.explode("events").alias("e"))
+        by_purpose = {
+            "entity_key": F.col(_KEY),
+            "event_at": F.col("e.at"),
+            "event_own": F.col("e.own"),
+            "event_kind": F.col("e.kind"),
+            "event_columns": F.col("e.cols"),
+            "sequence": F.col("e.seq"),
+            "run_id": F.col("e.run"),
+            "loaded_at": F.col("e.loaded"),
+        }
+        columns = [value.alias(spec.column(purpose).name) for purpose, value in by_purpose.items()]
+        columns += self.history.unpacked_key()
+        columns += [F.col(f"e.v.c{i}").alias(c.name) for i, c in enumerate(self.fold.columns)]
+        few = events.coalesce(1) if self.counts["events"] <= 100_000 else events
+        types = {f.name: f.dataType for f in self.memory.schema().fields}
+        rows = few.select(*columns)
+        ordered = [F.col(quote_identifier(name)).cast(type_).alias(name) for name, type_ in types.items()]
+        commit(self.session, self.memory, None, add=rows.select(*ordered))
+
+    def write_history(self, *, small: bool) -> None:
+        """Put what differs between the versions before and after, in one commit."""
+        rows = self._difference()
+        segments = {OPEN, DELETED, CLOSED} if self.counts["deep"] else {OPEN, DELETED}
+        self.history.write(rows, self.sequence, touches=bool(self.counts["touched"]), small=small, segments=segments)
+
+    def _difference(self) -> DataFrame:
+        return difference(self._result, self.history, self.fold)
+
+    def live_changes(self) -> DataFrame:
+        """Keys whose current truth differs: entity key, ``__live``, and the values if there are any."""
+        fold = self.fold
+        changed = self._result.where(f"NOT ({last('old')} <=> {last('new')})")
+        rows = changed.select(
+            F.col(_KEY).alias(self.history.spec.column("entity_key").name),
+            *self.history.unpacked_key(),
+            F.expr(fold.is_live("new")).alias("__live"),
+            F.expr(last("new")).alias("__n"),
+        )
+        own = [c for c in self.fold.columns if any(a.name == c.name for a in self.load.table.of_purpose("attribute"))]
+        position = {c.name: i for i, c in enumerate(self.fold.columns)}
+        return rows.select(
+            "*",
+            *(F.col(f"__n.v.c{position[c.name]}").alias(c.name) for c in own),
+            F.col("__n.opened").alias("__opened"),
+            F.col("__n.loaded").alias("__loaded"),
+        ).drop("__n")
+
+    def release(self) -> None:
+        for frame in self._held:
+            forget(frame)
+
+
+def with_columns(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """The frame with columns added one after the other, each in terms of those before it.
+
+    As one statement: a frame is analysed anew with every step, and these expressions are long.
+    """
+    query = "SELECT * FROM {frame}"
+    for name, expression in columns.items():
+        escaped = expression.replace("{", "{{").replace("}", "}}")
+        query = f"SELECT *, {escaped} AS {name} FROM ({query})"
+    return frame.sparkSession.sql(query, frame=frame)
+
+
+def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
+    """A memory's events that count, per key, as sorted arrays: key, business key, ``__log``.
+
+    An event is void once the key was seen to be absent at or before its time, in a later run; of the
+    events of one time the newest run's counts (a correction).
+    """
+    column = {purpose: quote_identifier(spec.column(purpose).name) for purpose in (
+        "entity_key", "event_at", "event_own", "event_kind", "event_columns", "sequence", "run_id", "loaded_at"
+    )}  # fmt: skip
+    kind = column["event_kind"]
+    events = frame.select(
+        F.col(column["entity_key"]).alias(_KEY),
+        packed_key(spec),
+        F.col(column["event_at"]).alias("at"),
+        F.expr(f"CAST(CASE {kind} WHEN 'value' THEN 0 WHEN 'return' THEN 2 ELSE 1 END AS INT)").alias("rank"),
+        F.col(column["event_own"]).alias("own"),
+        F.col(kind).alias("kind"),
+        F.col(column["sequence"]).alias("seq"),
+        F.col(column["run_id"]).alias("run"),
+        F.col(column["loaded_at"]).alias("loaded"),
+        F.col(column["event_columns"]).alias("cols"),
+        F.struct(*(F.col(quote_identifier(c.name)).alias(f"c{i}") for i, c in enumerate(fold.columns))).alias("v"),
+    )
+    is_absent = F.col("kind") == ABSENT
+    until_now = Window.partitionBy(_KEY).orderBy("at")
+    of_time = Window.partitionBy(_KEY, "at", "own", "is_absent").orderBy(F.desc("seq"))
+    counting = (
+        events.withColumn("is_absent", is_absent)
+        .withColumn("absent_seq", F.max(F.when(is_absent, F.col("seq"))).over(until_now))
+        .where("absent_seq IS NULL OR absent_seq <= seq")
+        .withColumn("nth", F.row_number().over(of_time))
+        .where("nth = 1")
+    )
+    names_in_order = ("at", "rank", "own", "kind", "seq", "run", "loaded", "cols", "v")
+    event = struct(**{name: name for name in names_in_order})
+    return counting.groupBy(_KEY).agg(
+        F.any_value(PACKED).alias(PACKED),
+        F.expr(f"sort_array(collect_list({event}))").alias(_LOG),
+    )
+
+
+def difference(result: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
+    """The versions to put and to remove, from ``old`` and ``new`` per key, as rows of the table."""
+    puts = "transform(filter(new, n -> NOT exists(old, o -> o <=> n)), n -> " + struct(action=f"'{PUT}'", n="n") + ")"
+    removes = (
+        "transform(filter(old, o -> NOT exists(new, n -> n.start = o.start)), n -> "
+        + struct(action=f"'{REMOVE}'", n="n")
+        + ")"
+    )
+    entity_key = history.spec.column("entity_key").name
+    rows = result.select(
+        F.col(_KEY).alias(entity_key),
+        PACKED,
+        F.explode(F.expr(f"concat({puts}, {removes})")).alias("d"),
+    )
+    versions = rows.select(
+        quote_identifier(entity_key),
+        *history.unpacked_key(),
+        F.col("d.action").alias(ACTION),
+        F.col("d.n").alias("__n"),
+        *(F.col(f"d.n.v.c{i}").alias(c.name) for i, c in enumerate(fold.columns)),
+    )
+    state, is_open = F.col("__n.state"), F.col("__n.until").isNull()
+    values = {
+        "history_key": history.history_key(F.col(quote_identifier(entity_key)), F.col("__n.start")),
+        "started_at": F.col("__n.start"),
+        "updated_at": F.col("__n.start"),
+        "ended_at": F.coalesce(F.col("__n.until"), history.open_until),
+        "state": history.label(state),
+        "active": is_open if not history.tombstones else is_open & (state != rules.DELETED),
+        "run_id": F.col("__n.opened"),
+        "loaded_at": F.col("__n.loaded"),
+        "closed_by": F.col("__n.closed"),
+        "closed_at": F.col("__n.closed_at"),
+        "segment": history.segment(state, is_open),
+    }
+    derived = history.derived(versions)
+    for name, value in derived.items():
+        versions = versions.withColumn(name, value)
+    return history.rows(versions, values, (ACTION,))
+
+
+def run_time(load: RawcoreLoad, stamp: Stamp, history: HistoryTable) -> str:
+    type_ = parse(history.spec.column("started_at").type).name
+    if type_ in (BIGINT, INTEGER):
+        raise Refusal(
+            "NO_RUN_TIME",
+            f"{load.name}: versions are dated by a {type_}, and the run's time has no place among its values",
+            hint="Absent keys can be closed only where versions are dated by a timestamp or a date.",
+        )
+    if type_ == DATE:
+        return f"DATE {quote_text(rules.parse_instant(stamp.at).date().isoformat())}"
+    return f"TIMESTAMP {quote_text(stamp.at)}"
+

@@ -1,0 +1,75 @@
+"""Reverts, prunes and compactions as the runner's requests: told like a load's datasets, one at a time."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from loader.domain.governance import COMPACT, PRUNE, REVERT
+from loader.domain.manifest import CompactManifest, PruneManifest, RevertManifest
+from loader.domain.refusals import Refusal
+from loader.spark.compaction import compact
+from loader.spark.datasets import Canceled
+from loader.spark.house import House
+from loader.spark.load import CANCELED, FAILED, SUCCEEDED, unexpected
+from loader.spark.pruning import prune
+from loader.spark.reverting import revert
+
+log = logging.getLogger(__name__)
+
+MANIFESTS = {REVERT: RevertManifest, PRUNE: PruneManifest, COMPACT: CompactManifest}
+_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact}
+
+Manifest = RevertManifest | PruneManifest | CompactManifest
+
+
+def govern(
+    spark: SparkSession,
+    warehouse: str,
+    kind: str,
+    manifest: Manifest,
+    emit: Callable[..., None],
+    canceled: threading.Event,
+    job_group: str,
+) -> dict:
+    """Perform one governed run; returns its ``finished``, whose answer has the versions of the tables."""
+    about = manifest if isinstance(manifest, CompactManifest) else manifest.load
+    started = time.monotonic()
+
+    def phase(name: str) -> None:
+        if canceled.is_set():
+            raise Canceled
+        emit("dataset_phase", dataset=about.dataset, phase=name)
+
+    emit("dataset_started", dataset=about.dataset)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", "load")
+    spark.sparkContext.setJobGroup(job_group, f"{manifest.run_id} {kind} {about.name}")
+    house = House.of(spark, warehouse, manifest.run_id, phase)
+    counts: dict[str, int] = {}
+    error, status = None, SUCCEEDED
+    try:
+        counts = _WORK[kind](house, manifest)
+    except Canceled:
+        status = CANCELED
+    except Refusal as refusal:
+        error, status = refusal, FAILED
+    except Exception as failure:  # the worker must hear of it, whatever it is
+        if canceled.is_set():
+            status = CANCELED
+        else:
+            log.exception("%s of %s failed", kind, about.name)
+            error, status = unexpected(about.name, failure), FAILED
+    leading = next(iter(house.tables.values()), {})
+    emit(
+        "dataset_finished",
+        dataset=about.dataset,
+        status=status,
+        counts=counts,
+        error=error.as_json() if error else None,
+        version_before=leading.get("version_before"),
+        version_after=leading.get("version_after"),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    return {"status": status, "answer": {"tables": house.tables}}

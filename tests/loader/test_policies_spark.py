@@ -1,0 +1,228 @@
+"""Every history policy on real Spark and Delta: the contract's cases, and whatever Hypothesis thinks of."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from loader.domain.reference import ReferenceEngine
+from loader.domain.refusals import Refusal
+from loader.domain.replay import parse_cases
+from loader.spark.replay import SparkEngine, replay
+from metadata.domain.history_policy import HistoryPolicy
+from tests.loader.reference.test_properties import (
+    COLUMNS,
+    FILE_COLUMNS,
+    INPUTS,
+    START,
+    batch,
+    day,
+    deletes,
+    feed,
+    files,
+    seen,
+    track,
+)
+from tests.spark import held_in_memory
+
+pytestmark = pytest.mark.spark
+
+CASES = Path(__file__).parent / "reference" / "cases"
+CONTRACT = parse_cases((CASES / "contract.json").read_text())
+OWN = parse_cases((CASES / "own.json").read_text())
+# One example is four batches of two dozen rows over a dozen keys: as many histories at a time.
+EXAMPLES = int(os.environ.get("ELEVATA_SPARK_EXAMPLES", "1"))
+BUDGET = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+    phases=[Phase.generate],  # a failing example is told as it is: to make it smaller takes hundreds of loads
+)
+many_keys = st.integers(1, 12)
+
+
+@pytest.fixture(scope="module")
+def outcomes(spark, tmp_path_factory):
+    found = replay(spark, str(tmp_path_factory.mktemp("cases")), CONTRACT)
+    return {outcome.id: outcome for outcome in found}
+
+
+@pytest.mark.parametrize("case", [case.id for case in CONTRACT])
+def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
+    assert outcomes[case].message == ""
+
+
+def test_cases_leave_nothing_in_memory(spark, outcomes):
+    assert held_in_memory(spark) == []
+
+
+@pytest.mark.nightly
+def test_every_case_of_our_own_ends_as_it_says(spark, tmp_path):
+    found = replay(spark, str(tmp_path), OWN)
+    assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
+
+
+class Both:
+    """The reference and the engine, fed with the same batches and compared after each."""
+
+    def __init__(self, spark, folder, policy, columns):
+        described = {"id": f"{folder.name}", "keys": ["id"], "columns": columns, "policy": policy}
+        self.reference = ReferenceEngine(described)
+        self.engine = SparkEngine(spark, str(folder), self.reference.table.header)
+
+    def apply(self, one):
+        refusals = [self._refused(table, one) for table in (self.reference, self.engine)]
+        assert refusals[0] == refusals[1], one
+        assert self.of(self.engine) == self.of(self.reference), one
+        return refusals[0] is None
+
+    @staticmethod
+    def _refused(table, one):
+        try:
+            table.apply(one)
+        except Refusal as refusal:
+            return refusal.code
+        return None
+
+    def of(self, table):
+        """Values that were never delivered are NULL in a table, and not there at all in the reference."""
+        return seen(table, without=("segment",))
+
+
+def batches_of(row_of):
+    spread = st.builds(lambda one, key: one | {"id": key}, row_of, many_keys)
+    one = st.lists(spread, min_size=4, max_size=24, unique_by=lambda r: (r["id"], r["t"], r.get("op") == "D"))
+    return st.lists(one, min_size=3, max_size=4)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+@BUDGET
+@given(data=st.data())
+def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, data):
+    policy_of, row_of, time_type = INPUTS[name]
+    if name in ("snapshot", "delta"):
+        row_of = row_of.map(lambda one: one | {"t": day(0)})
+    both = Both(spark, tmp_path_factory.mktemp("both"), data.draw(policy_of), COLUMNS | {"t": time_type})
+    for n, content in enumerate(data.draw(batches_of(row_of))):
+        one = batch(3 * n, content)
+        if both.apply(one):
+            version = both.engine._table(both.engine._specs()[0]).version()
+            both.apply({**one, "rows": []})
+            assert both.engine._table(both.engine._specs()[0]).version() == version
+
+
+@BUDGET
+@given(data=st.data())
+def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factory, data):
+    policy = {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "<same>"}
+    both = Both(spark, tmp_path_factory.mktemp("files"), policy, FILE_COLUMNS)
+    for n, content in enumerate(data.draw(st.lists(files(), min_size=3, max_size=5))):
+        both.apply(batch(n, content))
+
+
+@pytest.mark.parametrize("horizon", [None, 3])
+@BUDGET
+@given(data=st.data())
+def test_the_order_of_arrival_does_not_matter_on_spark_either(spark, tmp_path_factory, horizon, data):
+    policy = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
+    if horizon:
+        policy["late_horizon"] = horizon
+    both = Both(spark, tmp_path_factory.mktemp("order"), policy, COLUMNS | {"t": "timestamp"})
+    late = st.builds(lambda one, key, back: one | {"id": key, "t": back}, feed, many_keys, st.integers(0, 2))
+    for n in range(3, 7):
+        found = data.draw(st.lists(late, max_size=16, unique_by=lambda r: (r["id"], r["t"])))
+        both.apply(batch(n, [one | {"t": day(n - one["t"])} for one in found]))
+
+
+LOADS = {
+    "dated rows": (
+        {"input": "cdc", "time": "t", "op": "op"},
+        [
+            [{"id": 1, "a": "x", "t": 5, "op": "I"}, {"id": 2, "a": "x", "t": 5, "op": "I"}],
+            [{"id": 1, "a": "y", "t": 3, "op": "U"}, {"id": 2, "t": 8, "op": "D"}],
+        ],
+    ),
+    "snapshots": (
+        {"input": "snapshot"},
+        [[{"id": 1, "a": "x"}, {"id": 2, "a": "x"}], [{"id": 1, "a": "y"}, {"id": 3, "a": "z"}]],
+    ),
+}
+KILLS = {
+    "before the memory": "loader.spark.events.EventBatch.write_memory",
+    "before the history": "loader.spark.versions.commit",
+    "before a snapshot's history": "loader.spark.history.commit",
+}
+
+
+@pytest.mark.parametrize(("kind", "point"), [("dated rows", 0), ("dated rows", 1), ("snapshots", 2)])
+@pytest.mark.parametrize("then", ["the same run again", "another run instead"])
+def test_a_run_that_dies_leaves_no_trace_in_what_comes_after(spark, tmp_path, monkeypatch, kind, point, then):
+    policy, (first, second) = LOADS[kind]
+    both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
+    both.apply(batch(0, first))
+    with monkeypatch.context() as patch:
+
+        def killed(*_args, **_kwargs):
+            raise SystemError("killed")
+
+        patch.setattr(list(KILLS.values())[point], killed)
+        with pytest.raises(SystemError):
+            both.engine.apply(batch(1, second))
+    if then == "another run instead":
+        both.engine.sequences["run-1"] = 2  # its number is used up
+        both.apply(batch(2, [{"id": 1, "a": "z", "t": 4, "op": "U"}, {"id": 2, "a": "x", "t": 9, "op": "U"}]))
+    else:
+        both.apply(batch(1, second))
+
+
+def test_times_of_a_day_are_instants_whatever_zone_a_machine_is_in(spark, tmp_path):
+    policy = HistoryPolicy.from_dict({"input": "effective", "time": "t"}).to_dict()
+    both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "timestamp"})
+    both.apply(batch(0, [{"id": 1, "a": "x", "t": "2024-01-01T01:00:00+02:00"}]))
+    (version,) = both.engine.rows()
+    assert version["valid_from"].isoformat() == "2023-12-31T23:00:00+00:00"
+    assert version["valid_from"] < START
+
+
+ODD = {
+    "file": "string",
+    "at": "integer",
+    "kind": "string",
+    "old": "string",
+    "n": "float",
+    "v": "string",
+    "new row": "string",
+}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [{"input": "snapshot"}, {"input": "cdc", "time": "own", "op": "op"}, {"input": "effective", "time": "own"}],
+    ids=["snapshot", "feed", "effective"],
+)
+def test_columns_may_be_called_what_they_like(spark, tmp_path, policy):
+    described = {"id": "odd", "keys": ["file", "at"], "columns": ODD | {"own": "timestamp"}, "policy": policy}
+    reference = ReferenceEngine(described)
+    engine = SparkEngine(spark, str(tmp_path), reference.table.header)
+    one = {"file": "f", "at": 1, "kind": "k", "old": "o", "n": 1.5, "v": "x", "new row": "r", "op": "I", "own": day(0)}
+    for table in (reference, engine):
+        table.apply(batch(1, [one, one | {"at": 2}]))
+        table.apply(batch(2, [one | {"v": "y", "own": day(1), "op": "U"}]))
+    assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))
+
+
+def test_columns_of_batch_files_may_be_called_what_they_like(spark, tmp_path):
+    policy = {"input": "batch_files", "time": "_fivetran_start"}
+    described = {"id": "odd", "keys": ["file", "at"], "columns": ODD, "policy": policy}
+    reference = ReferenceEngine(described)
+    engine = SparkEngine(spark, str(tmp_path), reference.table.header)
+    one = {"file": "f", "at": 1, "kind": "k", "old": "o", "n": 1.5, "v": "x", "new row": "r"}
+    for table in (reference, engine):
+        table.apply(
+            batch(1, {"upsert": [one | {"_fivetran_start": day(1)}, one | {"v": "y", "_fivetran_start": day(2)}]})
+        )
+    assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))
