@@ -8,6 +8,7 @@ from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
 from architecture.models import Execution
+from loader.domain.governance import BRINGING, COMPACT
 from loader.models import DatasetRun, LoadRun
 from metadata.models import TargetDataset
 
@@ -40,7 +41,7 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
 
 def newest_succeeded() -> QuerySet[DatasetRun]:
     """Of every dataset, the row of the newest run that succeeded on it."""
-    succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).order_by()
+    succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind=COMPACT).order_by()
     newest = succeeded.values("dataset_key").annotate(newest=Max("pk")).values("newest")
     return DatasetRun.objects.filter(pk__in=newest)
 
@@ -108,5 +109,7 @@ def executions_of(run: LoadRun) -> list[Execution]:
 def load_times(dataset: TargetDataset, limit: int = 8) -> list[LoadRun]:
     """The newest runs that succeeded on a dataset: instants worth looking at."""
     base = dataset.history_of_id or dataset.pk
-    rows = DatasetRun.objects.filter(dataset_id=base, status=DatasetRun.Status.SUCCEEDED)
+    rows = DatasetRun.objects.filter(
+        dataset_id=base, status=DatasetRun.Status.SUCCEEDED, run__kind__in=BRINGING, reverted_by__isnull=True
+    )
     return [row.run for row in rows.select_related("run").order_by("-run__load_timestamp")[:limit]]

@@ -1,22 +1,30 @@
 """Filters of load runs: the same for the page and the API."""
 
 import django_filters as filters
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from loader.models import LoadRun
+from loader.models.run import SYSTEM
 from metadata.filtersets import StableOrdering
 
 
 class LoadRunFilter(filters.FilterSet):
     q = filters.CharFilter(field_name="run_id", lookup_expr="icontains", label="Run id")
+    kind = filters.ChoiceFilter(choices=LoadRun.Kind.choices, label="Kind")
     status = filters.ChoiceFilter(choices=LoadRun.Status.choices, label="State")
-    requested_by = filters.CharFilter(field_name="requested_by__username", label="By")
+    requested_by = filters.CharFilter(method="asked_by", label="By")
     dataset = filters.CharFilter(method="with_dataset", label="Dataset")
     ordering = StableOrdering(fields=("requested_at", "load_timestamp", "run_id"))
 
     class Meta:
         model = LoadRun
         fields = ()
+
+    def asked_by(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        """Runs of a user, or of somebody named on the command line; ``system`` is nobody in particular."""
+        named = Q(requested_by__username=value) | Q(requested_by__isnull=True, requester=value)
+        nobody = Q(requested_by__isnull=True, requester="")
+        return queryset.filter(named | nobody if value == SYSTEM else named)
 
     def with_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         """Runs that had the dataset (``schema.name``) in them."""

@@ -31,7 +31,7 @@ def load_runs() -> QuerySet[LoadRun]:
 
 def load_run_detail() -> QuerySet[LoadRun]:
     """Load runs with their datasets, in the order in which they are loaded."""
-    rows = DatasetRun.objects.select_related("dataset__schema").order_by("ordinal")
+    rows = DatasetRun.objects.select_related("dataset__schema", "reverted_by").order_by("ordinal")
     return load_runs().select_related("execution").prefetch_related(Prefetch("datasets", rows))
 
 
@@ -50,7 +50,7 @@ def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
     """What a dataset (of a history dataset: its base) did in its runs, newest first."""
     return (
         DatasetRun.objects.filter(dataset_id=dataset.history_of_id or dataset.pk)
-        .select_related("run", "run__requested_by")
+        .select_related("run", "run__requested_by", "reverted_by")
         .order_by("-run__requested_at", "-pk")
     )
 

@@ -31,10 +31,17 @@ class SameStatusField(serializers.CharField):
     pass
 
 
+@extend_schema_field({"$ref": "#/components/schemas/LoadRunKindEnum"})
+class SameKindField(serializers.CharField):
+    pass
+
+
 class LoadRunListSerializer(serializers.ModelSerializer):
+    kind = SameKindField(read_only=True)
     status = SameStatusField(read_only=True)
     environment = serializers.CharField(source="environment.name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    who = serializers.CharField(read_only=True, help_text="Who asked for the run; system where nobody is named.")
     scope = serializers.SerializerMethodField()
     seconds = serializers.FloatField(read_only=True, allow_null=True)
     error = serializers.SerializerMethodField()
@@ -47,12 +54,15 @@ class LoadRunListSerializer(serializers.ModelSerializer):
         model = LoadRun
         fields = (
             "run_id",
+            "kind",
             "status",
             "environment",
             "scope",
             "load_timestamp",
             "allow_empty",
             "requested_by",
+            "who",
+            "reason",
             "requested_at",
             "started_at",
             "finished_at",
@@ -76,6 +86,7 @@ class LoadRunListSerializer(serializers.ModelSerializer):
 
 
 class DatasetRunSerializer(serializers.ModelSerializer):
+    reverted_by = serializers.CharField(source="reverted_by.run_id", read_only=True, default=None, allow_null=True)
     error = serializers.SerializerMethodField()
     counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
 
@@ -95,6 +106,7 @@ class DatasetRunSerializer(serializers.ModelSerializer):
             "warnings",
             "error",
             "skipped_because",
+            "reverted_by",
             "table_version_before",
             "table_version_after",
             "started_at",
@@ -109,10 +121,12 @@ class DatasetRunSerializer(serializers.ModelSerializer):
 
 class LoadRunSerializer(LoadRunListSerializer):
     status = serializers.ChoiceField(choices=LoadRun.Status.choices, read_only=True)
+    kind = serializers.ChoiceField(choices=LoadRun.Kind.choices, read_only=True)
+    details = serializers.DictField(read_only=True, help_text="What was asked, and the Delta versions of the tables.")
     datasets = DatasetRunSerializer(many=True, read_only=True)
 
     class Meta(LoadRunListSerializer.Meta):
-        fields = (*LoadRunListSerializer.Meta.fields, "datasets")
+        fields = (*LoadRunListSerializer.Meta.fields, "details", "datasets")
 
 
 class RunEventSerializer(serializers.ModelSerializer):

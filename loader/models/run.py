@@ -3,10 +3,15 @@
 from django.conf import settings
 from django.db import models
 
+SYSTEM = "system"
+
 
 class LoadRun(models.Model):
-    """One run that moves data through the layers and historizes it.
+    """One run on the warehouse: it loads and historizes data, or keeps house among what was loaded.
 
+    ``kind`` says which; all but ``load`` are about one dataset. ``reason`` is why a person asked for
+    it, ``details`` what was asked (``asked``, see ``loader.domain.governance``) and, once it is done,
+    the Delta versions of every table it touched (``tables``).
     ``run_id`` is what the warehouse knows it by; ``load_timestamp`` dates everything it writes.
     ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
     ``attempt`` counts how often a worker claimed it: the fencing number of its writes.
@@ -23,10 +28,18 @@ class LoadRun(models.Model):
         CANCELED = "canceled", "Canceled"
         LOST = "lost", "Lost"
 
+    class Kind(models.TextChoices):
+        LOAD = "load", "Load"
+        HISTORY_BATCH = "history_batch", "History batch"
+        REVERT = "revert", "Revert"
+        PRUNE = "prune", "Prune"
+        COMPACT = "compact", "Compact"
+
     FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.BLOCKED, Status.CANCELED, Status.LOST})
     RESTARTABLE = FINISHED - {Status.SUCCEEDED}
 
     run_id = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOAD)
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="load_runs")
     status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
     scope = models.JSONField()
@@ -35,6 +48,11 @@ class LoadRun(models.Model):
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
+    requester = models.CharField(
+        max_length=150, blank=True, default="", help_text="Who asked, where that is no user of the pages."
+    )
+    reason = models.CharField(max_length=500, blank=True, default="")
+    details = models.JSONField(default=dict, blank=True)
     requested_at = models.DateTimeField(auto_now_add=True)
     claimed_by = models.CharField(max_length=200, blank=True, default="")
     attempt = models.PositiveIntegerField(default=0)
@@ -55,6 +73,11 @@ class LoadRun(models.Model):
         return self.run_id
 
     @property
+    def who(self) -> str:
+        """The name of who asked for the run; ``system`` where nobody is named."""
+        return self.requested_by.get_username() if self.requested_by is not None else self.requester or SYSTEM
+
+    @property
     def is_finished(self) -> bool:
         return self.status in self.FINISHED
 
@@ -71,7 +94,8 @@ class DatasetRun(models.Model):
     ``sequence`` is the number this run has in the dataset's history (``txnVersion``): allocated
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
     row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
-    changed, deleted, reappeared, unchanged, versions, open.
+    changed, deleted, reappeared, unchanged, versions, open. ``reverted_by`` is the run that took
+    this one's part in the dataset's history back.
     """
 
     class Status(models.TextChoices):
@@ -101,6 +125,9 @@ class DatasetRun(models.Model):
     drift = models.JSONField(default=list, help_text="Columns that were delivered but are not in the contract.")
     warnings = models.JSONField(default=list)
     error = models.JSONField(null=True, blank=True)
+    reverted_by = models.ForeignKey(
+        LoadRun, on_delete=models.SET_NULL, null=True, blank=True, related_name="reverted_rows"
+    )
     skipped_because = models.CharField(max_length=310, blank=True, default="")
     table_version_before = models.BigIntegerField(null=True, blank=True)
     table_version_after = models.BigIntegerField(null=True, blank=True)

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from loader.domain import runs as states
 from loader.domain.dependencies import LoadStep
+from loader.domain.governance import LOAD
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.database import retried
 from metadata.models import TargetDataset
@@ -83,8 +84,13 @@ class Attempt:
         if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
             raise Fenced
 
-    def prepare(self, *, steps: Iterable[LoadStep]) -> dict[str, DatasetRun]:
+    def prepare(
+        self, *, steps: Iterable[LoadStep], numbered: bool = True, comes_last: bool = False
+    ) -> dict[str, DatasetRun]:
         """A row for every dataset of the run, each with its number in the dataset's history.
+
+        A run that changes no history is not ``numbered``. One that ``comes_last`` takes a new number where
+        others came after it: its commits are known by its id alone.
 
         A row that an earlier attempt left keeps its number, and its success. The numbers are given
         out under a unique constraint: who comes second takes the next one.
@@ -92,19 +98,19 @@ class Attempt:
         steps = list(steps)
         for _ in range(_ALLOCATION_TRIES):
             try:
-                return retried(lambda: self._prepare(steps))
+                return retried(lambda: self._prepare(steps, numbered, comes_last))
             except IntegrityError:
                 continue
         raise RuntimeError(f"no sequence number was free in {_ALLOCATION_TRIES} tries")
 
     @transaction.atomic
-    def _prepare(self, steps: list[LoadStep]) -> dict[str, DatasetRun]:
+    def _prepare(self, steps: list[LoadStep], numbered: bool, comes_last: bool) -> dict[str, DatasetRun]:
         if not self._run().select_for_update().exists():
             raise Fenced
         known = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
         fresh = [step for step in steps if step.dataset.key not in known]
-        numbered = [step.dataset.key for step in fresh if step.dataset.layer != "raw"]
-        newest = _newest_sequences(numbered)
+        counting = {step.dataset.key for step in fresh if numbered and step.dataset.layer != "raw"}
+        newest = _newest_sequences(sorted(counting))
         datasets = dict(
             TargetDataset.objects.filter(key__in=[step.dataset.key for step in fresh]).values_list("key", "pk")
         )
@@ -117,14 +123,23 @@ class Attempt:
                 qualified_name=step.dataset.qualified_name,
                 kind=step.dataset.layer,
                 ordinal=0,
-                sequence=newest.get(step.dataset.key, 0) + 1 if step.dataset.layer != "raw" else None,
+                sequence=newest.get(step.dataset.key, 0) + 1 if step.dataset.key in counting else None,
             )
             for step in fresh
         ]
         # In one order everywhere, so that two runs that number the same datasets cannot deadlock.
         DatasetRun.objects.bulk_create(sorted(new_rows, key=lambda row: row.dataset_key))
         self._reset(steps)
+        if comes_last:
+            self._renumber()
         return {str(row.dataset_key): row for row in self._rows()}
+
+    def _renumber(self) -> None:
+        for row in self._rows().exclude(status=DatasetRun.Status.SUCCEEDED).filter(sequence__isnull=False):
+            newest = _newest_sequences([str(row.dataset_key)])[str(row.dataset_key)]
+            if newest > row.sequence:
+                row.sequence = newest + 1
+                row.save()
 
     def _reset(self, steps: list[LoadStep]) -> None:
         """Bring all rows to this attempt; what did not succeed is queued again."""
@@ -190,7 +205,7 @@ def _overwritten_since(rows: Iterable[DatasetRun]) -> set[int]:
         if row.kind == "raw"
         and row.status == DatasetRun.Status.SUCCEEDED
         and row.finished_at is not None
-        and DatasetRun.objects.filter(dataset_key=row.dataset_key, started_at__gt=row.finished_at)
+        and DatasetRun.objects.filter(dataset_key=row.dataset_key, run__kind=LOAD, started_at__gt=row.finished_at)
         .exclude(run_id=row.run_id)
         .exists()
     }

@@ -9,31 +9,41 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import models, transaction
+from django.db.models import Q
 from django.utils import timezone
 
+from architecture.domain.history_layout import ends_inclusive
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.services import current_environment
 from loader.domain import runs as states
-from loader.domain.manifest import ReadManifest, SourceSpec
+from loader.domain.history import DELETED
+from loader.domain.manifest import CheckManifest, ReadManifest, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
+from loader.services.checks import check_manifest
 from loader.services.conversations import SupportsRequests
 from loader.services.database import retried
 from loader.services.manifests import source_datasets, source_of, source_spec
 from loader.services.wakeup import WAKE_READ, wake
+from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors import dataset_state
 
 log = logging.getLogger(__name__)
 
-KINDS = ("sample", "key_search", "versions", "as_of", "discover")
+CHECK = "check"
+KINDS = ("sample", "key_search", "versions", "as_of", "discover", CHECK)
 # These ask for versions, so they go to the history where there is one.
 _OF_HISTORY = ("key_search", "versions", "as_of")
 TIMEOUT_SECONDS = 60.0
+# A check reads a history whole.
+CHECK_TIMEOUT_SECONDS = 3600.0
+CHECK_SAMPLES = 5
 # What the runner may take longer than its own limit before the worker stops waiting for it.
 _GRACE_SECONDS = 15.0
 # A question nobody has answered by then is not waited for any more.
 GIVEN_UP_AFTER = timedelta(minutes=5)
+CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
 KEPT_FOR = timedelta(days=1)
 
 
@@ -100,9 +110,12 @@ def perform_read(
     worker: str,
     runner: SupportsRequests,
     stopping: threading.Event | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
+    timeout_seconds: float | None = None,
 ) -> ReadRequest | None:
-    """Answer one read; None if it was not there to be claimed. It always ends with an answer or an error."""
+    """Answer one read; None if it was not there to be claimed. It always ends with an answer or an error.
+
+    ``timeout_seconds`` is the kind's own unless it is said.
+    """
     claimed = retried(
         lambda: ReadRequest.objects.filter(pk=read_pk, status=states.QUEUED).update(
             status=states.RUNNING, claimed_by=worker
@@ -129,9 +142,9 @@ def perform_read(
     return retried(ReadRequest.objects.filter(pk=read_pk).first)
 
 
-def _ask(runner: SupportsRequests, manifest: ReadManifest, stopping: threading.Event) -> dict:
+def _ask(runner: SupportsRequests, manifest: ReadManifest | CheckManifest, stopping: threading.Event) -> dict:
     """The runner keeps the time itself; the worker only makes sure that somebody does."""
-    exchange = runner.request("read", manifest)
+    exchange = runner.request(CHECK if isinstance(manifest, CheckManifest) else "read", manifest)
     deadline = time.monotonic() + manifest.timeout_seconds + _GRACE_SECONDS
     while not stopping.is_set() and (left := deadline - time.monotonic()) > 0:
         event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
@@ -147,14 +160,29 @@ def _ask(runner: SupportsRequests, manifest: ReadManifest, stopping: threading.E
     )
 
 
-def read_manifest(*, read: ReadRequest, timeout_seconds: float = TIMEOUT_SECONDS) -> ReadManifest:
+def read_manifest(*, read: ReadRequest, timeout_seconds: float | None = None) -> ReadManifest | CheckManifest:
     """What the runner needs to answer a read."""
+    if read.kind == CHECK:
+        return check_manifest(
+            dataset=read.dataset,
+            samples=read.arguments.get("samples", CHECK_SAMPLES),
+            timeout_seconds=timeout_seconds or CHECK_TIMEOUT_SECONDS,
+        )
+    timeout_seconds = timeout_seconds or TIMEOUT_SECONDS
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
-    return ReadManifest(
-        read.kind, table=read_table(read.dataset, read.kind), arguments=arguments, timeout_seconds=timeout_seconds
-    )
+    table = read_table(read.dataset, read.kind)
+    if read.kind == "as_of":
+        arguments |= _interval_arguments(read.dataset)
+    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds)
+
+
+def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
+    """What the policy says of intervals, as far as a reader must know it."""
+    policy = HistoryPolicy.from_dict((dataset.history_of or dataset).history_policy)
+    found: dict[str, Any] = {"inclusive_ends": True} if ends_inclusive(policy) else {}
+    return found | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
 
 
 def read_table(dataset: TargetDataset, kind: str) -> TableSpec:
@@ -184,11 +212,20 @@ def sweep_reads() -> models.QuerySet[ReadRequest]:
     """End reads nobody answered, forget old answers; returns the reads that still wait."""
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    ReadRequest.objects.filter(
-        status__in=states.may_become(states.FAILED, states.READ_STEPS), requested_at__lt=now - GIVEN_UP_AFTER
-    ).update(
+    too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | ~Q(kind=CHECK) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    _unfinished().filter(too_old).update(
         status=states.FAILED,
         finished_at=now,
         error=Refusal("NO_ANSWER", "no worker answered in time", hint="is a worker running?").as_json(),
     )
     return ReadRequest.objects.filter(status=states.QUEUED)
+
+
+def withdraw_read(*, read: ReadRequest) -> None:
+    """End a read that nobody waits for any more, unless it is finished."""
+    error = Refusal("WITHDRAWN", "nobody waited for the answer any more").as_json()
+    _unfinished().filter(pk=read.pk).update(status=states.FAILED, finished_at=timezone.now(), error=error)
+
+
+def _unfinished() -> models.QuerySet[ReadRequest]:
+    return ReadRequest.objects.filter(status__in=states.may_become(states.FAILED, states.READ_STEPS))

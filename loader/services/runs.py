@@ -5,7 +5,8 @@ Every change of state is one compare-and-set along ``loader.domain.runs``.
 
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,14 +17,31 @@ from django.utils import timezone
 from architecture.services import current_environment, finish_execution
 from loader.domain import runs as states
 from loader.domain.dependencies import Scope
+from loader.domain.governance import LOAD
 from loader.domain.refusals import Refusal
-from loader.models import LoadRun
+from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import Attempt, end_datasets
 from loader.services.manifests import plan_load
 from loader.services.processes import is_gone
 from loader.services.wakeup import WAKE_RUN, wake
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for. ``asked`` is what a kind needs besides (``loader.domain.governance``).
+
+    ``check`` refuses a new run that cannot be done; a known one was checked when it was new.
+    """
+
+    kind: str = LOAD
+    scope: Scope | None = None
+    load_timestamp: datetime | None = None
+    allow_empty: bool = False
+    asked: Mapping[str, Any] | None = None
+    check: Callable[[], Any] = field(default=lambda: None)
+    reason: str = ""
 
 
 @dataclass
@@ -72,8 +90,21 @@ def request_load_run(
     nothing, and for a run id that stands for another scope or time. Without ``wake_worker`` nobody
     is told: the caller claims the run in the same transaction.
     """
-    if load_timestamp is not None and load_timestamp.tzinfo is None:
-        load_timestamp = load_timestamp.replace(tzinfo=UTC)
+    wanted = Asked(
+        scope=scope,
+        load_timestamp=load_timestamp,
+        allow_empty=allow_empty,
+        check=lambda: plan_load(scope or Scope()),
+    )
+    return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
+
+
+def request_run(
+    wanted: Asked, *, run_id: str | None = None, user: Any = None, requester: str = "", wake_worker: bool = True
+) -> RequestedRun:
+    """Ask for a run of any kind; see ``request_load_run``, and ``loader.services.governed`` for the others."""
+    if wanted.load_timestamp is not None and wanted.load_timestamp.tzinfo is None:
+        wanted = replace(wanted, load_timestamp=wanted.load_timestamp.replace(tzinfo=UTC))
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
         raise Refusal(
             "BAD_RUN_ID",
@@ -83,43 +114,50 @@ def request_load_run(
     with transaction.atomic():
         known = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
         if known is None:
-            plan_load(scope or Scope())
-            known, created = _create(run_id, scope or Scope(), load_timestamp, allow_empty, user)
+            wanted.check()
+            known, created = _create(run_id, wanted, user, requester)
         else:
             created = False
         if created:
             result = RequestedRun(known, requested=True)
         else:
-            _refuse_another(known, scope, load_timestamp)
-            result = _ask_again(known, allow_empty)
+            _refuse_another(known, wanted)
+            _refuse_reverted(known)
+            result = _ask_again(known, wanted.allow_empty)
         if result.requested and wake_worker:
             transaction.on_commit(result.send_wakeup)
     return result
 
 
-def _create(
-    run_id: str | None, scope: Scope, at: datetime | None, allow_empty: bool, user: Any
-) -> tuple[LoadRun, bool]:
+def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tuple[LoadRun, bool]:
     now = timezone.now()
     try:
         with transaction.atomic():
             run = LoadRun.objects.create(
                 run_id=run_id or new_run_id(at=now),
                 environment=current_environment(),
-                scope=scope.as_json(),
-                load_timestamp=at or now,
-                allow_empty=allow_empty,
+                kind=wanted.kind,
+                scope=(wanted.scope or Scope()).as_json(),
+                load_timestamp=wanted.load_timestamp or now,
+                allow_empty=wanted.allow_empty,
                 requested_by=user,
+                requester=requester,
+                reason=wanted.reason,
+                details={"asked": dict(wanted.asked)} if wanted.asked is not None else {},
             )
         return run, True
     except IntegrityError:  # somebody asked for the same id in this very moment
         return LoadRun.objects.get(run_id=run_id), False
 
 
-def _refuse_another(run: LoadRun, scope: Scope | None, at: datetime | None) -> None:
-    differs = []
-    if scope is not None and scope != Scope.from_json(run.scope):
-        differs.append(f"it loads {Scope.from_json(run.scope)}, not {scope}")
+def _refuse_another(run: LoadRun, wanted: Asked) -> None:
+    differs, scope, at = [], wanted.scope, wanted.load_timestamp
+    if wanted.kind != run.kind and (wanted.scope is not None or wanted.kind != LOAD):
+        differs.append(f"it is a {run.get_kind_display().lower()}, not a {LoadRun.Kind(wanted.kind).label.lower()}")
+    elif scope is not None and scope != Scope.from_json(run.scope):
+        differs.append(f"it {_does(run.kind)} {Scope.from_json(run.scope)}, not {scope}")
+    elif wanted.asked is not None and dict(wanted.asked) != run.details.get("asked"):
+        differs.append("it was asked with other details")
     if at is not None and at != run.load_timestamp:
         differs.append(f"it is dated {run.load_timestamp.isoformat()}, not {at.isoformat()}")
     if differs:
@@ -127,6 +165,21 @@ def _refuse_another(run: LoadRun, scope: Scope | None, at: datetime | None) -> N
             "RUN_ID_TAKEN",
             f"run {run.run_id} is another one: {' and '.join(differs)}",
             hint="leave the scope and time out to repeat that run, or give this one an id of its own",
+        )
+
+
+def _does(kind: str) -> str:
+    return "loads" if kind == LOAD else "is about"
+
+
+def _refuse_reverted(run: LoadRun) -> None:
+    """A run that was taken back is not applied again; what it brought comes with a run of another id."""
+    row = DatasetRun.objects.filter(run=run, reverted_by__isnull=False).select_related("reverted_by").first()
+    if row is not None:
+        raise Refusal(
+            "RUN_REVERTED",
+            f"run {run.run_id} was reverted on {row.qualified_name} by run {row.reverted_by}",
+            hint="load the delivery again with a run of its own",
         )
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,13 +14,16 @@ from architecture.domain.tables import ObservedTable
 from architecture.services import begin_execution, finish_execution, operation_finished, operation_started
 from loader.domain import runs as states
 from loader.domain.dependencies import Scope
-from loader.domain.manifest import ExecuteManifest, ObserveManifest, from_json
+from loader.domain.governance import BRINGING, HISTORY_BATCH
+from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest, from_json
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import Attempt, Fenced
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
 from loader.services.database import retried
-from loader.services.manifests import LoadPlan, load_manifest, plan_load
+from loader.services.governed import request_compaction
+from loader.services.governedwork import govern
+from loader.services.manifests import LoadPlan, load_manifest, plan_history_batch, plan_load
 from loader.services.runs import attempt_of, claim
 
 log = logging.getLogger(__name__)
@@ -48,11 +51,12 @@ def perform_load_run(
     if run is None:
         return None
     attempt = attempt_of(run)
-    talk = Conversation(attempt, runner, stopping or threading.Event())
+    work = LoadWork(run, attempt, Conversation(attempt, runner, stopping or threading.Event()))
     try:
         try:
-            said = LoadWork(run, attempt, talk).perform()
+            said = work.perform()
             _end(attempt, said, None if said == states.SUCCEEDED else _what_failed(run))
+            work.have_compacted()
         except Stopped:
             _end(attempt, states.FAILED, _stopped(worker))
         except Blocked as blocked:
@@ -71,25 +75,51 @@ def perform_load_run(
 
 @dataclass
 class LoadWork:
-    """One attempt's work, step by step."""
+    """One attempt's work, step by step. ``crowded`` are the datasets found with too many small files."""
 
     run: LoadRun
     attempt: Attempt
     talk: Conversation
+    crowded: set[str] = field(default_factory=set)
 
     def perform(self) -> str:
         """Do it all; returns what the runner said of the load: succeeded, failed or canceled."""
-        todo = retried(lambda: plan_load(Scope.from_json(self.run.scope)))
+        if self.run.kind not in BRINGING:
+            return govern(self)
+        todo, files = retried(self._plan), self._files()
         rows = self.attempt.prepare(steps=todo.steps)
         self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
-        operations = self._pending(todo)
+        operations = self.pending(todo)
         if operations:
             self._execute(operations)
         self.attempt.enter("loading")
-        manifest = retried(lambda: load_manifest(run=self.run, plan=todo, rows=rows))
-        return self._must_answer(self.talk.ask("load", manifest, self._store))
+        manifest = retried(lambda: load_manifest(run=self.run, plan=todo, rows=rows, files=files))
+        return self.must_answer(self.talk.ask("load", manifest, self.store))
 
-    def _pending(self, todo: LoadPlan) -> tuple[Operation, ...]:
+    def have_compacted(self) -> None:
+        """Ask for the tables to be compacted that this run left with too many small files."""
+        for key in sorted(self.crowded):
+            try:
+                asked = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
+            except Exception:  # the run itself is done; the next one over these tables asks again
+                log.exception("a compaction of %s could not be asked for", key)
+            else:
+                if asked is not None:
+                    log.info("run %s compacts after run %s", asked.run, self.run)
+
+    def _plan(self) -> LoadPlan:
+        if self.run.kind == HISTORY_BATCH:
+            return plan_history_batch(self.run.scope["name"])
+        return plan_load(Scope.from_json(self.run.scope))
+
+    def _files(self) -> HistoryFiles | None:
+        if self.run.kind != HISTORY_BATCH:
+            return None
+        asked = self.run.details["asked"]
+        files = {kind: tuple(paths) for kind, paths in asked["files"].items()}
+        return HistoryFiles(**files, format=asked["format"], compression=asked["compression"])
+
+    def pending(self, todo: LoadPlan) -> tuple[Operation, ...]:
         """Operations between metadata and warehouse; Blocked unless all of them are safe."""
         self.attempt.enter("looking at the warehouse")
         tables = todo.tables
@@ -148,7 +178,7 @@ class LoadWork:
             failed = ended.operations.exclude(error="").first()
             raise Refusal("OPERATION_FAILED", failed.error if failed else f"{ended} did not succeed")
 
-    def _store(self, event: dict) -> None:
+    def store(self, event: dict) -> None:
         """One event of a load into the dataset's row."""
         kind, key = event["event"], event["dataset"]
         if kind == "dataset_started":
@@ -160,6 +190,8 @@ class LoadWork:
 
     def _store_end(self, key: str, event: dict) -> None:
         error = event.get("error")
+        if event.get("crowded"):
+            self.crowded.add(key)
         self.attempt.dataset(
             key,
             event["status"],
@@ -180,7 +212,7 @@ class LoadWork:
             because = event.get("skipped_because")
             self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
 
-    def _must_answer(self, finished: dict) -> str:
+    def must_answer(self, finished: dict) -> str:
         """The load's own verdict. An error of the whole request is the run's error."""
         if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
             raise Stopped

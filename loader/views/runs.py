@@ -126,8 +126,10 @@ def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 def run_again(request: HttpRequest, run_id: str) -> HttpResponse:
     """Queue a run that did not succeed again, under its own id: what it finished is not done twice."""
     run = get_object_or_404(LoadRun, run_id=run_id)
-    asked = request_load_run(run_id=run.run_id, user=request.user)
-    _tell(request, asked)
+    try:
+        _tell(request, request_load_run(run_id=run.run_id, user=request.user))
+    except Refusal as refusal:
+        messages.error(request, refusal.one_line())
     return redirect("run_page", run.run_id)
 
 
@@ -148,6 +150,8 @@ def _live(request: HttpRequest, run: LoadRun) -> tuple[str, str]:
             for kind in dict.fromkeys(row.kind for row in rows)
         ],
         "executions": executions_of(run),
+        "asked": _asked(run),
+        "tables": sorted(run.details.get("tables", {}).items()),
         "lines": lines[:LINES][::-1],
         "lines_left_out": len(lines) > LINES,
         "alone": not run.is_finished and not live_workers().exists(),
@@ -157,6 +161,14 @@ def _live(request: HttpRequest, run: LoadRun) -> tuple[str, str]:
     }
     html = render_to_string("loader/run_state.html", context)
     return html, hashlib.sha256(html.encode()).hexdigest()[:16]
+
+
+def _asked(run: LoadRun) -> list[tuple[str, str]]:
+    """What a governed run was asked, as names with values."""
+    asked = dict(run.details.get("asked") or {})
+    asked |= {f"{kind} files": paths for kind, paths in asked.pop("files", {}).items()}
+    shown = ((name.replace("_", " "), value) for name, value in asked.items() if value not in (None, "", "none"))
+    return [(name, ", ".join(value) if isinstance(value, list) else str(value)) for name, value in shown]
 
 
 def _waits_for(row: DatasetRun, names: dict[str, str]) -> list[str]:

@@ -10,7 +10,8 @@ The script is the file that ELEVATA_FAKE_SCRIPT names, a JSON object, read anew 
     ignore_ping    pings are not answered
     observed       tables by stable key, as the warehouse has them (grows with create_table)
     fail           dataset names that fail, with the refusal
-    answers        answers of reads, by kind
+    crowded        dataset names whose tables have too many small files
+    answers        answers of reads, by kind; of checks, by the history's name
     pause          seconds that each dataset takes
 
 Every request that comes is appended to ``<script>.log``, so a test can see what was asked.
@@ -127,11 +128,26 @@ def load(request_id, body, told, stop) -> dict:
             version_before=0,
             version_after=1,
             seconds=0.1,
+            crowded=[name] if name in told.get("crowded", ()) else None,
         )
     if stop.is_set():
         return {"status": "canceled"}
     ok = all(status == "succeeded" for status in done.values())
     return {"status": "succeeded" if ok else "failed"}
+
+
+def govern(request_id, body, told, stop) -> dict:
+    """A revert, prune or compaction: its dataset's name may be among those that ``fail``."""
+    about = body.get("load", body)
+    key = about["dataset"]
+    emit("dataset_started", id=request_id, dataset=key)
+    stop.wait(told.get("pause", 0))
+    refusal = told.get("fail", {}).get(about["name"])
+    status = "failed" if refusal else "canceled" if stop.is_set() else "succeeded"
+    counts = {"versions": 2, "open": 2} if status == "succeeded" and "load" in body else {}
+    emit("dataset_finished", id=request_id, dataset=key, status=status, counts=counts, error=refusal, seconds=0.1)
+    tables = {about["name"]: {"version_before": 4, "version_after": 5}}
+    return {"status": status, "answer": {"tables": tables if status == "succeeded" else {}}}
 
 
 def read(_id, body, told, _stop) -> dict:
@@ -141,11 +157,20 @@ def read(_id, body, told, _stop) -> dict:
     return {"status": "succeeded", "answer": answers[body["kind"]]}
 
 
+def check(_id, body, told, _stop) -> dict:
+    answers = told.get("answers", {})
+    if body["name"] not in answers:
+        return {"status": "failed", "error": {"code": "NO_TABLE", "message": "it is not there"}}
+    answer = answers[body["name"]]
+    return {"status": "failed", "error": answer} if "code" in answer else {"status": "succeeded", "answer": answer}
+
+
 def ping(_id, _body, _told, _stop) -> dict:
     return {"status": "succeeded"}
 
 
-ANSWERS = {"observe": observe, "execute": execute, "load": load, "read": read, "ping": ping}
+ANSWERS = {"observe": observe, "execute": execute, "load": load, "read": read, "check": check, "ping": ping}
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact"), govern)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 
 from elevata.cli import CommandExit
 from loader.management import following
-from loader.management.commands import load as command
+from loader.management import running as command
 from loader.models import LoadRun, Worker
 from loader.services import runs
 from loader.services.runs import request_cancel, request_load_run

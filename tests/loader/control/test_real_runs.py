@@ -93,6 +93,8 @@ def test_a_run_killed_and_started_again_ends_right(shop, phases):
     found = counts(after)
     assert (found["new"], found["changed"], found["deleted"]) == (0, 0, 0)
     assert (found["versions"], found["open"]) == (550, 400)
+    checked = manage(shop, "check_history", "--local", "--json")
+    assert (checked.returncode, json.loads(checked.stdout)["findings"]) == (0, 0), checked.stdout
 
 
 def _kill_in(folder: Path, phase: str) -> None:

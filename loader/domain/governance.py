@@ -1,0 +1,21 @@
+"""Kinds of runs, and what governed ones are bound by.
+
+``LoadRun.details["asked"]`` holds, by kind:
+
+=============  ====================================================================================
+history_batch  files: paths by kind of file; format, compression
+revert         run_id: the run whose part in the dataset's history is taken back
+prune          ended_before, archive
+compact        nothing: which tables are crowded is looked at when the run is performed
+=============  ====================================================================================
+"""
+
+LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
+# Kinds that bring rows, so that what is dated later comes after them (rule 3), and that can be reverted.
+BRINGING = (LOAD, HISTORY_BATCH)
+
+# A table is crowded when one of its partitions has more than MOST_SMALL_FILES files smaller than
+# SMALL_FILE_BYTES; compacting brings them together, into files of at most COMPACTED_FILE_BYTES.
+MOST_SMALL_FILES = 24
+SMALL_FILE_BYTES = 32 * 1024 * 1024
+COMPACTED_FILE_BYTES = 128 * 1024 * 1024

@@ -1,0 +1,41 @@
+"""Remove closed versions from a history, by age."""
+
+from argparse import ArgumentParser
+from functools import partial
+from typing import Any
+
+from loader.management.running import RunningCommand
+from loader.services.governed import request_prune
+
+
+class Command(RunningCommand):
+    """Closed versions that ended before a date go, archived first if asked; open ones always stay."""
+
+    help = (
+        "Remove the closed versions of a history that ended before a date, or so many days ago; never an open one. "
+        "With --archive they are written to a Delta table first. Late rows into the pruned time are refused from then."
+    )
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("dataset", metavar="DATASET", help="S.D, of the dataset or of its history")
+        rule = parser.add_mutually_exclusive_group(required=True)
+        rule.add_argument("--ended-before", metavar="DATE", help="a date, a time, or a number as versions are dated")
+        rule.add_argument("--older-than-days", type=int, metavar="N", help="ended more than so many days ago")
+        parser.add_argument("--archive", metavar="PATH", help="a folder to keep them in, as a Delta table")
+        parser.add_argument("--reason", required=True, help="why; it stays with the run")
+        parser.add_argument("--by", default="", metavar="NAME", help="who asks for it; default: system")
+        parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
+        self.local_argument(parser)
+
+    def run(self, **options: Any) -> None:
+        request = partial(
+            request_prune,
+            dataset=options["dataset"],
+            ended_before=options["ended_before"],
+            older_than_days=options["older_than_days"],
+            archive=options["archive"],
+            reason=options["reason"],
+            requester=options["by"],
+            run_id=options["run_id"],
+        )
+        self.perform(request, local=options["local"])

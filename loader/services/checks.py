@@ -1,0 +1,48 @@
+"""Which histories are checked, and what the runner needs to know to check one."""
+
+from collections.abc import Iterable
+
+from architecture.domain.tables import history_table, rawcore_table
+from loader.domain.dependencies import named_dataset
+from loader.domain.layers import entity_key_components, row_hash_components
+from loader.domain.manifest import CheckManifest
+from loader.domain.refusals import Refusal
+from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
+from metadata.selectors import dataset_state, dataset_states
+
+
+def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
+    """The named datasets (by their own or their history's name), or all whose history is kept, by name.
+
+    Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name that means none.
+    """
+    states = dataset_states()
+    by_key = {state.key: state for state in states}
+    chosen = [named_dataset(by_key, name) for name in names] or [state for state in states if _has_history(state)]
+    for state in chosen:
+        if not _has_history(state):
+            raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    found = {str(row.key): row for row in TargetDataset.objects.filter(key__in=[state.key for state in chosen])}
+    return [found[key] for key in dict.fromkeys(state.key for state in chosen)]
+
+
+def _has_history(state: DatasetState) -> bool:
+    return state.active and state.historize and state.materialization == "table" and state.history_key is not None
+
+
+def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: float) -> CheckManifest:
+    """All that the runner needs to check a dataset's history."""
+    state = dataset_state(dataset)
+    if not _has_history(state):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    return CheckManifest(
+        name=state.qualified_name,
+        history=history_table(state),
+        rawcore=rawcore_table(state),
+        entity_key=entity_key_components(state),
+        row_hash=row_hash_components(state),
+        policy=dict(state.history_policy),
+        samples=samples,
+        timeout_seconds=timeout_seconds,
+    )

@@ -1,0 +1,137 @@
+"""Pruning and compacting on real tables: what stays is what would have been there anyway."""
+
+import random
+
+import pytest
+
+from loader.domain import governance
+from loader.domain.governance import COMPACT, PRUNE
+from tests.loader.kept import Kept
+
+pytestmark = pytest.mark.spark
+
+DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 29)]
+FEED = {"input": "effective", "time": "t"}
+COLUMNS = {"id": "integer", "v": "string", "t": "bigint"}
+
+
+def kept_of(versions: list[tuple], horizon: int) -> list[tuple]:
+    return [v for v in versions if v[3] is None or int(v[3]) >= horizon]
+
+
+def rows(draw: random.Random, count: int, low: int, high: int) -> list[dict]:
+    found = {}
+    for _ in range(count):
+        id_, t = draw.randint(1, 30), draw.randint(low, high)
+        found[id_, t] = {"id": id_, "v": draw.choice("abc"), "t": t}
+    return list(found.values())
+
+
+POLICIES = {
+    "feed": FEED,
+    "cdc": {"input": "cdc", "time": "t", "op": "op"},
+    "tombstones": {"input": "cdc", "time": "t", "op": "op", "deletes": "tombstone"},
+    "tracked": {"input": "effective", "time": "t", "track": ["v"]},
+}
+_QUICK = (("cdc", 1),)
+
+
+@pytest.mark.parametrize(
+    ("policy", "seed"),
+    [
+        pytest.param(policy, seed, id=f"{name}-{seed}", marks=[] if (name, seed) in _QUICK else pytest.mark.nightly)
+        for name, policy in POLICIES.items()
+        for seed in range(1, 4)
+    ],
+)
+def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark, tmp_path, policy, seed):
+    draw, horizon = random.Random(seed), 50
+    columns = (
+        dict(COLUMNS) | ({"op": "string"} if "op" in policy else {}) | ({"u": "integer"} if "track" in policy else {})
+    )
+    (tmp_path / "whole").mkdir()
+    pruned = Kept(spark, tmp_path, columns=columns, policy=policy)
+    whole = Kept(spark, tmp_path / "whole", columns=columns, policy=policy, name="whole")
+    later = ((1, 100), (horizon, 120), (horizon, 130))
+    for n, (low, high) in enumerate(later):
+        batch = rows(draw, 150 if n == 0 else 60, low, high)
+        for one in batch:
+            one |= {"op": draw.choice("IUUD")} if "op" in policy else {}
+            one |= {"u": draw.randint(1, 3)} if "track" in policy else {}
+        for dataset in (pruned, whole):
+            assert dataset.load(batch, at=DAY[n])[0] == "succeeded"
+        assert pruned.versions() == kept_of(whole.versions(), horizon if n else -1)
+        if n == 0:
+            status, event = pruned.govern(PRUNE, pruned.prune_manifest(str(horizon)))
+            assert (status, event.get("error")) == ("succeeded", None)
+            assert event["counts"]["removed"] > 20
+            assert event["counts"]["forgotten"] > 10
+            assert pruned.versions() == kept_of(whole.versions(), horizon)
+    assert pruned.rawcore_keys() == whole.rawcore_keys()
+
+
+def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark, tmp_path):
+    item = Kept(spark, tmp_path, columns=COLUMNS | {"op": "string"}, policy={"input": "cdc", "time": "t", "op": "op"})
+
+    def row(id_, v, t, op="U"):
+        return {"id": id_, "v": v, "t": t, "op": op}
+
+    item.load([row(1, "a", 1), row(1, "b", 5), row(1, "c", 60), row(2, "x", 1), row(2, None, 9, "D")], at=DAY[0])
+    archive = str(tmp_path / "archive")
+    manifest = item.prune_manifest("50", archive)
+    assert item.govern(PRUNE, manifest)[0] == "succeeded"
+    expected = [(1, "b", "5", "60", "changed"), (1, "c", "60", None, "changed")]
+    assert item.versions() == expected
+    archived = spark.read.format("delta").load(archive)
+    assert sorted((r["id"], r["v"], r["archived_by_run_id"]) for r in archived.collect()) == [
+        (1, "a", "run-2"),
+        (2, "x", "run-2"),
+    ]
+    before = item.table(item.history_spec).version()
+    assert item.govern(PRUNE, manifest)[0] == "succeeded"  # again: nothing, and the archive stays
+    assert item.table(item.history_spec).version() == before
+    assert spark.read.format("delta").load(archive).count() == 2
+    late = [row(1, "z", 3), row(2, "y", 4), row(2, "y", 12), row(3, "new", 2), row(1, "late", 55)]
+    status, event = item.load(late, at=DAY[1])
+    assert (status, event["counts"]["beyond_horizon"], event["counts"]["late"]) == ("succeeded", 2, 1)
+    assert item.versions() == [
+        (1, "b", "5", "55", "changed"),
+        (1, "c", "60", None, "changed"),
+        (1, "late", "55", "60", "changed"),
+        (2, "y", "12", None, "new"),
+        (3, "new", "2", None, "new"),
+    ]
+
+
+def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
+    item = Kept(spark, tmp_path)
+    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
+    item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], at=DAY[4])
+    item.load([{"id": 1, "v": "AA"}, {"id": 3, "v": "c"}], at=DAY[9])
+    status, event = item.govern(PRUNE, item.prune_manifest(DAY[9]))
+    assert (status, event["counts"]) == ("succeeded", {"versions": 3, "open": 2, "removed": 2})
+    assert [(v[0], v[1]) for v in item.versions()] == [(1, "A"), (1, "AA"), (3, "c")]
+    status, event = item.load([{"id": 1, "v": "AA"}, {"id": 2, "v": "b"}], at=DAY[12])
+    assert (status, event["counts"]["versions"], event["counts"]["open"]) == ("succeeded", 4, 2)
+
+
+def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(governance, "MOST_SMALL_FILES", 3)
+    item = Kept(spark, tmp_path, columns=COLUMNS, policy=FEED)
+    most, compactions = 0, 0
+    for n in range(9):
+        status, event = item.load([{"id": n, "v": "x", "t": n}, {"id": 0, "v": str(n), "t": 100 + n}], at=DAY[n])
+        assert status == "succeeded"
+        crowded = {e["dataset"] for e in item.events if e.get("crowded")}
+        tables = [item.table(spec) for spec in item.tables()]
+        most = max(most, *(table.snapshot().numOfFiles() for table in tables))
+        if crowded:
+            before = item.versions()
+            assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
+            told = item.answer["tables"]
+            assert all(one["files_after"] < one["files_before"] for one in told.values())
+            assert all(one["version_after"] > one["version_before"] for one in told.values())
+            assert item.versions() == before
+            compactions += 1
+    assert compactions
+    assert most <= 3 * (3 + 2)
