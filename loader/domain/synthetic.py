@@ -23,6 +23,14 @@ _EIGHT_NUMBERS = Struct(">8Q")  # what a digest of 64 bytes holds
 Row = tuple[str | int, ...]
 
 
+class PlanProblem(Refusal):
+    """A plan that makes no sense; ``parameters`` are those of ``SyntheticPlan.of`` that it is about."""
+
+    def __init__(self, message: str, *parameters: str) -> None:
+        super().__init__("BAD_PLAN", message)
+        self.parameters = parameters
+
+
 @dataclass(frozen=True)
 class SyntheticPlan:
     """What to generate. The shares are of the initial rows; they are exact, so give them as text or Decimal."""
@@ -47,28 +55,33 @@ class SyntheticPlan:
         unchanged: Any,
         seed: int = 0,
     ) -> "SyntheticPlan":
-        """The plan, or a Refusal that says what makes no sense of it."""
+        """The plan, or a PlanProblem that says what makes no sense of it."""
         shares = {
             name: _share(name, value) for name, value in zip(_CHANGES, (deleted, updated, unchanged), strict=True)
         }
-        for name, number, least in (
-            ("rows of the first delivery", initial_rows, 0),
-            ("rows of the second delivery", incremental_rows, 0),
-            ("key columns", keys, 1),
-            ("other columns", nonkeys, 0),
+        for parameter, name, number, least in (
+            ("initial_rows", "rows of the first delivery", initial_rows, 0),
+            ("incremental_rows", "rows of the second delivery", incremental_rows, 0),
+            ("keys", "key columns", keys, 1),
+            ("nonkeys", "other columns", nonkeys, 0),
         ):
             if number < least:
-                raise _refused(f"the number of {name} must be at least {least}, not {number}")
+                raise PlanProblem(f"the number of {name} must be at least {least}, not {number}", parameter)
         if sum(shares.values()) != 1:
             said = " + ".join(str(share) for share in shares.values())
-            raise _refused(f"deleted, updated and unchanged must sum to 1, and {said} is {sum(shares.values())}")
+            raise PlanProblem(
+                f"deleted, updated and unchanged must sum to 1, and {said} is {sum(shares.values())}", *_CHANGES
+            )
         plan = cls(initial_rows, incremental_rows, keys, nonkeys, shares, seed)
         counts = plan.counts()
         if counts[UPDATED] and not nonkeys:
-            raise _refused("rows without other columns than keys cannot be updated")
+            raise PlanProblem("rows without other columns than keys cannot be updated", "nonkeys", UPDATED)
         if plan.inserted < 0:
             kept = counts[UPDATED] + counts[UNCHANGED]
-            raise _refused(f"{kept} rows are kept, which is more than the {incremental_rows} of the second delivery")
+            raise PlanProblem(
+                f"{kept} rows are kept, which is more than the {incremental_rows} of the second delivery",
+                "incremental_rows",
+            )
         return plan
 
     @property
@@ -151,9 +164,5 @@ def _share(name: str, value: Any) -> Decimal:
     except InvalidOperation:
         share = Decimal("NaN")
     if not share.is_finite() or not 0 <= share <= 1:
-        raise _refused(f"the share of {name} rows must lie between 0 and 1, not {value}")
+        raise PlanProblem(f"the share of {name} rows must lie between 0 and 1, not {value}", name)
     return share
-
-
-def _refused(message: str) -> Refusal:
-    return Refusal("BAD_PLAN", message)

@@ -1,12 +1,13 @@
-"""Waiting for a load run to end, from a process that does not do the work."""
+"""Waiting for a load run or a read to end, from a process that does not do the work."""
 
 import threading
 import time
 from collections.abc import Callable
 
 from loader.domain import runs as states
-from loader.models import LoadRun
+from loader.models import LoadRun, ReadRequest
 from loader.selectors import live_workers
+from loader.services.reads import withdraw_read
 from loader.services.runs import mark_lost, request_cancel
 
 # The work is done in another process, which tells of it in the database only.
@@ -14,7 +15,7 @@ _LOOK_EVERY = 0.25
 
 
 class NoWorker(Exception):
-    """Nobody is there to do the run; it was withdrawn."""
+    """Nobody is there to do the work; it was withdrawn."""
 
     def one_line(self) -> str:
         return "no worker is answering: start one with 'make serve', or use --local"
@@ -53,3 +54,22 @@ def follow(
                 raise
             canceled = True
             run = request_cancel(run=run)
+
+
+def follow_read(read: ReadRequest) -> ReadRequest:
+    """Wait until a read is finished. One that nobody answers (NoWorker), or waits for, is withdrawn."""
+    pause = threading.Event()
+    seen = time.monotonic()
+    try:
+        while not read.is_finished:
+            workers = live_workers()
+            if (workers.filter(name=read.claimed_by) if read.claimed_by else workers).exists():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                raise NoWorker
+            pause.wait(_LOOK_EVERY)
+            read.refresh_from_db()
+    except (KeyboardInterrupt, NoWorker):
+        withdraw_read(read=read)
+        raise
+    return read

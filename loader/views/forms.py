@@ -60,16 +60,26 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
-class AsOfForm(forms.Form):
-    """The table as of an instant."""
+_NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
-    at = forms.DateTimeField(
-        error_messages={
-            "required": "Choose a date and time.",
-            "invalid": "This is not a date and time. Write it like 2026-11-21 08:00.",
-        }
-    )
+
+def _number_field(**options: Any) -> forms.IntegerField:
+    """A number that versions are dated by, in the range of a bigint."""
+    said = {"required": "Choose a number.", "invalid": "Versions are dated by a whole number here."}
+    return forms.IntegerField(min_value=-(2**63), max_value=2**63 - 1, error_messages=said, **options)
+
+
+class AsOfForm(forms.Form):
+    """The table as of an instant, as it was known at another; ``by_number``: versions are dated by a number."""
+
+    at = forms.DateTimeField(error_messages={"required": "Choose a date and time.", "invalid": _NO_TIME})
+    known_at = forms.DateTimeField(required=False, error_messages={"invalid": _NO_TIME})
     q = forms.CharField(max_length=200, required=False)
+
+    def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if by_number:
+            self.fields["at"] = _number_field()
 
 
 class QuestionForm(forms.Form):
@@ -81,11 +91,17 @@ class QuestionForm(forms.Form):
         r"\A[0-9a-f]{64}\Z", required=False, error_messages={"invalid": "This is not the key of a row."}
     )
     at = forms.DateTimeField(required=False)
+    known_at = forms.DateTimeField(required=False)
+
+    def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if by_number:
+            self.fields["at"] = _number_field(required=False)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         needed = {"versions": "entity_key", "as_of": "at"}.get(cleaned.get("kind", ""))
-        if needed and not cleaned.get(needed) and needed not in self.errors:
+        if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
             self.add_error(needed, f"The question needs {'a key' if needed == 'entity_key' else 'a time'}.")
         return cleaned
 
@@ -96,8 +112,10 @@ class QuestionForm(forms.Form):
             return {"text": given["text"], "limit": KEYS_SHOWN}
         if kind == "versions":
             return {"entity_key": given["entity_key"], "limit": VERSIONS_SHOWN}
-        return {"at": _utc(given["at"]), "text": given["text"], "limit": ROWS_SHOWN}
+        known = {"known_at": _utc(given["known_at"])} if given["known_at"] else {}
+        return {"at": _utc(given["at"]), "text": given["text"], "limit": ROWS_SHOWN, **known}
 
 
-def _utc(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat()
+def _utc(instant: datetime | int) -> str:
+    """An instant in ISO 8601; a number as it is."""
+    return str(instant) if isinstance(instant, int) else instant.astimezone(UTC).isoformat()

@@ -22,6 +22,7 @@ from loader.selectors import live_workers, read_requests
 from loader.services.reads import read_table, request_read
 from loader.views.forms import AsOfForm, QuestionForm
 from loader.views.versions import found_rows, time_line, versions
+from metadata.domain import types
 from metadata.models import TargetDataset
 from metadata.shown import headed
 
@@ -52,19 +53,30 @@ def dataset_versions(request: HttpRequest, key: UUID, entity_key: str) -> HttpRe
 
 @require_safe
 def dataset_as_of(request: HttpRequest, key: UUID) -> HttpResponse:
-    """The table as it was at an instant."""
+    """The table as it was at an instant, as it was known at another."""
     dataset = _historized(key)
-    form = AsOfForm(request.GET or None)
+    by_number = _dated_by_number(dataset)
+    form = AsOfForm(request.GET or None, by_number=by_number)
     asked = form.cleaned_data if form.is_bound and form.is_valid() else None
     context = {
         "dataset": dataset,
         "view": "as_of",
         "form": form,
         "asked": asked,
+        "by_number": by_number,
         "now": timezone.now(),
-        "moments": [(run, _whole_second(run.load_timestamp)) for run in load_times(dataset)],
+        "moments": [] if by_number else [(run, _whole_second(run.load_timestamp)) for run in load_times(dataset)],
     }
     return render(request, "loader/history_as_of.html", context)
+
+
+def _dated_by_number(dataset: TargetDataset) -> bool:
+    """Whether versions start and end at numbers (a feed's sequence) instead of times."""
+    try:
+        started = read_table(dataset, "as_of").column("started_at")
+    except Refusal:  # the question itself is refused with the reason
+        return False
+    return types.parse(started.type).name in (types.INTEGER, types.BIGINT)
 
 
 def _whole_second(instant: datetime) -> datetime:
@@ -80,7 +92,7 @@ def _whole_second(instant: datetime) -> datetime:
 def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
     """Put a question to the warehouse; the answer's place is returned."""
     dataset = get_object_or_404(TargetDataset, key=key)
-    form = QuestionForm(request.POST)
+    form = QuestionForm(request.POST, by_number="at" in request.POST and _dated_by_number(dataset))
     if not form.is_valid():
         error = {"message": "; ".join(message for messages in form.errors.values() for message in messages)}
         return render(request, "loader/read_refused.html", {"error": error})

@@ -5,9 +5,9 @@ Pure: the answer of a read goes in. Its values are text, as the warehouse casts 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.tables import OPEN, TableSpec
 
 NARROWEST = 5.0
 LABEL_FROM = 13.0
@@ -26,11 +26,16 @@ class Field:
 
 @dataclass(frozen=True)
 class Version:
-    """One version. ``began`` is new, changed or reappeared; ``gap`` is the time the key was away before."""
+    """One version. ``began`` is new, changed or reappeared; ``gap`` is the time the key was away before.
+
+    ``interval`` is start and end as they are stored; of a history dated by numbers there are no times.
+    An open version has no end, whatever stands for it.
+    """
 
     number: int
     started: datetime | None
     ended: datetime | None
+    interval: tuple[str, str | None]
     state: str
     began: str
     opened_by: str
@@ -41,7 +46,7 @@ class Version:
 
     @property
     def is_open(self) -> bool:
-        return self.ended is None
+        return self.interval[1] is None
 
     @property
     def lasted(self) -> timedelta | None:
@@ -66,15 +71,18 @@ def versions(answer: Mapping, table: TableSpec) -> list[Version]:
     for number, row in enumerate(answer["rows"], start=1):
         values = dict(zip(answer["columns"], row, strict=True))
         predecessor = found[-1] if found else None
-        started = instant(values.get(name_of["started_at"]))
-        gap_from = predecessor.ended if predecessor and predecessor.ended != started else None
+        interval = values.get(name_of["started_at"]) or "", _end(values, name_of)
+        started = instant(interval[0])
+        follows = predecessor is not None and _meet(predecessor, interval[0])
+        gap_from = predecessor.ended if predecessor and not follows else None
         found.append(
             Version(
                 number=number,
                 started=started,
-                ended=instant(values.get(name_of["ended_at"])),
+                ended=instant(interval[1]),
+                interval=interval,
                 state=values.get(name_of["state"]) or "",
-                began="new" if predecessor is None else "reappeared" if gap_from else "changed",
+                began="new" if predecessor is None else "changed" if follows else "reappeared",
                 opened_by=values.get(name_of["run_id"]) or "",
                 closed_by=values.get(name_of["closed_by"]) or "",
                 fields=tuple(_fields(shown, values, previous, purpose)),
@@ -84,6 +92,22 @@ def versions(answer: Mapping, table: TableSpec) -> list[Version]:
         )
         previous = values
     return found
+
+
+def _end(values: Mapping[str, str | None], name_of: Mapping[str, str]) -> str | None:
+    """The end as stored, None for an open version: a high date may stand there."""
+    end = values.get(name_of["ended_at"])
+    ended = instant(end)
+    is_open = values.get(name_of["segment"]) == OPEN or (ended is not None and ended.year == MAXYEAR)
+    return None if is_open else end
+
+
+def _meet(earlier: Version, start: str) -> bool:
+    """Whether there is no gap: an inclusive end lies a millisecond before the next start."""
+    started = instant(start)
+    if earlier.ended is None or started is None:
+        return earlier.interval[1] == start
+    return timedelta() <= started - earlier.ended <= timedelta(milliseconds=1)
 
 
 def _is_value(purpose: str | None) -> bool:
@@ -106,8 +130,8 @@ def _fields(
 
 
 def instant(text: str | None) -> datetime | None:
-    """An instant as Spark writes it, in UTC."""
-    if not text:
+    """An instant as Spark writes it, in UTC; None for nothing, and for a number."""
+    if not text or text.lstrip("-").isdigit():
         return None
     read = datetime.fromisoformat(text)
     return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from architecture.domain.tables import history_table
 from loader.models import ReadRequest
-from metadata.models import TargetDataset
+from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors import dataset_state
 from tests.loader_factories import ReadRequestFactory, WorkerFactory, loaded
 
@@ -88,6 +88,55 @@ def test_as_of_needs_a_time(reader: Client, airport: TargetDataset, given: str, 
     assert 'hx-trigger="load"' not in text
 
 
+def test_as_of_can_be_asked_as_it_was_known_at_another_time(reader: Client, airport: TargetDataset):
+    address = f"/datasets/{airport.key}/history/as-of/?at=2024-01-19T00:00:00&known_at=2026-11-20T12:00:00"
+    text = reader.get(address).content.decode()
+    assert '<input type="hidden" name="known_at" value="2026-11-20T12:00:00">' in text
+    assert 'aria-describedby="known-help"' in text
+    plain = reader.get(f"/datasets/{airport.key}/history/as-of/?at=2024-01-19T00:00:00&known_at=").content.decode()
+    assert 'type="hidden" name="known_at"' not in plain
+    assert 'hx-trigger="load"' in plain
+
+
+def test_as_known_on_must_be_a_time(reader: Client, airport: TargetDataset):
+    text = reader.get(f"/datasets/{airport.key}/history/as-of/?at=2024-01-19T00:00&known_at=soon").content.decode()
+    assert 'id="known-error"' in text
+    assert 'name="known_at" value="soon"' in text
+    assert 'hx-trigger="load"' not in text
+
+
+@pytest.fixture
+def numbered(airport: TargetDataset) -> TargetDataset:
+    """A history whose versions are dated by a sequence."""
+    TargetColumn.objects.filter(dataset=airport, name="elevation").update(data_type="bigint")
+    airport.history_policy = {"input": "cdc", "time": "elevation", "op": "op"}
+    airport.save(update_fields=["history_policy"])
+    return airport
+
+
+def test_a_history_dated_by_numbers_is_asked_by_number(reader: Client, numbered: TargetDataset):
+    text = reader.get(f"/datasets/{numbered.key}/history/as-of/?at=0").content.decode()
+    assert 'type="number" step="1" id="id_at" name="at" value="0"' in text
+    assert '<input type="hidden" name="at" value="0">' in text
+    ask(reader, numbered, kind="as_of", at="0", text="")
+    assert ReadRequest.objects.get().arguments == {"at": "0", "text": "", "limit": 100}
+
+
+@pytest.mark.parametrize(("given", "said"), [("", "Choose a number"), ("2024-01-19", "a whole number here")])
+def test_a_history_dated_by_numbers_has_no_dates(reader: Client, numbered: TargetDataset, given: str, said: str):
+    text = reader.get(f"/datasets/{numbered.key}/history/as-of/?at={given}&q=E").content.decode()
+    assert said in text
+    assert 'hx-trigger="load"' not in text
+
+
+def test_versions_dated_by_numbers_show_the_numbers(reader: Client, numbered: TargetDataset, person: User):
+    rows = {"version_started_at": "5", "version_ended_at": "9"}, {"version_started_at": "9"}
+    text = reader.get(answered(numbered, person, "versions", *rows)).content.decode()
+    assert "5 – 9" in text
+    assert "9 – now" in text
+    assert "Time line" not in text
+
+
 # --- questions ----------------------------------------------------------------------------------
 
 
@@ -103,6 +152,12 @@ def test_a_question_becomes_a_read(reader: Client, airport: TargetDataset, perso
 def test_as_of_is_asked_in_utc(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00", text="")
     assert ReadRequest.objects.get().arguments["at"] == "2024-01-19T00:00:00+00:00"
+    assert "known_at" not in ReadRequest.objects.get().arguments
+
+
+def test_what_was_known_is_asked_in_utc_too(reader: Client, airport: TargetDataset):
+    ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00", known_at="2026-11-20T12:00:00", text="")
+    assert ReadRequest.objects.get().arguments["known_at"] == "2026-11-20T12:00:00+00:00"
 
 
 @pytest.mark.parametrize(
@@ -239,6 +294,12 @@ def test_the_table_as_of_an_instant(reader: Client, airport: TargetDataset, pers
     assert '<span class="nothing">NULL</span>' in text
     assert "there are more" in text
     assert "row_hash" not in text
+
+
+def test_an_answer_says_as_of_when_it_was_known(reader: Client, airport: TargetDataset, person: User):
+    address = answered(airport, person, "as_of", {"icao": "EDDB"})
+    ReadRequest.objects.update(arguments={"at": "2024-01-19T00:00:00+00:00", "known_at": "2026-11-20T12:00:00+00:00"})
+    assert "as known on 2026-11-20T12:00:00 UTC, table version 7" in reader.get(address).content.decode()
 
 
 def test_an_instant_before_the_first_load(reader: Client, airport: TargetDataset, person: User):

@@ -223,6 +223,18 @@ def test_a_source_shows_its_contract(reader: Client, source: SourceDataset, airp
     assert f'href="/datasets/{airport.key}/"' in text
 
 
+def test_a_dataset_says_how_its_history_is_kept(reader: Client, airport: TargetDataset):
+    policy = {"profile": "dbt", "state_labels": {"new": "I"}, "views": ["changes"]}
+    TargetDataset.objects.filter(pk=airport.pk).update(history_policy=policy)
+    for dataset in (airport, airport.history):
+        read = words(text_of(reader, f"/datasets/{dataset.key}/"))
+        assert "How history is kept" in read
+        assert "Columns are named as dbt snapshots" in read
+        assert "States I (new), changed, deleted" in read
+        assert "Views rc_air_airport_hist_changes" in read
+    assert "dbt_valid_from" in read
+
+
 # --- queries -----------------------------------------------------------------------------------------
 
 # Session, person and permissions (two), the worker in the frame, and the page's own.

@@ -75,6 +75,28 @@ def test_columns_that_only_the_table_knows_are_shown(table: TableSpec):
     assert ("old", "kept") in [(field.name, field.value) for field in only.fields]
 
 
+def test_a_high_end_is_an_open_end(table: TableSpec):
+    end = "9999-12-31 23:59:59.999"
+    (by_partition,) = versions(answer(table, row("2024-01-01 00:00:00", "2300-01-01", version_segment="open")), table)
+    (by_date,) = versions(answer(table, row("2024-01-01 00:00:00", end)), table)
+    assert (by_partition.is_open, by_partition.ended) == (True, None)
+    assert (by_date.is_open, by_date.ended) == (True, None)
+
+
+def test_an_inclusive_end_a_millisecond_before_is_no_gap(table: TableSpec):
+    rows = row("2024-01-01 00:00:00", "2024-01-31 23:59:59.999"), row("2024-02-01 00:00:00")
+    _, second = versions(answer(table, *rows), table)
+    assert (second.began, second.gap) == ("changed", None)
+
+
+def test_versions_dated_by_numbers_have_no_times(table: TableSpec):
+    found = versions(answer(table, row("5", "9"), row("9", "12", name="x"), row("20")), table)
+    assert [version.interval for version in found] == [("5", "9"), ("9", "12"), ("20", None)]
+    assert [version.began for version in found] == ["new", "changed", "reappeared"]
+    assert [version.is_open for version in found] == [False, False, True]
+    assert time_line(found, NOW).spans == ()
+
+
 def test_no_versions(table: TableSpec):
     assert versions(answer(table), table) == []
     assert time_line([], NOW).spans == ()

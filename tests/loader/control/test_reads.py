@@ -3,11 +3,13 @@
 import threading
 
 import pytest
+from django.utils import timezone
 
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services import reads
 from loader.services.reads import perform_read, read_manifest, request_read
+from metadata.models import TargetDataset
 from tests.loader.control.conftest import target
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -76,6 +78,45 @@ def test_a_dead_runner_is_the_reads_error(airports, runner, script):
 )
 def test_which_table_is_asked(airports, kind, name, table):
     assert read_manifest(read=asked(kind, name)).table.name == table
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ({}, {}),
+        ({"deletes": "tombstone", "state_labels": {"deleted": "gone"}}, {"tombstone": "gone"}),
+        ({"input": "batch_files", "time": "_fivetran_start"}, {"inclusive_ends": True}),
+    ],
+)
+def test_a_reader_is_told_what_the_policy_says_of_intervals(airports, policy, told):
+    TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
+    arguments = {"at": "2024-01-01T00:00:00+00:00", "known_at": "2024-02-01T00:00:00+00:00"}
+    for name in ("rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"):
+        assert read_manifest(read=asked("as_of", name, arguments=arguments)).arguments == arguments | told
+
+
+def test_a_check_has_its_own_request_and_its_own_patience(airports, runner, script):
+    script.tell(answers={"rawcore.rc_air_airport": {"findings": []}})
+    checked = asked("check", arguments={"samples": 2})
+    read = perform_read(read_pk=checked.pk, worker="w", runner=runner)
+    assert (read.status, read.answer) == ("succeeded", {"findings": []})
+    body = script.seen("check")[0]["body"]
+    assert (body["history"]["name"], body["rawcore"]["name"]) == ("rc_air_airport_hist", "rc_air_airport")
+    assert (body["samples"], body["timeout_seconds"]) == (2, reads.CHECK_TIMEOUT_SECONDS)
+    assert {part["column"] for part in body["row_hash"]} == {"name", "elevation"}
+
+
+def test_a_check_may_take_longer_than_a_page_waits(airports):
+    checked, sampled = asked("check"), asked("sample")
+    ReadRequest.objects.update(requested_at=timezone.now() - reads.GIVEN_UP_AFTER * 2)
+    reads.sweep_reads()
+    checked.refresh_from_db()
+    sampled.refresh_from_db()
+    assert (checked.status, sampled.status) == ("queued", "failed")
+    ReadRequest.objects.update(requested_at=timezone.now() - reads.CHECK_GIVEN_UP_AFTER * 2)
+    reads.sweep_reads()
+    checked.refresh_from_db()
+    assert (checked.status, checked.error["code"]) == ("failed", "NO_ANSWER")
 
 
 def test_a_view_is_not_asked(airports, runner):
