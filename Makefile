@@ -6,7 +6,7 @@ BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
 FAST := not spark and not browser and not services and not nightly
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-nightly setup-tests lint pictures clean
+.PHONY: help setup demo serve test test-fast test-nightly setup-tests bench lint pictures clean
 # Two set-ups or two test runs side by side would only get in each other's way.
 .NOTPARALLEL:
 
@@ -38,6 +38,10 @@ test-nightly: setup-tests ## every test, the long ones too
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers
+
+bench: setup ## all measures, peers side by side; writes bench/results.json (about 40 minutes)
+	@$(RUN) -m bench.environment
+	@$(RUN) -m bench --full
 
 lint: ## style and the borders between the rooms
 	@$(BOOTSTRAP) setup --with-tests

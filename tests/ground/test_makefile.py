@@ -8,7 +8,7 @@ import pytest
 
 from elevata.bootstrap.places import ROOT
 
-TARGETS = ("help", "setup", "demo", "test", "test-fast", "test-nightly", "lint", "serve", "pictures", "clean")
+TARGETS = ("help", "setup", "demo", "test", "test-fast", "test-nightly", "bench", "lint", "serve", "pictures", "clean")
 
 
 def make(*arguments: str) -> str:

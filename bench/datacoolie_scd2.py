@@ -1,0 +1,89 @@
+"""datacoolie 0.2.0: its SCD2 load of a file into Delta, by its driver. AGPL: only ever in this process.
+
+Its merge closes the current version of every key that is delivered and adds all delivered rows: it
+compares no values, and never sees that a key is gone. For a full snapshot that is one new version of
+every row in every load.
+"""
+
+import json
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.data import DELIVERED, KEY
+from bench.engine import Engine
+
+
+class DataCoolie(Engine):
+    """Metadata as a file, written anew for each load: the snapshot's place and the load's time."""
+
+    name = "datacoolie"
+    shortcoming = "opens a version for every delivered row, changed or not, and does not close deleted keys"
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        super().__init__(spark, folder)
+        # It refuses to write timestamps in a session that says otherwise.
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+    @property
+    def metadata(self) -> Path:
+        return self.folder / "metadata.json"
+
+    def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        source = Path(snapshot)
+        described = {
+            "connections": [
+                {
+                    "name": "snapshots",
+                    "connection_type": "file",
+                    "format": "parquet",
+                    "configure": {"base_path": str(source.parent)},
+                },
+                {
+                    "name": "warehouse",
+                    "connection_type": "lakehouse",
+                    "format": "delta",
+                    "configure": {"base_path": str(self.tables)},
+                },
+            ],
+            "dataflows": [
+                {
+                    "name": "history",
+                    "stage": "history",
+                    "processing_mode": "batch",
+                    "source": {"connection_name": "snapshots", "table": source.name},
+                    "destination": {
+                        "connection_name": "warehouse",
+                        "table": "history",
+                        "load_type": "scd2",
+                        "merge_keys": [KEY],
+                        "configure": {"scd2_effective_column": "delivered_at"},
+                    },
+                    "transform": {
+                        "additional_columns": [{"column": "delivered_at", "expression": f"TIMESTAMP '{at}'"}]
+                    },
+                }
+            ],
+        }
+        self.metadata.write_text(json.dumps(described))
+
+    def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        from datacoolie.engines.spark_engine import SparkEngine
+        from datacoolie.metadata.file_provider import FileProvider
+        from datacoolie.orchestration.driver import DataCoolieDriver
+        from datacoolie.platforms.local_platform import LocalPlatform
+
+        platform = LocalPlatform()
+        engine = SparkEngine(spark_session=self.spark, platform=platform)
+        provider = FileProvider(config_path=str(self.metadata), platform=platform)
+        with DataCoolieDriver(engine=engine, metadata_provider=provider) as driver:
+            done = driver.run(stage="history")
+        if done.succeeded != 1:
+            raise RuntimeError(f"{done.succeeded} of {done.total} dataflows succeeded")
+
+    def history(self) -> DataFrame:
+        return (
+            self.spark.read.format("delta")
+            .load(str(self.tables / "history"))
+            .selectExpr(KEY, "__valid_from AS valid_from", "__valid_to AS valid_to", *DELIVERED)
+        )

@@ -1,0 +1,49 @@
+"""koheesio 0.11.1: its SCD2 Delta writer, used as its documentation shows.
+
+The table is made first (the writer wants one), the key is the merge key, the row hash the tracked
+column, the load's time the effective time. The writer joins the snapshot to the left, so it never
+sees that a key is gone: it does not close deleted keys.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from bench.data import DELIVERED, KEY, ROW_HASH
+from bench.engine import Engine
+
+TABLE = "bench_history"
+VERSION = "named_struct('effective_time', t, 'end_time', t, 'is_current', true) AS _scd2"
+
+
+class Koheesio(Engine):
+    """Needs the table's name in the catalog; the name stays, the folder below it is put back."""
+
+    name = "koheesio"
+    shortcoming = "does not close deleted keys"
+
+    def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        if before is None:
+            empty = self.spark.read.parquet(snapshot).limit(0)
+            location = str(self.tables / "history")
+            with_version = empty.withColumn("t", F.lit(at).cast("timestamp")).selectExpr(*empty.columns, VERSION)
+            with_version.write.format("delta").save(location)
+            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {TABLE} USING delta LOCATION '{location}'")
+
+    def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        from koheesio.spark.delta import DeltaTableStep
+        from koheesio.spark.writers.delta.scd import SCD2DeltaTableWriter
+
+        SCD2DeltaTableWriter(
+            table=DeltaTableStep(table=TABLE),
+            merge_key=KEY,
+            scd2_columns=[ROW_HASH],
+            scd2_timestamp_col=F.lit(at).cast("timestamp"),
+            df=self.spark.read.parquet(snapshot),
+        ).execute()
+
+    def history(self) -> DataFrame:
+        return (
+            self.spark.read.format("delta")
+            .load(str(self.tables / "history"))
+            .selectExpr(KEY, "_scd2.effective_time AS valid_from", "_scd2.end_time AS valid_to", *DELIVERED)
+        )

@@ -1,0 +1,69 @@
+"""What the product is held to: each measure, the case it is taken from, and whether it was met."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.report import RATIOS
+
+SHALLOW, DEEP, SMALL, MEMORY, FILES = "shallow", "deep", "small", "memory", "files"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """``what`` is a ratio's name, or the name of a result whose median in seconds counts."""
+
+    name: str
+    case: str
+    what: str
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def wanted(self) -> str:
+        return f"<= {self.at_most:g}" if self.at_most is not None else f">= {self.at_least:g}"
+
+    def met(self, value: float) -> bool:
+        return value <= self.at_most if self.at_most is not None else value >= self.at_least
+
+
+MEASURES = (
+    Measure("ours against the limit, depth 5", DEEP, "ours_vs_limit", at_most=1.8),
+    Measure("four_step against ours, depth 0", SHALLOW, "four_step_vs_ours", at_least=3),
+    Measure("four_step against ours, depth 5", DEEP, "four_step_vs_ours", at_least=3),
+    Measure("dbt_snapshot against ours, depth 0", SHALLOW, "dbt_snapshot_vs_ours", at_least=2),
+    Measure("dbt_snapshot against ours, depth 5", DEEP, "dbt_snapshot_vs_ours", at_least=2),
+    Measure("koheesio against ours, depth 5", DEEP, "koheesio_vs_ours", at_least=1.5),
+    Measure("datacoolie against ours, depth 5", DEEP, "datacoolie_vs_ours", at_least=1.5),
+    Measure("whole load against the limit, depth 5", DEEP, "whole_load_vs_limit", at_most=3),
+    Measure("ours at depth 20 against depth 0", SHALLOW, "deep_vs_ours", at_most=1.15),
+    Measure("ours at a hundredth of the change", SHALLOW, "small_change_vs_ours", at_most=0.6),
+    Measure("small tables, dbt snapshot against ours", SMALL, "small_tables_dbt_snapshot_vs_ours", at_least=4),
+    Measure("delta input of 1,000 keys, seconds", SHALLOW, "delta_input", at_most=4),
+)
+
+
+def held(cases: Mapping[str, dict]) -> list[dict]:
+    """Every measure with its value, as far as the cases have been run.
+
+    A peer whose history is wrong is no peer to be compared with: ``met`` is then None, as it is
+    where nothing was measured. An engine of ours with a wrong history has missed.
+    """
+    found = []
+    for measure in MEASURES:
+        value, right = _value(cases.get(measure.case), measure.what)
+        met = None
+        if value is not None:
+            peer = measure.what.startswith(("koheesio", "datacoolie"))
+            met = (None if peer else False) if not right else measure.met(value)
+        found.append({"measure": measure.name, "wanted": measure.wanted, "value": value, "met": met})
+    return found
+
+
+def _value(case: dict | None, what: str) -> tuple[float | None, bool]:
+    """The measured value, and whether every history behind it was right."""
+    if case is None:
+        return None, True
+    results = {result["name"]: result for result in case["results"]}
+    names = RATIOS.get(what, (what,))
+    value = case["ratios"].get(what) if what in RATIOS else results.get(what, {}).get("median")
+    return value, not any("wrong" in results.get(name, {}) for name in names)

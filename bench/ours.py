@@ -1,0 +1,211 @@
+"""The product's own engine. All that the benchmark knows of it is here.
+
+Two things are timed: the history step (``load``), which takes a snapshot with key and row hash already
+in it, as every peer does; and the whole load (``whole``), from a source file to raw, rawcore and
+history committed, as a load run does it.
+"""
+
+import threading
+from pathlib import Path
+from unittest.mock import patch
+from uuid import NAMESPACE_DNS, uuid5
+
+from pyspark.sql import DataFrame, SparkSession
+
+from architecture.domain.planning import plan
+from architecture.domain.tables import history_table, memory_table, raw_table, rawcore_table, tables_of
+from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
+from bench.engine import Engine
+from bench.plan import load_time
+from loader.domain.manifest import (
+    DeliveredColumn,
+    HashComponent,
+    LoadManifest,
+    RawcoreLoad,
+    RawLoad,
+    SourceSpec,
+    StageColumn,
+    StageInput,
+)
+from loader.spark import batches, operations
+from loader.spark.datasets import Task, historize
+from loader.spark.load import SUCCEEDED, LoadAttempt
+from loader.spark.stage import with_hashes
+from loader.spark.tables import DeltaTable
+from loader.spark.target import Target
+from metadata.domain.sql import quote_identifier
+from metadata.domain.state import ColumnState, DatasetState
+
+_TYPES = {BUSINESS_KEY: "string", **ATTRIBUTES}
+
+
+def _stable(*parts: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, "/".join(("bench", *parts))))
+
+
+class Dataset:
+    """One source and the three tables it is loaded into, as metadata would describe them."""
+
+    def __init__(self, name: str) -> None:
+        columns = tuple(
+            ColumnState(
+                # The same keys in every dataset: then all of them hash a row alike.
+                _stable("column", column),
+                column,
+                type_,
+                role="business_key" if column == BUSINESS_KEY else "attribute",
+            )
+            for column, type_ in _TYPES.items()
+        )
+        self.name = name
+        self.raw_state = DatasetState(_stable("raw", name), "raw", "raw", f"raw_bench_{name}", columns)
+        self.state = DatasetState(
+            _stable("rawcore", name),
+            "rawcore",
+            "rawcore",
+            f"rc_bench_{name}",
+            columns,
+            historize=True,
+            history_key=_stable("hist", name),
+        )
+        self.raw = raw_table(self.raw_state)
+        self.history = history_table(self.state)
+        self.tables = (*tables_of(self.raw_state), *tables_of(self.state))
+
+    def rawcore_load(self, sequence: int, policy: dict) -> RawcoreLoad:
+        columns = tuple(StageColumn(name, type_, quote_identifier(name)) for name, type_ in _TYPES.items())
+        return RawcoreLoad(
+            dataset=self.state.key,
+            name=self.state.qualified_name,
+            table=rawcore_table(self.state),
+            history=self.history,
+            inputs=(StageInput(self.raw, columns),),
+            entity_key=tuple(HashComponent(c.key, c.name) for c in self.state.business_key),
+            row_hash=tuple(HashComponent(c.key, c.name) for c in self.state.attributes),
+            memory=memory_table(self.state),
+            policy=policy,
+            sequence=sequence,
+            delivery_checked=True,
+            depends_on=(self.raw.key,),
+        )
+
+    def raw_load(self, source: str) -> RawLoad:
+        delivered = tuple(
+            DeliveredColumn(_stable("delivered", name), name, type_, business_key=name == BUSINESS_KEY)
+            for name, type_ in _TYPES.items()
+        )
+        return RawLoad(
+            self.raw.key,
+            self.raw.qualified_name,
+            self.raw,
+            SourceSpec(f"bench.{self.name}", source, "parquet", delivered),
+            tuple((name, name) for name in DELIVERED),
+        )
+
+
+def hashed(rows: DataFrame) -> DataFrame:
+    """The rows with key and row hash as the product computes them."""
+    load = Dataset("any").rawcore_load(0, {})
+    frame = with_hashes(rows, load)
+    names = {load.table.column("entity_key").name: KEY, load.table.column("row_hash").name: ROW_HASH}
+    return frame.withColumnsRenamed(names)
+
+
+def _as_stage(snapshot: DataFrame, load: RawcoreLoad) -> DataFrame:
+    names = {KEY: load.table.column("entity_key").name, ROW_HASH: load.table.column("row_hash").name}
+    return snapshot.withColumnsRenamed(names)
+
+
+class Ours(Engine):
+    """One dataset. A load's number decides its run id, its date and its sequence number."""
+
+    name = "ours"
+
+    def __init__(self, spark: SparkSession, folder: Path, datasets: tuple[str, ...] = ("item",)) -> None:
+        super().__init__(spark, folder)
+        self.warehouse = str(self.tables)
+        self.datasets = tuple(Dataset(name) for name in datasets)
+
+    def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        if before is None:
+            wanted = tuple(table for dataset in self.datasets for table in dataset.tables)
+            planned = plan(wanted, {})
+            if not operations.execute(self.spark, self.warehouse, planned, lambda event, **fields: None):
+                raise RuntimeError("the tables could not be created")
+
+    def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        (dataset,) = self.datasets
+        rawcore_load = dataset.rawcore_load(load + 1, {})
+        manifest = self._manifest((), (rawcore_load,), load)
+        task = Task(self.spark, self.warehouse, manifest, lambda phase: None)
+        session = task.session(rawcore_load.sequence)
+        target = Target.of(session, self.warehouse, rawcore_load)
+        batch = batches.find_batch(session, rawcore_load, target, task.stamp, load)
+        try:
+            with patch.object(batches, "with_hashes", _as_stage):
+                batch.prepare(session.read.parquet(snapshot), allow_empty=False)
+            historize(task, session, batch, target)
+        finally:
+            batch.release()
+
+    def whole(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        """One load run over every dataset. ``snapshot`` is the source's file; ``{}`` in it, the dataset's name."""
+        self._attempt(load, snapshot, {})
+
+    def delta(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        """The same where the source delivers changed rows only."""
+        self._attempt(load, snapshot, {"input": "delta"})
+
+    def complete(self, *, label: str, load: int, source: str) -> None:
+        """Bring raw and rawcore of a saved history up to its newest load: that run, started again."""
+        self.restore(label=label)
+        self._attempt(load, source, {})
+        self.save(label=f"{label}-whole")
+
+    def history(self) -> DataFrame:
+        frames = [self._history(dataset) for dataset in self.datasets]
+        united = frames[0]
+        for frame in frames[1:]:
+            united = united.unionByName(frame)
+        return united
+
+    def _history(self, dataset: Dataset) -> DataFrame:
+        table = DeltaTable(self.spark, self.warehouse, dataset.history.key)
+        names = {"entity_key": KEY, "started_at": "valid_from", "ended_at": "valid_to"}
+        own = [f"{quote_identifier(dataset.history.column(p).name)} AS {name}" for p, name in names.items()]
+        return table.frame().selectExpr(*own, *DELIVERED)
+
+    def files(self) -> dict:
+        """Files that the tables' newest versions consist of, and all files in the warehouse."""
+        live = 0
+        for dataset in self.datasets:
+            for table in dataset.tables:
+                location = DeltaTable(self.spark, self.warehouse, table.key).sql_name
+                live += self.spark.sql(f"DESCRIBE DETAIL {location}").first()["numFiles"]
+        return {"live_files": live} | self.size()
+
+    def _attempt(self, load: int, source: str, policy: dict) -> None:
+        raw = tuple(dataset.raw_load(source.replace("{}", dataset.name)) for dataset in self.datasets)
+        rawcore = tuple(dataset.rawcore_load(load + 1, policy) for dataset in self.datasets)
+        events: list[dict] = []
+        attempt = LoadAttempt(
+            self.spark,
+            self.warehouse,
+            self._manifest(raw, rawcore, load),
+            lambda event, **fields: events.append(fields),
+            threading.Event(),
+            f"load-{load}",
+        )
+        if attempt.run() != SUCCEEDED:
+            errors = [fields["error"] for fields in events if fields.get("error")]
+            raise RuntimeError(errors[0]["message"] if errors else "the load run failed")
+
+    def _manifest(self, raw: tuple[RawLoad, ...], rawcore: tuple[RawcoreLoad, ...], load: int) -> LoadManifest:
+        return LoadManifest(f"run-{load}", load_time(load), 1, raw, rawcore)
+
+
+class OursSmallTables(Ours):
+    """Many small datasets in one load run."""
+
+    def __init__(self, spark: SparkSession, folder: Path, names: list[str]) -> None:
+        super().__init__(spark, folder, tuple(names))

@@ -1,0 +1,125 @@
+"""Which rows a benchmark's snapshots hold: pure arithmetic on row numbers, exact counts, one seed.
+
+Rows are numbered as they are born. Live rows are always one interval of numbers: each load deletes
+the oldest and adds the next. Which of the survivors change is drawn by a permutation of their
+positions (a multiplication modulo their count), so a load changes exactly as many rows as planned,
+all over the table, and every engine and every run sees the same. No deleted key comes back: the
+four statements of the seed would lose it.
+
+The same rules are given twice, as Python and as a Spark SQL expression over the column ``id``.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from math import gcd
+
+from bench.problem import BenchProblem
+
+SEED = 20240229
+FIRST_LOAD = datetime(2024, 1, 1, tzinfo=UTC)
+
+# Deleted and new rows, each, are this part of the changed ones: 10 % changed means 1 % and 1 %.
+ARRIVING_PER_CHANGED = 10
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one load does to the rows that are there, in numbers of rows."""
+
+    changed: int
+    deleted: int
+    new: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A first load of ``rows`` rows and the loads after it. Load numbers start at 0."""
+
+    rows: int
+    steps: tuple[Step, ...]
+    seed: int = SEED
+
+    def __post_init__(self) -> None:
+        for number, step in enumerate(self.steps, start=1):
+            if step.deleted + step.changed > self.born(number - 1) - self.gone(number - 1):
+                raise BenchProblem(f"load {number} would change and delete more rows than there are")
+
+    @classmethod
+    def even(cls, rows: int, changed_pct: float, loads: int) -> "Plan":
+        """Every load after the first changes that many per cent, and deletes and adds a tenth of it."""
+        changed = round(rows * changed_pct / 100)
+        arriving = round(rows * changed_pct / 100 / ARRIVING_PER_CHANGED)
+        return cls(rows, (Step(changed, arriving, arriving),) * loads)
+
+    def upto(self, load: int) -> "Plan":
+        """The plan without the loads after this one."""
+        return replace(self, steps=self.steps[:load])
+
+    def then(self, step: Step) -> "Plan":
+        """The plan with one more load."""
+        return replace(self, steps=(*self.steps, step))
+
+    @property
+    def last(self) -> int:
+        return len(self.steps)
+
+    def gone(self, load: int) -> int:
+        """The number of the oldest live row after this load."""
+        return sum(step.deleted for step in self.steps[:load])
+
+    def born(self, load: int) -> int:
+        """One past the number of the youngest live row after this load."""
+        return self.rows + sum(step.new for step in self.steps[:load])
+
+    def versions(self, load: int) -> int:
+        """How many versions a right history holds after this load."""
+        return self.rows + sum(step.changed + step.new for step in self.steps[:load])
+
+    def live(self, load: int) -> int:
+        """How many rows are there, and how many versions are open, after this load."""
+        return self.born(load) - self.gone(load)
+
+    def changes(self, row: int, load: int) -> bool:
+        """Whether the row survives this load with other values."""
+        oldest, survivors, factor, offset = self._draw(load)
+        place = row - oldest
+        return 0 <= place < survivors and (place * factor + offset) % survivors < self.steps[load - 1].changed
+
+    def since(self, row: int, load: int) -> int:
+        """The load that gave the row the values it has after ``load``."""
+        for number in range(load, 0, -1):
+            if self.changes(row, number):
+                return number
+        return next(number for number in range(load + 1) if row < self.born(number))
+
+    def since_sql(self, load: int) -> str:
+        """``since`` as a Spark SQL expression."""
+        whens = []
+        for number in range(load, 0, -1):
+            if self.steps[number - 1].changed:
+                oldest, survivors, factor, offset = self._draw(number)
+                whens.append(
+                    f"WHEN id >= {oldest} AND id < {oldest + survivors} AND ((id - {oldest}) * {factor} + {offset})"
+                    f" % {survivors} < {self.steps[number - 1].changed} THEN {number}"
+                )
+        whens += [f"WHEN id < {self.born(number)} THEN {number}" for number in range(load)]
+        return f"CASE {' '.join(whens)} ELSE {load} END" if whens else "0"
+
+    def _draw(self, load: int) -> tuple[int, int, int, int]:
+        """The oldest survivor, how many there are, and the permutation of their positions."""
+        oldest = self.gone(load)
+        survivors = self.born(load - 1) - oldest
+        return oldest, survivors, coprime(survivors, self.seed + 7919 * load), (self.seed * load) % max(survivors, 1)
+
+
+def coprime(count: int, wish: int) -> int:
+    """The first number from about ``wish`` modulo ``count`` that shares no factor with ``count``."""
+    factor = max(wish % max(count, 1), 1)
+    while gcd(factor, count) != 1:
+        factor += 1
+    return factor
+
+
+def load_time(load: int) -> str:
+    """When a load is dated: one day after the one before it. ISO 8601, UTC."""
+    return (FIRST_LOAD + timedelta(days=load)).strftime("%Y-%m-%dT%H:%M:%SZ")

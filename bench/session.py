@@ -1,0 +1,46 @@
+"""The Spark session of every engine: the product's own settings, so that none has an edge.
+
+They are handed to the peers' processes as plain values: no code of the product runs in those.
+"""
+
+from pathlib import Path
+
+from bench.problem import BenchProblem
+
+MASTER = "local[2]"
+DRIVER_MEMORY = "4g"
+# MERGE then marks replaced rows instead of writing whole files anew. The product's tables have it by
+# themselves; given to the peers too, though Delta's own default is off.
+DELETION_VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
+
+
+def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
+    """The settings of the product's runner, for two cores and the benchmark's driver memory."""
+    from loader.spark.session import RunnerConfig, _settings
+
+    if not list(jars.glob("*.jar")):
+        raise BenchProblem(f"Delta's jars are not in {jars}: run make setup")
+    config = RunnerConfig(
+        warehouse=str(warehouse), master=MASTER, jars=str(jars), driver_memory=DRIVER_MEMORY, environment="bench"
+    )
+    # The runner sizes shuffles by the machine's cores; here every engine has the master's two.
+    cores = MASTER.removeprefix("local[").removesuffix("]")
+    sized = ("spark.sql.shuffle.partitions", "spark.default.parallelism")
+    return {"spark.master": MASTER} | _settings(config) | dict.fromkeys(sized, cores)
+
+
+def peer_settings(settings: dict[str, str]) -> dict[str, str]:
+    """The same for a peer, whose tables get deletion vectors by default."""
+    return settings | {DELETION_VECTORS: "true"}
+
+
+def start(settings: dict[str, str], name: str):
+    """A warm session with these settings."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"bench {name}")
+    for setting, value in settings.items():
+        builder = builder.config(setting, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

@@ -1,0 +1,55 @@
+"""What a person types: options, and errors in one line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bench import cli
+from bench.cases import NAMES
+from elevata.bootstrap.places import ROOT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rows", "0"], "argument --rows: must be at least 1, not 0"),
+        (["--rows", "many"], "argument --rows: invalid number value: 'many'"),
+        (["--depth", "-1"], "argument --depth: must be at least 0, not -1"),
+        (["--changed", "90"], "argument --changed: must be more than 0 and at most 80, not 90"),
+        (["--only", "ours", "theirs"], "there is no engine 'theirs'"),
+        (["--full", "--only", "ours"], "leave --only out"),
+        (["--files"], "belong to --full"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_4(capsys, arguments, said):
+    assert cli.main(arguments) == 4
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_with_json_an_error_is_a_document(capsys):
+    assert cli.main(["--json", "--rows", "0"]) == 4
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
+
+
+def test_without_names_every_engine_is_measured():
+    options = cli.parse([])
+    assert (options.only, options.rows, options.depth, options.changed) == (list(NAMES), 1_000_000, 5, 10.0)
+
+
+def test_help_names_the_engines():
+    done = subprocess.run([sys.executable, "-m", "bench", "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "datacoolie" in done.stdout
+
+
+def test_two_benchmarks_do_not_measure_each_other(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "PLACE", tmp_path)
+    with cli._alone():
+        assert cli.main(["--only", "limit", "--rows", "500"]) == 1
+    assert "another benchmark is running" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""The engines on real Spark and Delta, in their own processes: all end with the same, right history."""
+
+import pytest
+
+from bench.case import Bench
+from bench.cases import make_sources, measure, plain_entries, plans
+from bench.report import ratios
+
+pytestmark = pytest.mark.spark
+
+ROWS = 500
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    entries = plain_entries(["ours", "limit", "four_step"], 1)
+    with Bench(plans(ROWS, 10, 1), tmp_path_factory.mktemp("bench") / "data") as bench:
+        make_sources(bench, entries)
+        yield {result["name"]: result for result in measure(bench, entries, 1)}, bench.plans["main"]
+
+
+def test_all_end_with_the_expected_history(results):
+    found, plan = results
+    assert {name: result.get("wrong") for name, result in found.items()} == dict.fromkeys(
+        ("ours", "whole_load", "limit", "four_step")
+    )
+    for result in found.values():
+        assert (result["versions"], result["open"]) == (plan.versions(2), plan.live(2))
+
+
+def test_loads_are_measured(results):
+    found, _ = results
+    for result in found.values():
+        assert len(result["seconds"]) == 1
+        assert result["median"] > 0
+        assert result["cpu_seconds"] > 0
+        assert result["bytes_read"] > 0
+    assert {"ours_vs_limit", "four_step_vs_ours", "whole_load_vs_limit"} <= set(ratios(list(found.values())))
+
+
+def test_a_data_folder_is_thrown_away(tmp_path):
+    with Bench(plans(ROWS, 10, 0), tmp_path / "data"):
+        assert (tmp_path / "data").is_dir()
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,101 @@
+"""Ratios, measures and the form of the results."""
+
+import json
+
+from bench.case import Entry, difference, result
+from bench.cases import plain_entries
+from bench.full import Record
+from bench.measures import DEEP, MEASURES, held
+from bench.report import case_report, measure_table, ratios, table
+
+LOADS = [{"seconds": s, "cpu_seconds": 2 * s, "bytes_read": 100} for s in (3.0, 1.0, 2.0, 5.0, 4.0)]
+END = {"versions": 12, "open": 10, "checksum": "7"}
+
+
+def timed(name: str, seconds: float, **more) -> dict:
+    return {"name": name, "median": seconds} | more
+
+
+def test_a_result_has_the_contract_s_fields():
+    assert result("ours", LOADS, END, None) == {
+        "name": "ours",
+        "seconds": [3.0, 1.0, 2.0, 5.0, 4.0],
+        "median": 3.0,
+        "min": 1.0,
+        "cpu_seconds": 6.0,
+        "bytes_read": 100,
+        "versions": 12,
+        "open": 10,
+    }
+
+
+def test_what_failed_has_a_reason_and_no_numbers():
+    found = result("dbt_snapshot", [], None, "failed: no")
+    assert (found["seconds"], found["median"], found["versions"], found["wrong"]) == ([], None, None, "failed: no")
+
+
+def test_unknown_bytes_are_null():
+    assert result("ours", [LOADS[0] | {"bytes_read": None}], END, None)["bytes_read"] is None
+
+
+def test_ratios_are_those_of_medians_that_were_measured():
+    found = ratios([timed("ours", 2.0), timed("limit", 1.0), timed("four_step", 7.0), timed("koheesio", None)])
+    assert found == {"ours_vs_limit": 2.0, "four_step_vs_ours": 3.5}
+
+
+def test_a_case_has_the_contract_s_fields():
+    report = case_report(500, 2, 10.0, [result("ours", LOADS, END, None)])
+    assert list(report) == ["rows", "depth", "changed_pct", "machine", "results", "ratios"]
+    assert json.loads(json.dumps(report)) == report
+    assert report["machine"]["cpus"] >= 1
+
+
+def test_a_history_is_wrong_by_versions_open_ones_or_values():
+    assert difference(END, END) is None
+    assert difference(END | {"open": 11}, END) == "11 open versions, should be 10"
+    assert difference(END | {"versions": 9, "shortcoming": "loses"}, END) == "loses: 9 versions, should be 12"
+    assert "other keys, intervals or values" in difference(END | {"checksum": "8"}, END)
+
+
+def test_the_whole_load_stands_beside_ours_and_needs_rawcore():
+    assert plain_entries(["limit", "ours"], 3) == [
+        Entry("ours", "ours", 3),
+        Entry("whole_load", "ours", 3, how="whole", kind="source", label="3-whole"),
+        Entry("limit", "limit", 3),
+    ]
+    assert plain_entries(["small_tables"], 3) == []
+
+
+def test_measures_are_met_missed_or_open():
+    results = [timed("ours", 2.0), timed("limit", 1.0), timed("four_step", 7.0)]
+    case = {"results": results, "ratios": ratios(results)}
+    found = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
+    assert found["ours against the limit, depth 5"] is False
+    assert found["four_step against ours, depth 5"] is True
+    assert found["four_step against ours, depth 0"] is None
+    assert len(found) == len(MEASURES)
+
+
+def test_a_wrong_peer_is_no_peer_and_a_wrong_engine_of_ours_has_missed():
+    results = [timed("ours", 1.0, wrong="x"), timed("limit", 1.0), timed("koheesio", 9.0, wrong="y")]
+    case = {"results": results, "ratios": ratios(results)}
+    found = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
+    assert found["koheesio against ours, depth 5"] is None
+    assert found["ours against the limit, depth 5"] is False
+
+
+def test_results_are_there_after_every_case(tmp_path):
+    record = Record(tmp_path / "results.json")
+    for number, name in enumerate(("shallow", "deep"), start=1):
+        record.add(name, case_report(500, number, 10.0, []))
+        written = json.loads((tmp_path / "results.json").read_text())
+        assert [case["case"] for case in written["cases"]] == ["shallow", "deep"][:number]
+        assert len(written["measures"]) == len(MEASURES)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_tables_show_what_is_wrong_and_what_was_not_measured():
+    shown = table([result("ours", LOADS, END, None), result("koheesio", [], None, "failed: no")])
+    assert shown.splitlines()[1].split() == ["ours", "3.00", "1.00", "6.00", "0.00", "12", "10"]
+    assert shown.endswith("wrong: failed: no")
+    assert "not measured" in measure_table(held({}))
