@@ -34,7 +34,7 @@ test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
 test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
 	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest -m embedded || embedded=$$?; \
-	$(RUN) -m pytest -m "nightly or not nightly" && exit $$embedded
+	ELEVATA_SPARK_EXAMPLES=8 $(RUN) -m pytest -m "nightly or not nightly" && exit $$embedded
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers

@@ -26,7 +26,8 @@ from loader.domain.governance import PRUNE
 from loader.domain.manifest import PruneManifest
 from loader.domain.refusals import Refusal
 from loader.spark.commits import FILE, ROW, TableFiles, commit
-from loader.spark.events import KEY, LOG, EventBatch, logs
+from loader.spark.event_logs import KEY, LOG, logs
+from loader.spark.events import EventBatch
 from loader.spark.files import JAVA_ERRORS
 from loader.spark.history import Stamp
 from loader.spark.house import House, carried

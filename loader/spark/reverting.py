@@ -22,7 +22,8 @@ from loader.domain.manifest import RevertManifest
 from loader.domain.refusals import Refusal
 from loader.spark import rawcore
 from loader.spark.difference import REWRITE_UP_TO_ROWS
-from loader.spark.events import KEY, LOG, EventBatch, logs
+from loader.spark.event_logs import KEY, LOG, logs
+from loader.spark.events import EventBatch
 from loader.spark.hashing import digest
 from loader.spark.history import Stamp
 from loader.spark.house import House
