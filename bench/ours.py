@@ -7,7 +7,6 @@ history committed, as a load run does it.
 
 import threading
 from pathlib import Path
-from unittest.mock import patch
 from uuid import NAMESPACE_DNS, uuid5
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +26,8 @@ from loader.domain.manifest import (
     StageColumn,
     StageInput,
 )
-from loader.spark import batches, operations
+from loader.spark import operations
+from loader.spark.batches import SnapshotBatch
 from loader.spark.datasets import Task, historize
 from loader.spark.load import SUCCEEDED, LoadAttempt
 from loader.spark.stage import with_hashes
@@ -140,10 +140,9 @@ class Ours(Engine):
         task = Task(self.spark, self.warehouse, manifest, lambda phase: None)
         session = task.session(rawcore_load.sequence)
         target = Target.of(session, self.warehouse, rawcore_load)
-        batch = batches.find_batch(session, rawcore_load, target, task.stamp, load)
+        batch = SnapshotBatch(session, rawcore_load, target, task.stamp)
         try:
-            with patch.object(batches, "with_hashes", _as_stage):
-                batch.prepare(session.read.parquet(snapshot), allow_empty=False)
+            batch.take(_as_stage(session.read.parquet(snapshot), rawcore_load), allow_empty=False)
             historize(task, session, batch, target)
         finally:
             batch.release()

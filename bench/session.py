@@ -16,7 +16,7 @@ DELETION_VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVec
 
 def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
     """The settings of the product's runner, for two cores and the benchmark's driver memory."""
-    from loader.spark.session import RunnerConfig, _settings
+    from loader.spark.session import RunnerConfig, settings_of
 
     if not list(jars.glob("*.jar")):
         raise BenchProblem(f"Delta's jars are not in {jars}: run make setup")
@@ -26,7 +26,7 @@ def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
     # The runner sizes shuffles by the machine's cores; here every engine has the master's two.
     cores = MASTER.removeprefix("local[").removesuffix("]")
     sized = ("spark.sql.shuffle.partitions", "spark.default.parallelism")
-    return {"spark.master": MASTER} | _settings(config) | dict.fromkeys(sized, cores)
+    return {"spark.master": MASTER} | settings_of(config) | dict.fromkeys(sized, cores)
 
 
 def peer_settings(settings: dict[str, str]) -> dict[str, str]:

@@ -87,10 +87,14 @@ class SnapshotBatch:
         return {"hashed": self._hashed} | kept_notes(self.target)
 
     def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
+        self.take(with_hashes(stage, self.load), allow_empty=allow_empty, expected=expected)
+
+    def take(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
+        """``prepare`` for rows that have their hashes already."""
         before = self.target.segments() if self.target.history else {}
         known = before["open"] if self.target.history else self.target.rawcore_rows()
         self._size = max(known, expected if expected is not None else REWRITE_UP_TO_ROWS)
-        self._difference, rows, duplicates = self._compared(with_hashes(stage, self.load))
+        self._difference, rows, duplicates = self._compared(stage)
         difference = self._difference
         if self._absent_is_deleted:
             rules.check_empty(

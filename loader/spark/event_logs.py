@@ -10,10 +10,10 @@ from architecture.domain.tables import TableSpec
 from loader.domain import history as rules
 from loader.domain.fold.events import ABSENT, EventFold
 from loader.domain.fold.sql import struct
-from loader.spark.versions import ACTION, PACKED, PUT, REMOVE, HistoryTable, packed_key
+from loader.spark.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
 from metadata.domain.sql import quote_identifier
 
-KEY, LOG = "__key", "__log"
+LOG = "__log"
 
 
 def with_columns(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
@@ -71,40 +71,20 @@ def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
 
 def difference(result: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
     """The versions to put and to remove, from ``old`` and ``new`` per key, as rows of the table."""
-    puts = "transform(filter(new, n -> NOT exists(old, o -> o <=> n)), n -> " + struct(action=f"'{PUT}'", n="n") + ")"
-    removes = (
-        "transform(filter(old, o -> NOT exists(new, n -> n.start = o.start)), n -> "
-        + struct(action=f"'{REMOVE}'", n="n")
-        + ")"
-    )
-    entity_key = history.spec.column("entity_key").name
-    rows = result.select(
-        F.col(KEY).alias(entity_key),
-        PACKED,
-        F.explode(F.expr(f"concat({puts}, {removes})")).alias("d"),
-    )
-    versions = rows.select(
-        quote_identifier(entity_key),
-        *history.unpacked_key(),
-        F.col("d.action").alias(ACTION),
-        F.col("d.n").alias("__n"),
-        *(F.col(f"d.n.v.c{i}").alias(c.name) for i, c in enumerate(fold.columns)),
-    )
-    state, is_open = F.col("__n.state"), F.col("__n.until").isNull()
+    versions = history.differing(result, fold.columns)
+    entity_key = history.name("entity_key")
+    state, is_open = F.col(f"{VERSION}.state"), F.col(f"{VERSION}.until").isNull()
     values = {
-        "history_key": history.history_key(F.col(quote_identifier(entity_key)), F.col("__n.start")),
-        "started_at": F.col("__n.start"),
-        "updated_at": F.col("__n.start"),
-        "ended_at": F.coalesce(F.col("__n.until"), history.open_until),
+        "history_key": history.history_key(F.col(entity_key), F.col(f"{VERSION}.start")),
+        "started_at": F.col(f"{VERSION}.start"),
+        "updated_at": F.col(f"{VERSION}.start"),
+        "ended_at": F.coalesce(F.col(f"{VERSION}.until"), history.open_until),
         "state": history.label(state),
         "active": is_open if not history.tombstones else is_open & (state != rules.DELETED),
-        "run_id": F.col("__n.opened"),
-        "loaded_at": F.col("__n.loaded"),
-        "closed_by": F.col("__n.closed"),
-        "closed_at": F.col("__n.closed_at"),
+        "run_id": F.col(f"{VERSION}.opened"),
+        "loaded_at": F.col(f"{VERSION}.loaded"),
+        "closed_by": F.col(f"{VERSION}.closed"),
+        "closed_at": F.col(f"{VERSION}.closed_at"),
         "segment": history.segment(state, is_open),
     }
-    derived = history.derived(versions)
-    for name, value in derived.items():
-        versions = versions.withColumn(name, value)
     return history.rows(versions, values, (ACTION,))

@@ -25,11 +25,11 @@ from loader.domain.manifest import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.spark.commits import TableFiles, commit, rows_in
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS, forget
-from loader.spark.event_logs import KEY, LOG, difference, logs, with_columns
+from loader.spark.event_logs import LOG, difference, logs, with_columns
 from loader.spark.hashing import digest
 from loader.spark.history import Stamp
 from loader.spark.tables import DeltaTable
-from loader.spark.versions import PACKED, HistoryTable, packed_key
+from loader.spark.versions import KEY, PACKED, HistoryTable, packed_key
 from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse, spark_type

@@ -27,13 +27,12 @@ from loader.spark.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, for
 from loader.spark.hashing import digest
 from loader.spark.history import Stamp
 from loader.spark.target import Target
-from loader.spark.versions import ACTION, PACKED, PUT, REMOVE
+from loader.spark.versions import ACTION, KEY, PACKED, VERSION
 from metadata.domain.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import parse, spark_type
 
 _SAMPLES = 5
-_KEY = "__key"
 
 
 def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
@@ -206,7 +205,7 @@ class FilesBatch:
                 )
         for count, code, said in (
             (found["marked"], "UNMODIFIED_IN_UPSERT", "are marked as unmodified, which only an update file may"),
-            (found["keys"], "NULL_KEY", "have no value in their business key"),
+            (found["keys"], "NULLKEY", "have no value in their business key"),
             (found["times"], "NULL_TIME", f"have no value in {time}"),
         ):
             if count:
@@ -225,9 +224,9 @@ class FilesBatch:
             for i, column in enumerate(self.target.versions.business_key)
         ]
         grouped = F.when(F.col("file") == UPDATE, UPSERT).otherwise(F.col("file"))
-        per_row = rows.withColumn(_KEY, digest(parts)).withColumn("kind", grouped)
+        per_row = rows.withColumn(KEY, digest(parts)).withColumn("kind", grouped)
         content = struct(until="until", active="active", marked="marked", v="v")
-        per_time = per_row.groupBy(_KEY, "kind", "at").agg(
+        per_time = per_row.groupBy(KEY, "kind", "at").agg(
             F.any_value(PACKED).alias(PACKED),
             F.count(F.lit(1)).alias("n"),
             F.expr(f"min({content})").alias("low"),
@@ -260,23 +259,23 @@ class FilesBatch:
         def of(file: str, value: str) -> Column:
             return F.expr(f"sort_array(collect_list({value}) FILTER (WHERE file = '{file}'))").alias(file)
 
-        per_key = rows.groupBy(_KEY).agg(
+        per_key = rows.groupBy(KEY).agg(
             F.any_value(PACKED).alias(PACKED),
             of(EARLIEST, "at"),
             of(UPSERT, row),
             of(UPDATE, row),
             of(DELETE, "at"),
         )
-        joined = per_key.alias("b").join(self._versions(per_key).alias("h"), _KEY, "left")
+        joined = per_key.alias("b").join(self._versions(per_key).alias("h"), KEY, "left")
         whole = joined.select(
-            F.col(_KEY),
+            F.col(KEY),
             F.col(PACKED),
             *(F.col(file) for file in FILES),
             F.coalesce(F.col("h.vs"), F.expr(fold.no_versions())).alias("old"),
         )
         after = whole.withColumn("__after", F.expr(fold.after("old", EARLIEST, UPSERT, UPDATE, DELETE)))
         return after.select(
-            _KEY,
+            KEY,
             PACKED,
             "old",
             F.col("__after.vs").alias("new"),
@@ -287,7 +286,7 @@ class FilesBatch:
         """What the table holds of these keys, as sorted arrays."""
         table = self.target.versions
         key = table.name("entity_key")
-        wanted = keys.select(F.col(_KEY).alias("__wanted"))
+        wanted = keys.select(F.col(KEY).alias("__wanted"))
         frame = table.frame()
         if self._one_task:
             frame = frame.coalesce(1)
@@ -303,7 +302,7 @@ class FilesBatch:
             F.lit(None).cast("timestamp").alias("closed_at"),
             values.alias("v"),
         )
-        return frame.groupBy(F.col(key).alias(_KEY)).agg(F.sort_array(F.collect_list(version)).alias("vs"))
+        return frame.groupBy(F.col(key).alias(KEY)).agg(F.sort_array(F.collect_list(version)).alias("vs"))
 
     def _count(self, before: Mapping[str, int]) -> None:
         sums = {
@@ -335,38 +334,19 @@ class FilesBatch:
         )
 
     def _difference(self) -> DataFrame:
-        table, fold = self.target.versions, self._fold
-        put, remove = struct(action=f"'{PUT}'", n="n"), struct(action=f"'{REMOVE}'", n="n")
-        changed = (
-            f"concat(transform(filter(new, n -> NOT exists(old, o -> o <=> n)), n -> {put}), "
-            f"transform(filter(old, o -> NOT exists(new, n -> n.start = o.start)), n -> {remove}))"
-        )
-        entity_key = table.spec.column("entity_key").name
-        rows = self._result.select(
-            F.col(_KEY).alias(entity_key),
-            PACKED,
-            F.explode(F.expr(changed)).alias("d"),
-        )
-        versions = rows.select(
-            quote_identifier(entity_key),
-            *table.unpacked_key(),
-            F.col("d.action").alias(ACTION),
-            F.col("d.n").alias("__n"),
-            *(F.col(f"d.n.v.c{i}").alias(c.name) for i, c in enumerate(fold.columns)),
-        )
+        table = self.target.versions
+        versions = table.differing(self._result, self._fold.columns)
         values = {
-            "history_key": table.history_key(F.col(quote_identifier(entity_key)), F.col("__n.start")),
-            "started_at": F.col("__n.start"),
-            "ended_at": F.col("__n.until"),
-            "active": F.col("__n.active"),
+            "history_key": table.history_key(F.col(table.name("entity_key")), F.col(f"{VERSION}.start")),
+            "started_at": F.col(f"{VERSION}.start"),
+            "ended_at": F.col(f"{VERSION}.until"),
+            "active": F.col(f"{VERSION}.active"),
             "state": F.lit(None),
-            "run_id": F.col("__n.opened"),
-            "loaded_at": F.col("__n.loaded"),
-            "closed_by": F.col("__n.closed"),
-            "segment": F.when(F.col("__n.active"), OPEN).otherwise(CLOSED),
+            "run_id": F.col(f"{VERSION}.opened"),
+            "loaded_at": F.col(f"{VERSION}.loaded"),
+            "closed_by": F.col(f"{VERSION}.closed"),
+            "segment": F.when(F.col(f"{VERSION}.active"), OPEN).otherwise(CLOSED),
         }
-        for name, value in table.derived(versions).items():
-            versions = versions.withColumn(name, value)
         return table.rows(versions, values, (ACTION,))
 
     def write_rawcore(self) -> None:
@@ -375,7 +355,7 @@ class FilesBatch:
             return
         current = "array_max(transform(filter({0}, n -> n.active), n -> " + struct(start="n.start", it="n") + ")).it"
         rows = self._result.where(f"NOT ({last('old')} <=> {last('new')})").select(
-            F.col(_KEY).alias(self.target.versions.spec.column("entity_key").name),
+            F.col(KEY).alias(self.target.versions.spec.column("entity_key").name),
             *self.target.versions.unpacked_key(),
             F.expr(current.format("new")).alias("__n"),
         )

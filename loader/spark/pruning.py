@@ -26,7 +26,7 @@ from loader.domain.governance import PRUNE
 from loader.domain.manifest import PruneManifest
 from loader.domain.refusals import Refusal
 from loader.spark.commits import FILE, ROW, TableFiles, commit
-from loader.spark.event_logs import KEY, LOG, logs
+from loader.spark.event_logs import LOG, logs
 from loader.spark.events import EventBatch
 from loader.spark.files import JAVA_ERRORS
 from loader.spark.history import Stamp
@@ -34,6 +34,7 @@ from loader.spark.house import House, carried
 from loader.spark.load import first_line
 from loader.spark.memory import forget_unfinished
 from loader.spark.target import Target
+from loader.spark.versions import KEY
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, INTEGER, parse
 

@@ -21,8 +21,8 @@ from loader.domain.governance import LOAD, PRUNE, REVERT
 from loader.domain.manifest import RevertManifest
 from loader.domain.refusals import Refusal
 from loader.spark import rawcore
-from loader.spark.difference import REWRITE_UP_TO_ROWS
-from loader.spark.event_logs import KEY, LOG, logs
+from loader.spark.difference import REWRITE_UP_TO_ROWS, forget
+from loader.spark.event_logs import LOG, logs
 from loader.spark.events import EventBatch
 from loader.spark.hashing import digest
 from loader.spark.history import Stamp
@@ -31,7 +31,7 @@ from loader.spark.memory import VOID, forget_run, forget_unfinished
 from loader.spark.stage import typed_stage
 from loader.spark.tables import DeltaTable, RunCommit, run_signature
 from loader.spark.target import Target
-from loader.spark.versions import PACKED
+from loader.spark.versions import KEY, PACKED
 from metadata.domain.sql import quote_identifier, quote_text
 
 REVERTED = "reverted"
@@ -181,7 +181,7 @@ class _Revert:
         try:
             return folded.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         finally:
-            events._jdf.queryExecution().logical().rdd().unpersist(False)
+            forget(events)
 
     def _refuse_what_came_again(self, target: Target) -> None:
         """A row that a later run brought again is remembered once, as this run's: without it, it would be lost."""

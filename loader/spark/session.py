@@ -29,7 +29,8 @@ class RunnerConfig:
     log_level: str = "ERROR"
 
 
-def _settings(config: RunnerConfig) -> dict[str, str]:
+def settings_of(config: RunnerConfig) -> dict[str, str]:
+    """Spark's settings for a runner."""
     cores = os.cpu_count() or 2
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -68,7 +69,7 @@ def _settings(config: RunnerConfig) -> dict[str, str]:
 def start_session(config: RunnerConfig) -> SparkSession:
     """The runner's session; raises what pyspark raises when Java or the master is missing."""
     builder = SparkSession.builder.master(config.master).appName(f"elevata runner ({config.environment})")
-    for name, value in _settings(config).items():
+    for name, value in settings_of(config).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(config.log_level)

@@ -1,6 +1,6 @@
 """A history table as the engine writes it: versions by purpose, whatever the profile calls them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,8 @@ from pyspark.sql.types import DataType
 from architecture.domain.history_layout import open_end
 from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain import history as rules
+from loader.domain.fold.events import Column as FoldColumn
+from loader.domain.fold.sql import struct, text
 from loader.domain.manifest import HashComponent, RawcoreLoad
 from loader.spark.commits import FILE, ROW, TableFiles, commit
 from loader.spark.hashing import digest
@@ -23,6 +25,7 @@ from metadata.domain.types import parse, spark_type
 ACTION, PUT, REMOVE = "__action", "put", "remove"
 # A business key in one column while a batch is worked out: its own names may be anything.
 PACKED = "__business_key"
+KEY, VERSION = "__key", "__version"
 LIVE = "live"
 _STATES = (rules.NEW, rules.CHANGED, rules.DELETED, LIVE)
 
@@ -154,6 +157,27 @@ class HistoryTable:
                 column = F.lit(None)
             columns.append(column.cast(schema[name]).alias(name))
         return versions.select(*columns, *extra)
+
+    def differing(self, result: DataFrame, columns: Sequence[FoldColumn]) -> DataFrame:
+        """The versions to put and to remove, from the arrays ``old`` and ``new`` of ``result``, one row a key.
+
+        With the key's and the data's columns under their names, what follows from them, ``__action``,
+        and the version itself as the struct ``__version``.
+        """
+        changed, gone = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
+        puts = f"transform(filter(new, n -> {changed}), n -> {struct(action=text(PUT), version='n')})"
+        removes = f"transform(filter(old, o -> {gone}), o -> {struct(action=text(REMOVE), version='o')})"
+        each = F.explode(F.expr(f"concat({puts}, {removes})")).alias("__each")
+        rows = result.select(KEY, PACKED, each).select(
+            F.col(KEY).alias(self.spec.column("entity_key").name),
+            *self.unpacked_key(),
+            F.col("__each.action").alias(ACTION),
+            F.col("__each.version").alias(VERSION),
+            *(F.col(f"__each.version.v.c{i}").alias(column.name) for i, column in enumerate(columns)),
+        )
+        for name, value in self.derived(rows).items():
+            rows = rows.withColumn(name, value)
+        return rows
 
     # --- writing ----------------------------------------------------------------------------------
 
