@@ -99,7 +99,11 @@ def batches_of(row_of):
     return st.lists(one, min_size=3, max_size=4)
 
 
-@pytest.mark.parametrize("name", INPUTS)
+# Every policy every night; by day those that hold what the others are made of.
+BY_DAY = ("snapshot", "delta", "effective, absent deleted", "cdc")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else pytest.mark.nightly) for n in INPUTS])
 @BUDGET
 @given(data=st.data())
 def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, data):
@@ -124,7 +128,7 @@ def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factor
         both.apply(batch(n, content))
 
 
-@pytest.mark.parametrize("horizon", [None, 3])
+@pytest.mark.parametrize("horizon", [pytest.param(None, marks=pytest.mark.nightly), 3])
 @BUDGET
 @given(data=st.data())
 def test_the_order_of_arrival_does_not_matter_on_spark_either(spark, tmp_path_factory, horizon, data):
@@ -151,6 +155,7 @@ LOADS = {
         [[{"id": 1, "a": "x"}, {"id": 2, "a": "x"}], [{"id": 1, "a": "y"}, {"id": 3, "a": "z"}]],
     ),
 }
+AGAIN, INSTEAD = "the same run again", "another run instead"
 KILLS = {
     "before the memory": "loader.spark.events.EventBatch.write_memory",
     "before the history": "loader.spark.versions.commit",
@@ -158,8 +163,17 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "point"), [("dated rows", 0), ("dated rows", 1), ("snapshots", 2)])
-@pytest.mark.parametrize("then", ["the same run again", "another run instead"])
+@pytest.mark.parametrize(
+    ("kind", "point", "then"),
+    [
+        pytest.param("dated rows", 0, AGAIN, marks=pytest.mark.nightly),
+        pytest.param("dated rows", 0, INSTEAD, marks=pytest.mark.nightly),
+        ("dated rows", 1, AGAIN),
+        ("dated rows", 1, INSTEAD),
+        ("snapshots", 2, AGAIN),
+        pytest.param("snapshots", 2, INSTEAD, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_that_dies_leaves_no_trace_in_what_comes_after(spark, tmp_path, monkeypatch, kind, point, then):
     policy, (first, second) = LOADS[kind]
     both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
@@ -172,7 +186,7 @@ def test_a_run_that_dies_leaves_no_trace_in_what_comes_after(spark, tmp_path, mo
         patch.setattr(list(KILLS.values())[point], killed)
         with pytest.raises(SystemError):
             both.engine.apply(batch(1, second))
-    if then == "another run instead":
+    if then == INSTEAD:
         both.engine.sequences["run-1"] = 2  # its number is used up
         both.apply(batch(2, [{"id": 1, "a": "z", "t": 4, "op": "U"}, {"id": 2, "a": "x", "t": 9, "op": "U"}]))
     else:
