@@ -115,6 +115,7 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
     assert (status, event["counts"]["versions"], event["counts"]["open"]) == ("succeeded", 4, 2)
 
 
+@pytest.mark.nightly
 def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(governance, "MOST_SMALL_FILES", 3)
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FEED)

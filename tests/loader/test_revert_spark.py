@@ -78,7 +78,7 @@ def killing(*_args, **_more):
 
 
 @pytest.mark.parametrize("place", ["memory", "rawcore"])
-@pytest.mark.parametrize("healed_by", ["the revert again", "the next load"])
+@pytest.mark.parametrize("healed_by", [pytest.param("the revert again", marks=pytest.mark.nightly), "the next load"])
 def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
     loaded(feed)
     manifest = feed.revert_manifest("run-2", 2, later_runs=("run-3",))
