@@ -110,7 +110,8 @@ class EventBatch:
         self._refuse_late()
 
     def take(self, result: DataFrame) -> None:
-        """Go on from versions before and after that were folded elsewhere, in the form of ``_folded``."""
+        """Go on from a checkpoint of versions folded elsewhere, in the form of ``_folded``; it is released, too."""
+        self._held.append(result)
         self._result = result
         self._count()
 

@@ -6,6 +6,7 @@ from loader.domain.governance import REVERT
 from loader.domain.reference import ReferenceEngine
 from loader.spark import rawcore, reverting
 from tests.loader.kept import Kept
+from tests.spark import held_in_memory
 
 pytestmark = pytest.mark.spark
 
@@ -62,6 +63,7 @@ def test_an_earlier_run_of_a_feed_goes_and_later_ones_stay_right(feed):
     assert feed.table(feed.history_spec).version() == before + 1
     assert feed.versions() == expected
     assert feed.rawcore_keys() == [1, 2, 3]
+    assert held_in_memory(feed.spark) == []
     assert event["counts"] == {"versions": len(expected), "open": 3}
     assert feed.answer["tables"]["rawcore.rc_t_item_hist"] == {"version_before": before, "version_after": before + 1}
     feed.load([row(1, "next", 12), row(4, "new", 12)], at=DAY[20])
