@@ -1,6 +1,6 @@
 """The Spark session of a runner, and the sessions of their own that datasets work in.
 
-One JVM serves a runner for its whole life. ``txnAppId`` and ``userMetadata`` are settings of a
+One JVM serves a runner for its whole life. ``userMetadata`` is a setting of a
 session, so every dataset of a run gets a session of its own: two datasets side by side in one
 session would sign each other's commits.
 """
@@ -11,8 +11,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
-TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -81,18 +79,3 @@ def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
     session = spark.newSession()
     session.conf.set(USER_METADATA, user_metadata)
     return session
-
-
-class transaction:
-    """Commits made inside carry this application id and version; a version already there commits nothing."""
-
-    def __init__(self, session: SparkSession, app_id: str, version: int):
-        self._session, self._app_id, self._version = session, app_id, version
-
-    def __enter__(self) -> None:
-        self._session.conf.set(TXN_APP_ID, self._app_id)
-        self._session.conf.set(TXN_VERSION, str(self._version))
-
-    def __exit__(self, *_) -> None:
-        self._session.conf.unset(TXN_APP_ID)
-        self._session.conf.unset(TXN_VERSION)

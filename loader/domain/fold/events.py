@@ -15,7 +15,6 @@ from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
 
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
 LIVE = "live"
-_RANKS = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
 
 
 @dataclass(frozen=True)
@@ -303,8 +302,3 @@ class EventFold:
 
     def is_live(self, versions: str) -> str:
         return self._live(last(versions))
-
-
-def rank(kind: str) -> int:
-    """Of several events at one time the highest counts: a delete beats a value, what came back is there."""
-    return _RANKS[kind]
