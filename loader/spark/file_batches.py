@@ -205,7 +205,7 @@ class FilesBatch:
                 )
         for count, code, said in (
             (found["marked"], "UNMODIFIED_IN_UPSERT", "are marked as unmodified, which only an update file may"),
-            (found["keys"], "NULLKEY", "have no value in their business key"),
+            (found["keys"], "NULL_KEY", "have no value in their business key"),
             (found["times"], "NULL_TIME", f"have no value in {time}"),
         ):
             if count:
