@@ -3,6 +3,8 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
+# Two processes, each with servers and a Spark session of its own; a file's tests stay together.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 FAST := not spark and not browser and not services and not nightly
 
 .DEFAULT_GOAL := help
@@ -24,8 +26,8 @@ serve: setup ## web, worker and scheduler on the embedded defaults; Ctrl-C stops
 
 test: setup-tests ## every test: embedded stores first, then all on PostgreSQL and Redis
 	@$(RUN) -m ruff check .
-	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest -m "embedded and not nightly" || embedded=$$?; \
-	$(RUN) -m pytest && exit $$embedded
+	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "embedded and not nightly" || embedded=$$?; \
+	$(RUN) -m pytest $(SIDE_BY_SIDE) && exit $$embedded
 
 test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
 	@$(BOOTSTRAP) setup --with-tests
@@ -33,8 +35,8 @@ test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
 
 test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
-	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest -m embedded || embedded=$$?; \
-	ELEVATA_SPARK_EXAMPLES=8 $(RUN) -m pytest -m "nightly or not nightly" && exit $$embedded
+	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m embedded || embedded=$$?; \
+	ELEVATA_SPARK_EXAMPLES=8 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "nightly or not nightly" && exit $$embedded
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers

@@ -6,7 +6,7 @@ from bench.case import Bench
 from bench.cases import make_sources, measure, plain_entries, plans
 from bench.report import ratios
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 ROWS = 500
 

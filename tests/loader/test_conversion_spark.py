@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from enum import Enum
 
 import pytest
 from pyspark.sql import functions as F
@@ -11,7 +12,14 @@ from loader.spark.conversion import fits, stored_ddl, typed
 
 pytestmark = pytest.mark.spark
 
-DOES_NOT_FIT = object()
+
+class DoesNotFit(Enum):
+    """Stands where a value does not fit; its text is the same in every process, so test names are, too."""
+
+    NO = "does not fit"
+
+
+DOES_NOT_FIT = DoesNotFit.NO
 NO = DOES_NOT_FIT
 UUID = "123e4567-E89B-12d3-a456-426614174000"
 

@@ -210,6 +210,7 @@ def test_column_names_that_need_quotes_are_loaded(spark, tmp_path):
     assert [row["größe `x`"] for row in item.history()] == [1.5, 2.5]
 
 
+@pytest.mark.nightly
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.dictionaries(st.integers(1, 6), st.sampled_from(["x", "y", None]), min_size=1), min_size=2, max_size=4)

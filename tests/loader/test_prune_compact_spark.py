@@ -33,17 +33,11 @@ POLICIES = {
     "tombstones": {"input": "cdc", "time": "t", "op": "op", "deletes": "tombstone"},
     "tracked": {"input": "effective", "time": "t", "track": ["v"]},
 }
-_QUICK = (("cdc", 1),)
 
 
-@pytest.mark.parametrize(
-    ("policy", "seed"),
-    [
-        pytest.param(policy, seed, id=f"{name}-{seed}", marks=[] if (name, seed) in _QUICK else pytest.mark.nightly)
-        for name, policy in POLICIES.items()
-        for seed in range(1, 4)
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark, tmp_path, policy, seed):
     draw, horizon = random.Random(seed), 50
     columns = (

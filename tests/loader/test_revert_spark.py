@@ -54,6 +54,7 @@ def loaded(feed: Kept) -> None:
         assert feed.load(rows, at=DAY[10 + n])[0] == "succeeded"
 
 
+@pytest.mark.nightly
 def test_an_earlier_run_of_a_feed_goes_and_later_ones_stay_right(feed):
     loaded(feed)
     expected = never(BATCHES[0], BATCHES[2])

@@ -21,11 +21,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         session = Session()
         early_config.stash[SESSION] = session
         try:
-            session.start()
+            session.start(with_servers=not _only_hands_out(early_config))
         except ServerProblem as problem:
             session.stop()
             raise pytest.UsageError(str(problem)) from None
     return (yield)
+
+
+def _only_hands_out(config: pytest.Config) -> bool:
+    """Whether this process gives its tests to others (``-n 2``), each of which has servers of its own."""
+    return bool(getattr(config.known_args_namespace, "numprocesses", None)) and not hasattr(config, "workerinput")
 
 
 def pytest_report_header() -> str:

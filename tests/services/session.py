@@ -43,14 +43,14 @@ class Session:
         self._owner = os.getpid()
         atexit.register(self.stop)
 
-    def start(self) -> None:
+    def start(self, *, with_servers: bool = True) -> None:
         """Point the product's variables to this session's folder and servers."""
         chosen = mode()
         for name in list(os.environ):
             if name in _PRODUCT or (name.startswith("ELEVATA_") and name != CHOICE):
                 del os.environ[name]
         os.environ["ELEVATA_DATA_DIR"] = str(self.folder / "data")
-        if chosen == "postgres_redis":
+        if chosen == "postgres_redis" and with_servers:
             os.environ["DATABASE_URL"] = self._run(start_postgres, "postgres")
             os.environ["CELERY_BROKER_URL"] = self._run(start_redis, "redis")
 
