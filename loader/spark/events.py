@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import CLOSED, DELETED, OPEN
@@ -23,18 +23,17 @@ from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.sql import last, struct
 from loader.domain.manifest import RawcoreLoad
 from loader.domain.refusals import Refusal
+from loader.spark.arrivals import SAMPLES, Arrivals
 from loader.spark.commits import TableFiles, commit, rows_in
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS, forget
 from loader.spark.event_logs import LOG, difference, logs, with_columns
-from loader.spark.hashing import digest
 from loader.spark.history import Stamp
 from loader.spark.tables import DeltaTable
-from loader.spark.versions import KEY, PACKED, HistoryTable, packed_key
-from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
+from loader.spark.versions import KEY, PACKED, HistoryTable
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse, spark_type
 
-_SAMPLES = 5
 _KEY, _ROWS, _LOG = KEY, "__rows", LOG
 
 
@@ -62,10 +61,6 @@ class EventBatch:
     @cached_property
     def _files(self) -> TableFiles:
         return TableFiles(self.session, self.memory)
-
-    @property
-    def _time_name(self) -> str:
-        return quote_identifier(self.policy.time)
 
     @cached_property
     def fold(self) -> EventFold:
@@ -122,102 +117,13 @@ class EventBatch:
         return held
 
     def _checked(self, stage: DataFrame) -> DataFrame:
-        """One row per key and time, or the batch is refused: rules 1, 5, 6 and NULL keys."""
-        policy, key_columns = self.policy, self.history.business_key
-        is_cdc = policy.input == CDC
-        op = F.col(quote_identifier(policy.op)) if policy.op and is_cdc else F.lit("U")
-        null_key = F.lit(False)
-        for column in key_columns:
-            null_key = null_key | F.col(quote_identifier(column.name)).isNull()
-        own = F.col(self._time_name)
-        self._refuse_rows(stage, null_key, own, op)
-        types = {f.name: f.dataType for f in stage.schema.fields}
-        entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in self.load.entity_key])
-        delivered = [c for c in self.fold.columns if c.name in types]
-        content = digest(
-            [(c.key, F.col(quote_identifier(c.name)), types[c.name]) for c in delivered if c.name != policy.op]
-        )
-        is_delete = op == F.lit("D")
-        values = [
-            (F.col(quote_identifier(c.name)) if c.name in types else F.lit(None)).cast(c.type).alias(f"c{i}")
-            for i, c in enumerate(self.fold.columns)
-        ]
-        rows = stage.select(
-            entity_key.alias(_KEY),
-            packed_key(self.history.spec),
-            own.alias("own"),
-            is_delete.alias("is_delete"),
-            F.when(~is_delete, content).alias("content"),
-            F.struct(*values).alias("v") if values else F.expr("named_struct()").alias("v"),
-        )
-        if policy.deletes == IGNORE:
-            rows = rows.where(~F.col("is_delete"))
-        per_time = rows.groupBy(_KEY, "own").agg(
-            F.any_value(PACKED).alias(PACKED),
-            F.max("is_delete").alias("is_delete"),
-            F.count(F.lit(1)).alias("n"),
-            F.count_distinct("content").alias("contents"),
-            F.any_value("v").alias("v"),
-        )
-        per_time = self._hold(per_time)
-        self._refuse_conflicts(per_time)
-        self._delivered = self.fold.columns_text(tuple(c.key for c in delivered))
+        """One row per key and time, or the batch is refused (``loader.spark.arrivals``)."""
+        arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
+        arrivals.check_rows()
+        per_time = self._hold(arrivals.per_time())
+        arrivals.check_per_time(per_time)
+        self._delivered = self.fold.columns_text(arrivals.delivered)
         return per_time
-
-    def _refuse_rows(self, stage: DataFrame, null_key: Column, own: Column, op: Column) -> None:
-        bad_op = ~F.coalesce(op.isin("I", "U", "D"), F.lit(False))
-        found = stage.agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(null_key).alias("keys"),
-            F.count_if(own.isNull()).alias("times"),
-            F.count_if(bad_op).alias("ops"),
-        ).first()
-        self.counts["rows"] = found["rows"]
-        if found["keys"]:
-            self._refuse(
-                "NULL_KEY", found["keys"], "have no value in their business key", stage.where(null_key), own,
-                "Every business-key column needs a value.",
-            )  # fmt: skip
-        if found["times"]:
-            self._refuse(
-                "NULL_TIME", found["times"], f"have no value in {self.policy.time}, which dates them",
-                stage.where(own.isNull()), own, "Every row needs its time or sequence.",
-            )  # fmt: skip
-        if found["ops"]:
-            self._refuse(
-                "UNKNOWN_OP", found["ops"], f"have an operation in {self.policy.op} that is not I, U or D",
-                stage.where(bad_op), op, "Map the source's operations to I, U and D.",
-            )  # fmt: skip
-
-    def _refuse(self, code: str, count: int, said: str, bad: DataFrame, shown: Column, hint: str) -> None:
-        names = [F.col(quote_identifier(c.name)).cast("string") for c in self.history.business_key]
-        samples = bad.select(*names, shown.cast("string")).limit(_SAMPLES).collect()
-        raise Refusal(
-            code,
-            f"{self.load.name}: {count} rows {said}",
-            count=count,
-            samples=tuple(", ".join(str(value) for value in row) for row in samples),
-            hint=hint,
-        )
-
-    def _refuse_conflicts(self, per_time: DataFrame) -> None:
-        conflict = (F.col("contents") > 1) & ~F.col("is_delete")
-        found = per_time.agg(
-            F.count_if(conflict).alias("conflicts"),
-            F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
-            F.coalesce(F.sum(F.col("contents") + F.col("is_delete").cast("int")), F.lit(0)).alias("distinct"),
-        ).first()
-        self.counts["skipped_deletes"] = self.counts["rows"] - found["kept"]
-        self.counts["duplicates"] = found["kept"] - found["distinct"]
-        if found["conflicts"]:
-            shown = per_time.where(conflict).select(f"{PACKED}.*", "own").limit(_SAMPLES).collect()
-            raise Refusal(
-                "CONFLICTING_ROWS",
-                f"{self.load.name}: {found['conflicts']} keys have rows of one time that differ",
-                count=found["conflicts"],
-                samples=tuple(", ".join(str(value) for value in row) for row in shown),
-                hint="A batch holds one row per business key and time.",
-            )
 
     # --- what it does -----------------------------------------------------------------------------
 
@@ -347,7 +253,7 @@ class EventBatch:
             "LATE_ROWS",
             f"{self.load.name}: {self.counts['refused']} rows are late: not after the newest known time of their key",
             count=self.counts["refused"],
-            samples=tuple(", ".join(str(value) for value in row) for row in shown.limit(_SAMPLES).collect()),
+            samples=tuple(", ".join(str(value) for value in row) for row in shown.limit(SAMPLES).collect()),
             hint="Let the history policy split history at late rows, or leave them out of the delivery.",
         )
 

@@ -22,6 +22,7 @@ from loader.domain.manifest import RawcoreLoad
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
 from loader.spark import rawcore
+from loader.spark.arrivals import SAMPLES, refuse_conflicting
 from loader.spark.conversion import fits, typed
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, forget
 from loader.spark.hashing import digest
@@ -31,8 +32,6 @@ from loader.spark.versions import ACTION, KEY, PACKED, VERSION
 from metadata.domain.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import parse, spark_type
-
-_SAMPLES = 5
 
 
 def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
@@ -194,7 +193,7 @@ class FilesBatch:
         self.counts["rows"] = self.counts.get("rows", 0) + found["rows"]
         for i, (name, condition) in enumerate(misfit.items()):
             if found[f"m{i}"]:
-                shown = frame.where(condition).select(F.col(quote_identifier(name))).limit(_SAMPLES).collect()
+                shown = frame.where(condition).select(F.col(quote_identifier(name))).limit(SAMPLES).collect()
                 raise Refusal(
                     "VALUE_DOES_NOT_FIT",
                     f"{self.load.name}: {found[f'm{i}']} values of {name} in the {file} file do not fit {wanted[name]}",
@@ -239,15 +238,7 @@ class FilesBatch:
             F.count_if(differ).alias("conflicts"), F.coalesce(F.sum("n") - F.count(F.lit(1)), F.lit(0)).alias("same")
         ).first()
         self.counts["duplicates"] = found["same"]
-        if found["conflicts"]:
-            shown = per_time.where(differ).select(f"{PACKED}.*", "at").limit(_SAMPLES).collect()
-            raise Refusal(
-                "CONFLICTING_ROWS",
-                f"{self.load.name}: {found['conflicts']} keys have rows of one start that differ",
-                count=found["conflicts"],
-                samples=tuple(", ".join(str(value) for value in row) for row in shown),
-                hint="A batch holds one row per business key and start.",
-            )
+        refuse_conflicting(self.load.name, found["conflicts"], per_time.where(differ), "at", "start")
         return per_time
 
     # --- what it does -----------------------------------------------------------------------------
