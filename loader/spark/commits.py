@@ -12,19 +12,25 @@ one on real tables. One runner writes a data folder, so commits do not race; Del
 checks hold all the same.
 """
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.util import inheritable_thread_target
 
 from loader.spark.tables import DeltaTable
-from metadata.domain.sql import quote_text
 
-# Where a row lies: a hash of its file's name (a number: the name itself would weigh more than the row),
-# and its place in the file.
-FILE, ROW = "__file", "__row"
+# Where a row lies, as one number: half of it is a hash of its file's name (the name itself would weigh
+# more than the row), the other half its place in the file. Spark joins by a single number fastest.
+PLACE = "__place"
+_HALF = 32
+_ROW_BITS = (1 << _HALF) - 1
+# What Spark's xxhash64 begins with, and how many salts are tried until every file has a number of its own.
+_SPARK_SEED, _SALTS = 42, 1000
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,9 @@ class TableFiles:
         none = _option(self.session)
         frame = DataFrame(log.createDataFrame(self._snapshot, _seq(self.session, files), False, none), self.session)
         if placed:
-            place = (F.xxhash64("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
-            return frame.select("*", *place)
+            salt, _ = _numbered(self.session, [_name(file.path()) for file in files])
+            number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
+            return frame.select("*", number.bitwiseOR(F.col("_metadata.row_index")).alias(PLACE))
         return frame
 
 
@@ -99,11 +106,16 @@ def commit(
     transaction = log.startTransaction()
     now = int(jvm.java.lang.System.currentTimeMillis())
     actions = [file.removeWithTimestamp(now, True) for file in remove or []]
-    if gone is not None:
-        actions += _marked(session, log, gone, gone_from or [], now)
-    if add is not None:
-        written = transaction.writeFiles(add._jdf)
-        actions += [written.apply(i) for i in range(written.length())]
+    with ThreadPoolExecutor(1) as beside:
+        # Marking is small jobs with pauses between them: beside the writing it costs next to nothing.
+        marked = None
+        if gone is not None:
+            marked = beside.submit(_as_here(session, _marked), session, log, gone, gone_from or [], now)
+        if add is not None:
+            written = transaction.writeFiles(add._jdf)
+            actions += [written.apply(i) for i in range(written.length())]
+    if marked is not None:
+        actions += marked.result()
     if app_id is not None:
         numbered = jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, sequence, _option(session, now))
         actions.append(numbered)
@@ -111,19 +123,29 @@ def commit(
     return True
 
 
+def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, to be called in another thread: its jobs belong to this one's run and are cancelled with it."""
+
+    def work(*arguments: Any) -> Any:
+        session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+        return do(*arguments)
+
+    return inheritable_thread_target(session)(work)
+
+
 def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
     """Deletion vectors over the rows that go; a file of which nothing is left goes whole."""
     generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
     by_name = {_name(file.path()): file for file in files}
-    names = _hashes(session, list(by_name))
+    _, numbers = _numbered(session, list(by_name))
     vectors = {
         name: file.deletionVector().serializeToBase64() for name, file in by_name.items() if file.deletionVector()
     }
-    name = _lookup(names)[F.col(FILE)]
+    name = _lookup(numbers)[F.shiftright(PLACE, _HALF).cast("int")]
     places = gone.select(
         name.alias(generator.FILE_NAME_COL()),
         (_lookup(vectors)[name] if vectors else F.lit(None).cast("string")).alias(generator.FILE_DV_ID_COL()),
-        F.col(ROW).alias(generator.ROW_INDEX_COL()),
+        F.col(PLACE).bitwiseAND(F.lit(_ROW_BITS)).alias(generator.ROW_INDEX_COL()),
     )
     built = generator.buildDeletionVectors(session._jsparkSession, places._jdf, log, 0)
     actions = []
@@ -139,14 +161,26 @@ def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], 
     return actions
 
 
-def _hashes(session: SparkSession, names: list[str]) -> dict[int, str]:
-    """The names by their hashes, as a placed frame has them."""
-    # A statement of constants only, which Spark answers without a job.
-    hashed = session.sql(f"SELECT {', '.join(f'xxhash64({quote_text(name)})' for name in names)}").first()
-    found = dict(zip(hashed, names, strict=True))
-    if len(found) < len(names):
-        raise RuntimeError("two files of one table have names of the same hash")
-    return found
+def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, str]]:
+    """The names by their numbers, as a placed frame has them, and the salt that gives each its own.
+
+    The same names get the same salt, so a frame and the commit after it agree.
+    """
+    jvm = session._jvm
+    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
+    hashed = jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String
+    texts = {name: text(name) for name in names}
+    for salt in map(str, range(_SALTS)):
+        salted = hashed(text(salt), _SPARK_SEED)
+        numbers = {_low_half(hashed(name, salted)): of for of, name in texts.items()}
+        if len(numbers) == len(texts):
+            return salt, numbers
+    raise RuntimeError("the names of a table's files could not be told apart")
+
+
+def _low_half(number: int) -> int:
+    """What a left shift by half keeps of a number, as the signed one that shifting back gives."""
+    return ((number & _ROW_BITS) ^ (1 << (_HALF - 1))) - (1 << (_HALF - 1))
 
 
 def _lookup(pairs: dict[Any, str]) -> Column:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain import history as rules
-from loader.spark.commits import FILE, ROW
+from loader.spark.commits import PLACE
 from metadata.domain.sql import quote_identifier
 
 CHANGE = "__change"
@@ -114,16 +114,15 @@ class Difference:
             return rows
         kept = (self.key, CHANGE, KNOWN_HASH, *needed)
         wanted = rows.select(
-            F.col(f"{OLD}.{FILE}").alias("__there"),
-            F.col(f"{OLD}.{ROW}").alias("__nth"),
+            F.col(f"{OLD}.{PLACE}").alias("__there"),
             *(quote_identifier(name) for name in kept),
         )
         if sum(self[change] for change in changes) <= BROADCAST_UP_TO_ROWS:
             wanted = F.broadcast(wanted)  # Spark does not know how few they are
-        own = [name for name in known.columns if name not in (FILE, ROW)]
+        own = [name for name in known.columns if name != PLACE]
         read = F.struct(*(F.col(quote_identifier(name)) for name in own if name not in given))
-        held = known.select(FILE, ROW, read.alias("__held"))
-        joined = held.join(wanted, (F.col(FILE) == F.col("__there")) & (F.col(ROW) == F.col("__nth")), "inner")
+        held = known.select(PLACE, read.alias("__held"))
+        joined = held.join(wanted, F.col(PLACE) == F.col("__there"), "inner")
         old = F.struct(
             *(
                 (given[name]("__held") if name in given else F.col(f"__held.{quote_identifier(name)}")).alias(name)
@@ -150,14 +149,30 @@ def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, compari
     rows = rows.observe(counted, *(F.count_if(F.col(CHANGE) == change).alias(change) for change in _CHANGES))
     if not comparison.whole:
         rows = rows.where(~F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED))
+        if known is not None:
+            rows = _unpacked(rows, *_hashes(table), KNOWN_HASH)  # after the filter: of the few
     rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
     key = table.column("entity_key").name
     return Difference(rows, comparison, key, {change: count or 0 for change, count in counted.get.items()})
 
 
+def _hashes(table: TableSpec) -> tuple[str, str]:
+    return table.column("entity_key").name, table.column("row_hash").name
+
+
+def _packed(frame: DataFrame, *hashes: str) -> DataFrame:
+    """The hashes as bytes: half of what their digits weigh, and the shuffle carries little else."""
+    return frame.withColumns({name: F.unhex(F.col(quote_identifier(name))) for name in hashes})
+
+
+def _unpacked(frame: DataFrame, *hashes: str) -> DataFrame:
+    """The hashes as digits again, in lower case as every digest is."""
+    return frame.withColumns({name: F.lower(F.hex(F.col(quote_identifier(name)))) for name in hashes})
+
+
 def _all_new(stage: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("string").alias(KNOWN_HASH)
-    nowhere = F.lit(None).cast(f"STRUCT<{FILE}: BIGINT, {ROW}: BIGINT>").alias(OLD)
+    nowhere = F.lit(None).cast(f"STRUCT<{PLACE}: BIGINT>").alias(OLD)
     return stage.select("*", F.lit(rules.NEW).alias(CHANGE), nothing, nowhere)
 
 
@@ -168,6 +183,8 @@ def _joined(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Co
         keys = stage.select(F.col(key).alias("__wanted"))
         known = known.join(keys, F.col(key) == F.col("__wanted"), "left_semi")
     narrow = _known(known, table, comparison)
+    if not comparison.whole:
+        stage, narrow = _packed(stage, *_hashes(table)), _packed(narrow, "__key", "__hash")
     if not comparison.one_task:
         narrow = narrow.hint("shuffle_hash")
     joined = stage.alias("s").join(
@@ -190,7 +207,7 @@ def _known(known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFr
     if comparison.whole:
         old = [name for name in known.columns if name not in (KNOWN_HASH, IS_TOMBSTONE)]
     else:
-        old = [FILE, ROW, *comparison.untracked]
+        old = [PLACE, *comparison.untracked]
     return known.select(
         F.col(quote_identifier(table.column("entity_key").name)).alias("__key"),
         F.col(quote_identifier(row_hash)).alias("__hash"),

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
 from loader.domain import history as rules
-from loader.spark.commits import FILE, ROW, commit
+from loader.spark.commits import PLACE, commit
 from loader.spark.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
 from loader.spark.tables import DeltaTable
 from loader.spark.versions import LIVE, HistoryTable
@@ -75,7 +75,7 @@ def write_history(history: HistoryTable, difference: Difference, stamp: Stamp, s
         if difference.whole:
             replaced = files
         else:
-            gone = difference.where(*_ALTERED).select(f"{OLD}.{FILE}", f"{OLD}.{ROW}")
+            gone = difference.where(*_ALTERED).select(f"{OLD}.{PLACE}")
     commit(
         history.session,
         history.table,

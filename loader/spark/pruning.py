@@ -25,7 +25,7 @@ from loader.domain.fold.sql import last
 from loader.domain.governance import PRUNE
 from loader.domain.manifest import PruneManifest
 from loader.domain.refusals import Refusal
-from loader.spark.commits import FILE, ROW, TableFiles, commit
+from loader.spark.commits import PLACE, TableFiles, commit
 from loader.spark.event_logs import LOG, logs
 from loader.spark.events import EventBatch
 from loader.spark.files import JAVA_ERRORS
@@ -97,13 +97,13 @@ class _Prune:
             return counts | {"removed": 0}
         if manifest.archive:
             house.phase("archiving")
-            self._archive(rows.drop(FILE, ROW), manifest.archive, removed)
+            self._archive(rows.drop(PLACE), manifest.archive, removed)
         house.phase("writing history")
         counts["versions"] -= removed
         notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
         signature = carried(target.signed, run_id=house.run_id, what=PRUNE, counts=counts, notes=notes)
         house.sign(signature)
-        commit(house.session, target.history, None, gone=rows.select(FILE, ROW), gone_from=files)
+        commit(house.session, target.history, None, gone=rows.select(PLACE), gone_from=files)
         return counts | {"removed": removed}
 
     def _later(self, before: str | None) -> str:
@@ -159,7 +159,7 @@ class _Prune:
         joined = held.join(bounds, F.col(key) == F.col("__bound"), "inner")
         # What an absence made void stays void when the absence goes.
         gone = joined.where((F.col(at) < F.col("__from")) | (F.col(sequence) < F.col("__void")))
-        places = gone.select(FILE, ROW).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        places = gone.select(PLACE).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         try:
             count = places.count()
             if count:

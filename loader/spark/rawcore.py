@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain import history as rules
-from loader.spark.commits import FILE, ROW, commit
+from loader.spark.commits import PLACE, commit
 from loader.spark.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
 from loader.spark.history import Stamp
 from loader.spark.target import Target
@@ -33,15 +33,15 @@ def _places(target: Target, difference: Difference) -> DataFrame:
     """Where the rows lie that change or go: known from the comparison if rawcore itself was compared."""
     altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
     if target.history is None:
-        return altered.select(f"{OLD}.{FILE}", f"{OLD}.{ROW}")
+        return altered.select(f"{OLD}.{PLACE}")
     return _places_of(target, altered)
 
 
 def _places_of(target: Target, keys: DataFrame) -> DataFrame:
     key = quote_identifier(target.load.table.column("entity_key").name)
     files = target.rawcore_files
-    held = files.frame(files.all, placed=True).select(F.col(key).alias("__held"), FILE, ROW)
-    return held.join(keys.select(key), F.col("__held") == F.col(key), "left_semi").select(FILE, ROW)
+    held = files.frame(files.all, placed=True).select(F.col(key).alias("__held"), PLACE)
+    return held.join(keys.select(key), F.col("__held") == F.col(key), "left_semi").select(PLACE)
 
 
 def follow_live(target: Target, changes: DataFrame) -> None:

@@ -15,7 +15,7 @@ from loader.domain import history as rules
 from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.sql import struct, text
 from loader.domain.manifest import HashComponent, RawcoreLoad
-from loader.spark.commits import FILE, ROW, TableFiles, commit
+from loader.spark.commits import PLACE, TableFiles, commit
 from loader.spark.hashing import digest
 from loader.spark.tables import DeltaTable
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
@@ -200,6 +200,6 @@ class HistoryTable:
             commit(*commit_to, add=kept.unionByName(puts.coalesce(1)).coalesce(1), remove=self.files.all)
         else:
             files = self.files_of(*sorted(segments))
-            held = self.files.frame(files, placed=True).select(*key, FILE, ROW)
-            gone = held.join(named, same, "left_semi").select(FILE, ROW)
+            held = self.files.frame(files, placed=True).select(*key, PLACE)
+            gone = held.join(named, same, "left_semi").select(PLACE)
             commit(*commit_to, add=puts, gone=gone, gone_from=files)

@@ -1,0 +1,23 @@
+"""Places of rows: every file of a table has a number of its own, the same in a frame and in the commit after it."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from loader.spark.commits import _numbered
+
+pytestmark = pytest.mark.spark
+
+
+def test_files_whose_numbers_are_the_same_get_another_salt(spark):
+    """A number is half a hash: of some hundred thousand names two share one, and must not be taken for each other."""
+    names = spark.range(300_000).select(F.concat(F.lit("part-"), "id").alias("name"))
+    halves = names.withColumn("half", F.shiftleft(F.xxhash64(F.lit("0"), "name"), 32))
+    shared = halves.groupBy("half").agg(F.sort_array(F.collect_list("name")).alias("names")).where("size(names) > 1")
+    pair = shared.orderBy("names").first().names[:2]
+    salt, numbers = _numbered(spark, pair)
+    assert salt != "0"
+    assert sorted(numbers.values()) == pair
+
+    half = F.shiftright(F.shiftleft(F.xxhash64(F.lit(salt), "name"), 32), 32)
+    asked = spark.createDataFrame([(name,) for name in pair], "name string").select(half.alias("number"), "name")
+    assert {row.number: row.name for row in asked.collect()} == numbers
