@@ -168,6 +168,7 @@ class Bench:
             for load in range(built + 1, depth + 1):
                 say(f"{engine}: load {load} of {depth}, to build its history")
                 self.load(entry, load, restore=None)
+                self.worker(engine).ask("keep_house")
                 self.worker(engine).ask("save", label=str(load))
                 self._built[engine] = load
         except Failed as failed:

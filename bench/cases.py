@@ -76,7 +76,7 @@ def shallow_entries(flat_depth: int) -> list[Entry]:
         *(entry for entry in plain_entries(("ours", "limit", "four_step", "dbt_snapshot"), 0) if not entry.label),
         Entry("ours_deep", "ours", flat_depth),
         Entry("ours_small_change", "ours", 0, variant=SMALL_CHANGE),
-        Entry("delta_input", "ours", flat_depth, DELTA, "delta", SOURCE, f"{flat_depth}-whole"),
+        Entry("delta_input", "ours", flat_depth, DELTA, "delta"),
     ]
 
 
@@ -122,6 +122,7 @@ def files(bench: Bench, loads: int) -> dict:
     counted = []
     for load in range(loads + 1):
         bench.load(Entry("ours", "ours", load, how="whole", kind=SOURCE), load, restore=None)
+        bench.worker("ours").ask("keep_house")
         if load % FILES_COUNTED_EVERY == 0:
             counted.append({"loads": load} | bench.worker("ours").ask("files"))
             say(f"{load} loads: {counted[-1]['live_files']} files")

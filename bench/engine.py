@@ -34,6 +34,9 @@ class Engine:
         """One history step, the timed part. ``before`` is the snapshot of the load before, None for the first."""
         raise NotImplementedError
 
+    def keep_house(self) -> None:
+        """What the engine does of its own accord between two loads; not timed."""
+
     def history(self) -> DataFrame:
         """The history as it stands, with the columns of ``bench.data.COMPARED``."""
         raise NotImplementedError

@@ -11,12 +11,14 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from pyspark.sql import DataFrame, SparkSession
 
-from architecture.domain.planning import plan
+from architecture.domain.steps import plan_steps
 from architecture.domain.tables import history_table, memory_table, raw_table, rawcore_table, tables_of
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time
+from loader.domain.governance import COMPACT
 from loader.domain.manifest import (
+    CompactManifest,
     DeliveredColumn,
     HashComponent,
     LoadManifest,
@@ -26,9 +28,11 @@ from loader.domain.manifest import (
     StageColumn,
     StageInput,
 )
-from loader.spark import operations
+from loader.spark import steps
 from loader.spark.batches import SnapshotBatch
+from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Task, historize
+from loader.spark.governed import govern
 from loader.spark.load import SUCCEEDED, LoadAttempt
 from loader.spark.stage import with_hashes
 from loader.spark.tables import DeltaTable
@@ -129,13 +133,20 @@ class Ours(Engine):
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         if before is None:
             wanted = tuple(table for dataset in self.datasets for table in dataset.tables)
-            planned = plan(wanted, {})
-            if not operations.execute(self.spark, self.warehouse, planned, lambda event, **fields: None):
+            planned = plan_steps(wanted, {})
+            if not steps.execute(self.spark, self.warehouse, planned, lambda event, **fields: None):
                 raise RuntimeError("the tables could not be created")
 
     def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        self._historize(load, snapshot, {})
+
+    def delta(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
+        """The same where the source delivers changed rows only."""
+        self._historize(load, snapshot, {"input": "delta"})
+
+    def _historize(self, load: int, snapshot: str, policy: dict) -> None:
         (dataset,) = self.datasets
-        rawcore_load = dataset.rawcore_load(load + 1, {})
+        rawcore_load = dataset.rawcore_load(load + 1, policy)
         manifest = self._manifest((), (rawcore_load,), load)
         task = Task(self.spark, self.warehouse, manifest, lambda phase: None)
         session = task.session(rawcore_load.sequence)
@@ -149,16 +160,24 @@ class Ours(Engine):
 
     def whole(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         """One load run over every dataset. ``snapshot`` is the source's file; ``{}`` in it, the dataset's name."""
-        self._attempt(load, snapshot, {})
+        self._attempt(load, snapshot)
 
-    def delta(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
-        """The same where the source delivers changed rows only."""
-        self._attempt(load, snapshot, {"input": "delta"})
+    def keep_house(self) -> None:
+        """Compact what is crowded, as the worker has it done after a load."""
+        for dataset in self.datasets:
+            tables = [DeltaTable(self.spark, self.warehouse, table.key) for table in dataset.tables]
+            if any(is_crowded(table) for table in tables):
+                manifest = CompactManifest("compact", dataset.state.key, dataset.state.qualified_name, dataset.tables)
+                done = govern(
+                    self.spark, self.warehouse, COMPACT, manifest, lambda *_, **__: None, threading.Event(), "compact"
+                )
+                if done["status"] != SUCCEEDED:
+                    raise RuntimeError("the tables could not be compacted")
 
     def complete(self, *, label: str, load: int, source: str) -> None:
         """Bring raw and rawcore of a saved history up to its newest load: that run, started again."""
         self.restore(label=label)
-        self._attempt(load, source, {})
+        self._attempt(load, source)
         self.save(label=f"{label}-whole")
 
     def history(self) -> DataFrame:
@@ -183,9 +202,9 @@ class Ours(Engine):
                 live += self.spark.sql(f"DESCRIBE DETAIL {location}").first()["numFiles"]
         return {"live_files": live} | self.size()
 
-    def _attempt(self, load: int, source: str, policy: dict) -> None:
+    def _attempt(self, load: int, source: str) -> None:
         raw = tuple(dataset.raw_load(source.replace("{}", dataset.name)) for dataset in self.datasets)
-        rawcore = tuple(dataset.rawcore_load(load + 1, policy) for dataset in self.datasets)
+        rawcore = tuple(dataset.rawcore_load(load + 1, {}) for dataset in self.datasets)
         events: list[dict] = []
         attempt = LoadAttempt(
             self.spark,

@@ -15,7 +15,10 @@ LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert",
 BRINGING = (LOAD, HISTORY_BATCH)
 
 # A table is crowded when one of its partitions has more than MOST_SMALL_FILES files smaller than
-# SMALL_FILE_BYTES; compacting brings them together, into files of at most COMPACTED_FILE_BYTES.
+# SMALL_FILE_BYTES, or when rows that are marked as gone, which every load still reads over, come to
+# more than MOST_DEAD_ROWS of those that are there. Compacting brings small files together, into files
+# of at most COMPACTED_FILE_BYTES, and leaves the dead rows behind.
 MOST_SMALL_FILES = 24
+MOST_DEAD_ROWS = 0.5
 SMALL_FILE_BYTES = 32 * 1024 * 1024
 COMPACTED_FILE_BYTES = 128 * 1024 * 1024

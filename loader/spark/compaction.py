@@ -1,10 +1,13 @@
-"""Bringing small files together: which tables need it, and Delta's OPTIMIZE over those that do."""
+"""Bringing small files together and leaving dead rows behind: which tables need it, and Delta's OPTIMIZE over those."""
+
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain import governance
 from loader.domain.manifest import CompactManifest
+from loader.spark.commits import TableFiles, rows_in
 from loader.spark.house import House, carried, file_count
 from loader.spark.tables import DeltaTable
 
@@ -12,8 +15,28 @@ _BOUNDS = "spark.databricks.delta.optimize."
 
 
 def is_crowded(table: DeltaTable) -> bool:
-    """Whether a partition has too many small files; the log's checksum mostly says so at once."""
-    if not table.exists() or file_count(table) <= governance.MOST_SMALL_FILES:
+    """Whether a table is to be compacted (``loader.domain.governance``); its checksum mostly says so at once."""
+    if not table.exists():
+        return False
+    return _has_small_files(table) or _has_dead_rows(table)
+
+
+def _has_dead_rows(table: DeltaTable) -> bool:
+    partitions: dict[str, list[Any]] = {}
+    for file in TableFiles(table.spark, table).all:
+        partitions.setdefault(file.partitionValues().toString(), []).append(file)
+    return any(_is_half_dead(files) for files in partitions.values())
+
+
+def _is_half_dead(files: list[Any]) -> bool:
+    marked = [file for file in files if file.deletionVector()]
+    dead = sum(file.deletionVector().cardinality() for file in marked)
+    live = rows_in(files) if marked else None
+    return live is not None and dead > governance.MOST_DEAD_ROWS * live
+
+
+def _has_small_files(table: DeltaTable) -> bool:
+    if file_count(table) <= governance.MOST_SMALL_FILES:
         return False
     session: SparkSession = table.spark
     files = DataFrame(table.snapshot().allFiles().toDF(), session)

@@ -6,6 +6,7 @@ import pytest
 
 from loader.domain import governance
 from loader.domain.governance import COMPACT, PRUNE
+from loader.spark.commits import TableFiles
 from tests.loader.kept import Kept
 
 pytestmark = pytest.mark.spark
@@ -107,6 +108,21 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
     assert [(v[0], v[1]) for v in item.versions()] == [(1, "A"), (1, "AA"), (3, "c")]
     status, event = item.load([{"id": 1, "v": "AA"}, {"id": 2, "v": "b"}], at=DAY[12])
     assert (status, event["counts"]["versions"], event["counts"]["open"]) == ("succeeded", 4, 2)
+
+
+def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+    item = Kept(spark, tmp_path)
+    history = item.table(item.history_spec)
+    item.load([{"id": n, "v": "a"} for n in range(4)], at=DAY[0])
+    _, event = item.load([{"id": n, "v": "b" if n == 0 else "a"} for n in range(4)], at=DAY[1])
+    assert not event["crowded"]
+    _, event = item.load([{"id": n, "v": "c" if n < 3 else "a"} for n in range(4)], at=DAY[2])
+    assert item.history_spec.qualified_name in event["crowded"]
+    before = item.versions()
+    assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
+    assert not any(file.deletionVector() for file in TableFiles(spark, history).all)
+    assert item.versions() == before
 
 
 @pytest.mark.nightly
