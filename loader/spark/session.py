@@ -51,6 +51,8 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": config.driver_memory,
         "spark.sql.warehouse.dir": config.warehouse + "/.catalog",
+        # A history has three segments: a file of each is written at once, without sorting the rows before.
+        "spark.sql.maxConcurrentOutputFileWriters": "4",
         "spark.sql.legacy.charVarcharAsString": "false",
     }
     jars = sorted(Path(config.jars).glob("*.jar")) if config.jars else []
