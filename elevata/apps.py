@@ -6,4 +6,8 @@ class ElevataConfig(AppConfig):
 
     def ready(self) -> None:
         # Whoever sends a message must know the broker, not only the worker.
-        from elevata import celery  # noqa: F401
+        import elevata.celery  # noqa: F401
+        from elevata import cli
+        from elevata.people import acting_for
+
+        cli.people_are_known_by(acting_for)

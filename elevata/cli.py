@@ -5,8 +5,11 @@ prints exactly one JSON document on stdout, also when the command fails.
 """
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, handle_default_options
@@ -15,6 +18,28 @@ from django.db import InterfaceError, OperationalError, ProgrammingError, connec
 FAILED = 1
 INVALID = 4
 INTERRUPTED = 130
+
+
+TOKEN_VARIABLE = "ELEVATA_TOKEN"
+
+# Says for whom a command acts; takes the personal token, "" for none. This module imports no app,
+# so who knows the people says it at start (``elevata.apps``).
+ActingPerson = Callable[[str], AbstractContextManager[Any]]
+_acting_person: ActingPerson = lambda _: nullcontext()  # noqa: E731
+
+
+def people_are_known_by(acting: ActingPerson) -> None:
+    """Let ``acting`` find the person of a personal token from now on."""
+    global _acting_person
+    _acting_person = acting
+
+
+def acting_person() -> AbstractContextManager[Any]:
+    """Act as the person whose personal token stands in ``ELEVATA_TOKEN``; without one, as the system.
+
+    Entering gives the actor, and raises MetadataError with code ``token_invalid`` or ``token_expired``.
+    """
+    return _acting_person(os.environ.get(TOKEN_VARIABLE, "").strip())
 
 
 class CommandExit(CommandError):
@@ -32,12 +57,14 @@ class ProductCommand(BaseCommand):
     """A command: subclasses have ``arguments`` and ``run``; errors are turned into exits here.
 
     ``usage_exit`` ends wrong arguments, ``refused_exit`` what a rule refused: any exception that
-    can say itself in one line (``one_line()``, as MetadataError and Refusal do).
+    can say itself in one line (``one_line()``, as MetadataError and Refusal do). ``takes_person``
+    is false where nobody's doing it is: a command that starts others, or only watches.
     """
 
     usage_exit = INVALID
     refused_exit = FAILED
     with_json = True
+    takes_person = True
 
     def arguments(self, parser: ArgumentParser) -> None:
         """Add the command's own arguments."""
@@ -79,7 +106,8 @@ class ProductCommand(BaseCommand):
         self._as_json = bool(options.pop("json", False))
         self._printed = False
         try:
-            self.run(**options)
+            with acting_person() if self.takes_person else nullcontext():
+                self.run(**options)
         except CommandExit:
             raise
         except (OperationalError, InterfaceError, ProgrammingError) as error:

@@ -30,11 +30,18 @@ class WorkerState:
     text: str
 
 
-_PAGES = (
-    ("Home", "home", "home"),
-    ("Datasets", "dataset_list", "database"),
-    ("Sources", "source_list", "plug"),
-    ("Load runs", "run_list", "player-play"),
+# What is below a main page, besides its own address, by the addresses' beginnings.
+_PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("Home", "home", "home", ()),
+    ("Datasets", "dataset_list", "database", ()),
+    ("Sources", "source_list", "plug", ()),
+    ("Load runs", "run_list", "player-play", ()),
+    (
+        "Architecture",
+        "report_list",
+        "git-compare",
+        ("/executions/", "/drift/", "/policies/", "/changes/", "/looks/", "/records/"),
+    ),
 )
 
 
@@ -49,10 +56,11 @@ class Shell:
     @cached_property
     def nav(self) -> list[NavItem]:
         found = []
-        for label, name, icon in _PAGES:
+        for label, name, icon, also in _PAGES:
             url = reverse(name)
             here = self._path == url
-            found.append(NavItem(label, url, icon, here or (url != "/" and self._path.startswith(url)), here))
+            below = self._path.startswith((url, *also)) if url != "/" else False
+            found.append(NavItem(label, url, icon, here or below, here))
         return found
 
     @cached_property

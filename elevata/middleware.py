@@ -8,6 +8,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 
 from elevata import problems
+from metadata.services.actor import Actor, acting
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,25 @@ class RequestIdMiddleware:
         response.headers["X-Request-ID"] = request.request_id
         response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         return response
+
+
+class ActorMiddleware:
+    """What a request changes is changed by its person, and the change log names the request.
+
+    Who that is, is asked when something is written: the API finds the person of a token after the
+    middleware ran, and a page that writes nothing need not know.
+    """
+
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        def who() -> Actor:
+            by_token = getattr(request, "auth", None) is not None
+            return Actor.of(request.user, by_token=by_token, request_id=request.request_id)
+
+        with acting(who):
+            return self.get_response(request)
 
 
 class DatabaseDownMiddleware:

@@ -6,6 +6,7 @@ Every variable is listed in ``.env.example``.
 import os
 import secrets
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import dj_database_url
@@ -68,6 +69,7 @@ INSTALLED_APPS = [
     "django_filters",
     "rest_framework",
     "drf_spectacular",
+    "knox",
     "elevata",
     "metadata",
     "architecture",
@@ -82,6 +84,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "elevata.middleware.ActorMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -169,7 +172,11 @@ if BEHIND_HTTPS:
     SECURE_HSTS_SECONDS = 31_536_000
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    # The token first: who sends one means it, whatever cookie comes along.
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "elevata.authentication.PersonalTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.DjangoModelPermissions"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
@@ -178,12 +185,23 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "elevata.api.problem_json",
     "PAGE_SIZE": 50,
 }
+# Personal tokens: ``Authorization: Token elv_…``
+KNOX_TOKEN_MODEL = "metadata.PersonalToken"
+# The library's own migrations would make its own table beside ours.
+MIGRATION_MODULES = {"knox": None}
+REST_KNOX = {"TOKEN_MODEL": KNOX_TOKEN_MODEL, "TOKEN_PREFIX": "elv_", "TOKEN_TTL": timedelta(days=90)}
 SPECTACULAR_SETTINGS = {
     "TITLE": "elevata",
     "DESCRIPTION": "Metadata, load runs and history of a metadata-driven warehouse.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    # Choices that several answers share have one name in the description.
+    "ENUM_NAME_OVERRIDES": {
+        "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
+        "ReportStatusEnum": "architecture.models.ChangeReport.Status",
+        "ExecutionStatusEnum": "architecture.models.Execution.Status",
+    },
 }
 
 # --- warehouse -------------------------------------------------------------------------------

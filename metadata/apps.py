@@ -1,5 +1,24 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.db import connections
+from django.db.models.signals import post_migrate
 
 
 class MetadataConfig(AppConfig):
     name = "metadata"
+
+    def ready(self) -> None:
+        # After Django's own handlers, which make the permissions that roles give.
+        post_migrate.connect(_after_migration, dispatch_uid="metadata.after_migration")
+
+
+def _after_migration(*, sender: AppConfig, using: str, **_: Any) -> None:
+    """What a migrated database has besides tables: triggers on append-only ones, and the roles."""
+    from metadata.append_only import guard, guarded_models
+    from metadata.domain.roles import Permission
+    from metadata.services.people import sync_roles
+
+    guard(connections[using], [model for model in guarded_models() if model._meta.app_label == sender.label])
+    if any(permission.startswith(f"{sender.label}.") for permission in Permission):
+        sync_roles(app_label=sender.label)

@@ -40,7 +40,10 @@ class ReferenceState:
 
 @dataclass(frozen=True)
 class DatasetState:
-    """A target dataset as metadata describes it. ``inputs`` are stable keys, source or target."""
+    """A target dataset as metadata describes it. ``inputs`` are stable keys, source or target.
+
+    ``load_policy`` is what a state file says of how the dataset is loaded; metadata says it by the inputs' own.
+    """
 
     key: str
     schema: str
@@ -57,6 +60,7 @@ class DatasetState:
     history_policy: dict = field(default_factory=dict)
     references: tuple[ReferenceState, ...] = ()
     hash_version: int = 1
+    load_policy: dict | str | None = None
 
     @property
     def qualified_name(self) -> str:

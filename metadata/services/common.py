@@ -1,24 +1,33 @@
-"""What every service does: one transaction, an optimistic lock, errors that people can read."""
+"""What every service does: one transaction, an optimistic lock, the change log, errors that people can read.
 
-from collections.abc import Callable, Iterator
+Metadata is written by ``store``, ``store_all``, ``put_aside`` and ``remove`` and by nothing else: they
+bring what they write into the change log.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, models, transaction
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, models, transaction
+from django.db.models.deletion import Collector
 
 from metadata.domain.errors import MetadataError, StaleVersion
 from metadata.models import Versioned
+from metadata.services.changelog import unit_of_work
 
 Row = TypeVar("Row", bound=Versioned)
 
 
 @contextmanager
-def writing() -> Iterator[None]:
-    """One transaction. What the database itself refuses comes out as a MetadataError, too."""
+def writing(reason: str = "") -> Iterator[None]:
+    """One transaction, and at the end of the outermost one the change log's entries, with the reason.
+
+    What the database itself refuses comes out as a MetadataError, too.
+    """
     try:
-        with transaction.atomic():
+        with transaction.atomic(), unit_of_work(reason):
             yield
     except IntegrityError as error:
         said = str(error).strip().splitlines()[0]
@@ -50,10 +59,47 @@ def assign(row: models.Model, changes: dict[str, Any], allowed: tuple[str, ...])
 
 def store(row: Row) -> Row:
     """Write a row that was checked. A row that exists already moves to its next version."""
-    if row.pk is not None:
-        row.version += 1
-    row.save()
+    with unit_of_work() as unit:
+        if row.pk is not None:
+            unit.about_to_change(type(row), [row.pk])
+            row.version += 1
+        row.save()
+        unit.written([row])
     return row
+
+
+def store_all(rows: Iterable[Row]) -> list[Row]:
+    """Write new rows of one model that were checked, in one go."""
+    made = list(rows)
+    if made:
+        with unit_of_work() as unit:
+            type(made[0]).objects.bulk_create(made)
+            unit.written(made)
+    return made
+
+
+def put_aside(row: Row, **between: Any) -> None:
+    """Give a stored row other values for the moment, so that others can take its; ``row`` keeps its own."""
+    with unit_of_work() as unit:
+        unit.about_to_change(type(row), [row.pk])
+        type(row).objects.filter(pk=row.pk).update(**between)
+
+
+def remove(rows: Iterable[Row]) -> None:
+    """Delete rows of one model, and what belongs to them."""
+    gone = list(rows)
+    if not gone:
+        return
+    collector = Collector(using=DEFAULT_DB_ALIAS)
+    collector.can_fast_delete = lambda *_, **__: False  # every row is loaded, and so can be logged
+    with unit_of_work() as unit:
+        collector.collect(gone)
+        for model, found in collector.data.items():
+            unit.about_to_change(model, [row.pk for row in found])
+        for (changed, _), groups in collector.field_updates.items():
+            for found in groups:
+                unit.about_to_change(changed.model, [row.pk for row in found])
+        collector.delete()
 
 
 def check_fields(row: models.Model, where: str) -> None:

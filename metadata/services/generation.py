@@ -30,7 +30,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.checks import check_history, check_source_policy
-from metadata.services.common import store, writing
+from metadata.services.common import store, store_all, writing
 
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
@@ -240,9 +240,9 @@ def _columns(
                 row.key_ordinal = _free_key_ordinal(row, rows)
                 _return(row, summary)
         known[proposal.key] = row
-    TargetColumn.objects.bulk_create([column for column, _ in fresh])
+    store_all(column for column, _ in fresh)
     if dataset_input is not None:
-        ColumnInput.objects.bulk_create([_column_input(dataset_input, *pair) for pair in fresh])
+        store_all(_column_input(dataset_input, *pair) for pair in fresh)
     if str(dataset) not in summary.created:
         summary.created.extend(str(column) for column, _ in fresh)
     generated = _generated_keys(dataset)

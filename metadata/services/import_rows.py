@@ -5,7 +5,7 @@ from typing import Any
 
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.common import store
+from metadata.services.common import put_aside, store
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 
@@ -40,7 +40,7 @@ def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
             if isinstance(row, TargetColumn):
                 between["role"] = TargetColumn.Role.ATTRIBUTE
         if between:
-            type(row).objects.filter(pk=row.pk).update(**between)
+            put_aside(row, **between)
 
 
 def _name_between(row: Any) -> str:

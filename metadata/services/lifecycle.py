@@ -21,9 +21,9 @@ BY_PERSON = TargetDataset.RetiredBy.PERSON
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
 
-def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int) -> TargetDataset:
+def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, reason: str = "") -> TargetDataset:
     """A new name; the old one is kept as newest former name. Its history is renamed with it."""
-    with writing():
+    with writing(reason):
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
             raise MetadataError("invalid", "a history dataset is named after its base; rename that", "name", str(row))
@@ -35,9 +35,9 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int) 
         return row
 
 
-def rename_column(*, column: TargetColumn, name: str, expected_version: int) -> TargetColumn:
+def rename_column(*, column: TargetColumn, name: str, expected_version: int, reason: str = "") -> TargetColumn:
     """A new name; the old one is kept. Policy, filters and expressions that name it follow."""
-    with writing():
+    with writing(reason):
         row = claim(column, expected_version)
         if row.name != name:
             old = row.name

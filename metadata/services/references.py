@@ -8,7 +8,7 @@ from metadata.domain.errors import MetadataError
 from metadata.domain.types import DataType
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset
 from metadata.services.checks import with_place
-from metadata.services.common import check_fields, claim, free_key, store, writing
+from metadata.services.common import check_fields, claim, free_key, remove, store, store_all, writing
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
 
@@ -67,9 +67,10 @@ def set_pairs(reference: Reference, pairs: Pairs) -> bool:
     wanted = [(child.pk, parent.pk) for child, parent in pairs]
     if list(reference.pairs.values_list("child_column_id", "parent_column_id")) == wanted:
         return False
-    reference.pairs.all().delete()
-    for child, parent in wanted:
-        ReferencePair.objects.create(reference=reference, child_column_id=child, parent_column_id=parent)
+    remove(reference.pairs.all())
+    store_all(
+        ReferencePair(reference=reference, child_column_id=child, parent_column_id=parent) for child, parent in wanted
+    )
     return True
 
 

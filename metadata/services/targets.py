@@ -24,7 +24,7 @@ from metadata.services.checks import (
     check_target_dataset,
     with_place,
 )
-from metadata.services.common import assign, claim, free_key, store, writing
+from metadata.services.common import assign, claim, free_key, remove, store, store_all, writing
 from metadata.services.generation import ensure_history
 from metadata.services.lifecycle import set_retired
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
@@ -158,7 +158,7 @@ def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | Target
         if upstream not in wanted:
             if item.column_inputs.exists():
                 raise MetadataError("in_use", f"columns still read {upstream}", "inputs", str(dataset))
-            item.delete()
+            remove([item])
     for ordinal, upstream in enumerate(wanted, start=1):
         side = "source" if isinstance(upstream, SourceDataset) else "upstream"
         item = existing.get(upstream) or DatasetInput(dataset=dataset, **{side: upstream})
@@ -209,8 +209,8 @@ def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColu
             )
         side = "source_column" if from_source else "upstream_column"
         rows.append(ColumnInput(column=column, dataset_input=dataset_input, ordinal=ordinal, **{side: reads}))
-    column.inputs.all().delete()
-    ColumnInput.objects.bulk_create(rows)
+    remove(column.inputs.all())
+    store_all(rows)
     return True
 
 

@@ -1,0 +1,71 @@
+"""Strict canonical JSON: equal values have equal bytes on every machine, so the bytes can be hashed.
+
+The text is UTF-8 with keys in order of their code points and no blanks between tokens. Strings stay
+as they are (no normalisation): two spellings of one letter are two values. Only what has exactly one
+canonical text is accepted: ``None``, ``bool``, ``int``, ``str``, ``list``, ``tuple`` (written as a
+list) and ``dict`` with ``str`` keys. Everything else, subclasses of these included, is refused with
+the path to it. Whoever hashes a decimal, a moment or a float says as which text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+_LEAVES = frozenset({str, int, bool, type(None)})
+
+
+def canonical_json(value: object) -> bytes:
+    """The canonical bytes of a value. Raises TypeError naming the path and the type that has none,
+    and ValueError for text that UTF-8 can't hold (a lone surrogate).
+    """
+    if not _is_canonical(value):
+        _raise_for(value, "$")
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        bad = text[max(error.start - 20, 0) : error.end].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"text that UTF-8 can't hold has no canonical JSON: …{bad}") from error
+
+
+def sha256_hex(value: object) -> str:
+    """SHA-256 of a value's canonical JSON as 64 lower-case hex digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def _is_canonical(value: object) -> bool:
+    """Says yes or no without keeping paths: states of thousands of datasets come through here."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        kind = type(each)
+        if kind in _LEAVES:
+            continue
+        if kind is dict:
+            if any(type(key) is not str for key in each):
+                return False
+            pending.extend(each.values())
+        elif kind is list or kind is tuple:
+            pending.extend(each)
+        else:
+            return False
+    return True
+
+
+def _raise_for(value: object, path: str) -> None:
+    kind = type(value)
+    if kind is dict:
+        for key, each in value.items():
+            if type(key) is not str:
+                raise TypeError(f"{path}: the key {key!r} is {_name(type(key))}, keys must be str")
+            _raise_for(each, f"{path}.{key}")
+    elif kind is list or kind is tuple:
+        for index, each in enumerate(value):
+            _raise_for(each, f"{path}[{index}]")
+    elif kind not in _LEAVES:
+        raise TypeError(f"{path}: {_name(kind)} has no canonical JSON; give it as str, int, bool, None, list or dict")
+
+
+def _name(kind: type) -> str:
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

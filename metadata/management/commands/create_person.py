@@ -1,0 +1,68 @@
+"""Make somebody who may sign in, or whose programs may act for them."""
+
+import getpass
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from elevata.cli import INVALID, CommandExit, ProductCommand
+from metadata.domain.roles import Role
+from metadata.services.common import writing
+from metadata.services.people import create_person, create_token
+
+
+class Command(ProductCommand):
+    help = (
+        "Create a person with a name and roles. They sign in with a password, and their programs act for them "
+        "with a personal token, which is shown once."
+    )
+    refused_exit = INVALID
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="the name to sign in with")
+        parser.add_argument(
+            "--role",
+            action="append",
+            required=True,
+            choices=[role.value for role in Role],
+            help="what the person may do; may be given several times",
+        )
+        password = parser.add_mutually_exclusive_group()
+        password.add_argument("--password", help="seen by others on this machine: for tests and demos")
+        password.add_argument("--ask-password", action="store_true", help="ask for it, or read it from standard input")
+        parser.add_argument("--token", action="store_true", help="make a personal token and print it")
+        parser.add_argument("--days", type=int, metavar="N", help="how long the token is good (default: 90)")
+
+    def run(
+        self,
+        *,
+        name: str,
+        role: list[str],
+        password: str | None,
+        ask_password: bool,
+        token: bool,
+        days: int | None,
+        **options: Any,
+    ) -> None:
+        if not (password or ask_password or token):
+            raise CommandExit(INVALID, "give --password, --ask-password or --token, or nobody can act as them", "usage")
+        if days is not None and not token:
+            raise CommandExit(INVALID, "--days goes with --token", "usage")
+        if ask_password:
+            password = _asked()
+        with writing():
+            user = create_person(name=name, roles=role, password=password)
+            text = create_token(user=user, days=days)[1] if token else None
+        self.say(f"{name} is there: {', '.join(sorted(set(role)))}")
+        if text is not None:
+            self.say(f"personal token, shown once: {text}")
+        self.print_json({"name": name, "roles": sorted(set(role)), "token": text})
+
+
+def _asked() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    password = getpass.getpass("Password: ")
+    if password != getpass.getpass("Again: "):
+        raise CommandExit(INVALID, "the two passwords differ", "passwords_differ")
+    return password

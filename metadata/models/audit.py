@@ -1,0 +1,146 @@
+"""What proves who changed what: the change log and the hash chain over everything append-only."""
+
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.db import models
+
+from metadata.domain.errors import MetadataError
+
+
+class AppendOnlyQuerySet(models.QuerySet):
+    """Reads and adds; whatever would change or remove rows is refused before the database is asked."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        said = "is append-only: rows are never changed or removed"
+        raise MetadataError("append_only", said, where=str(self.model._meta.verbose_name))
+
+    _refuse.alters_data = True
+    update = delete = bulk_update = update_or_create = _raw_delete = _update = _refuse
+
+
+class AppendOnly(models.Model):
+    """A row that stays as it was written. Triggers say the same to SQL (``metadata.append_only``).
+
+    Every model derived from it is guarded; nothing is to be registered for that.
+    """
+
+    objects = AppendOnlyQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+        base_manager_name = "objects"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            type(self).objects.all()._refuse()
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
+        type(self).objects.all()._refuse()
+
+
+class ChangeLogEntry(AppendOnly):
+    """One change of one thing: who, when, what, before and after.
+
+    ``subject_key`` is the stable key, or the short name of what has none; ``dataset_key`` is the
+    dataset it belongs to (a history's base, a reference's child). ``changes`` is canonical JSON,
+    ``{field: {"before", "after"}}``; what is left out was empty.
+    """
+
+    class Action(models.TextChoices):
+        CREATED = "created", "Created"
+        CHANGED = "changed", "Changed"
+        RENAMED = "renamed", "Renamed"
+        RETIRED = "retired", "Retired"
+        RESTORED = "restored", "Restored"
+        DELETED = "deleted", "Deleted"
+
+    class ActorKind(models.TextChoices):
+        PERSON = "person", "Person"
+        TOKEN = "token", "Token"
+        SYSTEM = "system", "System"
+
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=150)
+    actor_kind = models.CharField(max_length=10, choices=ActorKind)
+    # PROTECT: who has left a trace is put out of use, not deleted.
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    action = models.CharField(max_length=30)
+    subject_kind = models.CharField(max_length=30)
+    subject_key = models.CharField(max_length=200)
+    subject_name = models.TextField()
+    dataset_key = models.UUIDField(null=True)
+    changes = models.TextField()
+    reason = models.TextField(blank=True, default="")
+    request_id = models.CharField(max_length=100, blank=True, default="")
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [
+            models.Index(fields=["dataset_key", "id"], name="change_of_dataset"),
+            models.Index(fields=["subject_kind", "subject_key", "id"], name="change_of_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject_kind} {self.subject_name} {self.action} by {self.actor}"
+
+    def content(self) -> dict[str, Any]:
+        """What the chain's digest covers: everything, the row's own id included."""
+        return {
+            "id": self.pk,
+            "at": self.at.isoformat(timespec="microseconds"),
+            "actor": self.actor,
+            "actor_kind": str(self.actor_kind),
+            "user": self.user_id,
+            "action": str(self.action),
+            "subject_kind": self.subject_kind,
+            "subject_key": self.subject_key,
+            "subject_name": self.subject_name,
+            "dataset_key": str(self.dataset_key) if self.dataset_key else None,
+            "changes": self.changes,
+            "reason": self.reason,
+            "request_id": self.request_id,
+        }
+
+
+class ChainLink(AppendOnly):
+    """One link of the hash chain (``metadata.domain.chain``)."""
+
+    sequence = models.BigIntegerField(primary_key=True)
+    kind = models.CharField(max_length=30)
+    subject_id = models.BigIntegerField()
+    digest = models.CharField(max_length=64)
+    previous = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64)
+    sealed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["sequence"]
+        constraints = [models.UniqueConstraint(fields=["kind", "subject_id"], name="chain_link_once")]
+
+    def __str__(self) -> str:
+        return f"link {self.sequence}: {self.kind} {self.subject_id}"
+
+
+class ChainHead(models.Model):
+    """Where the chain ends. One row, locked by whoever seals, and by nobody else."""
+
+    sequence = models.BigIntegerField(default=0)
+    hash = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"head of the chain at {self.sequence}"
+
+
+class ChainPending(models.Model):
+    """Rows of one transaction that are committed and not linked yet: ``subjects`` is [[id, digest], …]."""
+
+    kind = models.CharField(max_length=30)
+    subjects = models.JSONField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{len(self.subjects)} of {self.kind} to be linked"

@@ -1,0 +1,74 @@
+"""Who is acting: the person, their token, or the system itself. Every service asks here.
+
+Pages, API and commands say it once, around everything they do; threads start as the system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+PERSON, TOKEN, SYSTEM_KIND = "person", "token", "system"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts: ``kind`` is person (signed in), token (a person's program) or system (nobody).
+
+    ``user`` is the person's row, None for the system; ``request_id`` names the request or command.
+    """
+
+    name: str
+    kind: str
+    user: AbstractBaseUser | None = field(default=None, compare=False)
+    request_id: str = ""
+
+    @property
+    def user_id(self) -> int | None:
+        return None if self.user is None else self.user.pk
+
+    @property
+    def is_person(self) -> bool:
+        """Whether somebody answers for it: a person, by themselves or by their token."""
+        return self.user is not None
+
+    @classmethod
+    def of(cls, user: object, *, by_token: bool = False, request_id: str = "") -> Actor:
+        """The actor that a user is; nobody (None, or not signed in) is the system."""
+        if user is None or not getattr(user, "is_authenticated", False):
+            return cls("system", SYSTEM_KIND, request_id=request_id)
+        return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id)
+
+
+SYSTEM = Actor("system", SYSTEM_KIND)
+_who: ContextVar[Callable[[], Actor] | None] = ContextVar("who_acts", default=None)
+
+
+def current_actor() -> Actor:
+    """Who acts here and now; the system where nobody said."""
+    who = _who.get()
+    return SYSTEM if who is None else who()
+
+
+@contextmanager
+def acting(who: Callable[[], Actor]) -> Iterator[None]:
+    """Let ``who`` answer for everything inside; it is asked when somebody wants to know."""
+    before = _who.set(who)
+    try:
+        yield
+    finally:
+        _who.reset(before)
+
+
+@contextmanager
+def acting_as(person: object, *, by_token: bool = False, request_id: str = "") -> Iterator[Actor]:
+    """Everything inside is done by this person: a user, an Actor, or None for the system."""
+    actor = person if isinstance(person, Actor) else Actor.of(person, by_token=by_token, request_id=request_id)
+    with acting(lambda: actor):
+        yield actor

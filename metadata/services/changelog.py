@@ -1,0 +1,126 @@
+"""The change log: every service's writes leave an entry, in the transaction that writes.
+
+Services write through ``store``, ``store_all``, ``put_aside`` and ``remove`` (``services.common``). These
+remember each row as it was before it was touched; at the end of the outermost unit what differs is
+logged. So an entry says what happened to the database, however many steps it took, and what was
+taken back leaves none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from metadata.domain.canonical import canonical_json
+from metadata.models import ChangeLogEntry
+from metadata.services import chain
+from metadata.services.actor import Actor, current_actor
+from metadata.services.subjects import plain
+from metadata.services.touched import EMPTY, Change, Touched
+
+
+class Unit(Touched):
+    """One unit of work: what it touched, what else it has to tell, and why it was done."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+        self.told: list[Change] = []
+
+    def changes(self) -> Iterator[list[Change]]:
+        yield from super().changes()
+        yield self.told
+
+
+_unit: ContextVar[Unit | None] = ContextVar("unit_of_work", default=None)
+
+
+@contextmanager
+def unit_of_work(reason: str = "") -> Iterator[Unit]:
+    """The unit that is open, or one of its own in a transaction, whose entries are written at its end.
+
+    ``reason`` goes on the entries of the whole unit; the first one given counts.
+    """
+    unit = _unit.get()
+    if unit is not None:
+        unit.reason = unit.reason or reason
+        try:
+            yield unit
+        except BaseException:
+            unit.taken_back()
+            raise
+        return
+    with transaction.atomic():
+        unit = Unit(reason)
+        before = _unit.set(unit)
+        try:
+            yield unit
+        finally:
+            _unit.reset(before)
+        # A transaction that is to be taken back (a check) leaves nothing, and can't be asked any more.
+        if not connection.needs_rollback:
+            actor, at = current_actor(), timezone.now()
+            for changes in unit.changes():
+                _write(changes, actor, at, unit.reason)
+
+
+def record_change(
+    *,
+    action: str,
+    subject_kind: str,
+    subject_key: str,
+    subject_name: str,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    dataset_key: UUID | None = None,
+    reason: str = "",
+) -> None:
+    """An entry about something that is no row of metadata: a person, a policy.
+
+    ``before`` and ``after`` map fields to values; equal ones are left out.
+    """
+    with unit_of_work(reason) as unit:
+        fields = [plain(dict(values or {})) for values in (before, after)]
+        unit.told.append(Change(str(action), subject_kind, subject_key, subject_name, *fields, dataset_key))
+
+
+def _write(changes: list[Change], actor: Actor, at: datetime, reason: str) -> None:
+    if not changes:
+        return
+    entries = ChangeLogEntry.objects.bulk_create(
+        ChangeLogEntry(
+            at=at,
+            actor=actor.name,
+            actor_kind=actor.kind,
+            user_id=actor.user_id,
+            action=str(change.action),
+            subject_kind=change.subject_kind,
+            subject_key=change.subject_key,
+            subject_name=change.subject_name,
+            dataset_key=change.dataset_key,
+            changes=_differences(change.before, change.after),
+            reason=reason,
+            request_id=actor.request_id,
+        )
+        for change in changes
+    )
+    chain.append(*entries)
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Canonical JSON of what differs; a side that is empty is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in {*before, *after}:
+        was, now = before.get(name), after.get(name)
+        if was == now or (was in EMPTY and now in EMPTY):
+            continue
+        sides = {"before": was, "after": now}
+        found[name] = {side: value for side, value in sides.items() if value not in EMPTY}
+    return canonical_json(found).decode()

@@ -1,0 +1,263 @@
+"""verify_audit, create_person, create_token, revoke_tokens, and for whom a command acts."""
+
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from elevata.cli import CommandExit, ProductCommand
+from metadata.management.commands import create_person, create_token, import_metadata, revoke_tokens, verify_audit
+from metadata.models import ChangeLogEntry, PersonalToken
+from metadata.permissions import roles_of
+from metadata.services import chain
+from metadata.services.actor import SYSTEM, Actor, current_actor
+from metadata.services.changelog import record_change
+from metadata.services.people import create_token as new_token
+from metadata.services.people import ensure_person
+from tests.audit import triggers_lifted
+
+AIRPORTS = Path(__file__).resolve().parents[2] / "examples" / "airports"
+
+
+@pytest.fixture(autouse=True)
+def connections_stay_open(monkeypatch: pytest.MonkeyPatch, settings) -> None:
+    """A command closes its connections at its end; the test's own is still needed."""
+    monkeypatch.setattr("elevata.cli.connections.close_all", lambda: None)
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def run(module: Any, *arguments: str) -> int:
+    """The command's exit code."""
+    name = module.__name__.rpartition(".")[2]
+    try:
+        module.Command().run_from_argv(["manage.py", name, "--skip-checks", *arguments])
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+# --- verify_audit --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(transactional_db) -> list[int]:
+    for name in ("first", "second"):
+        record_change(action="changed", subject_kind="policy", subject_key=name, subject_name=name, after={"a": 1})
+    return list(ChangeLogEntry.objects.order_by("id").values_list("id", flat=True))
+
+
+def break_it(pk: int) -> None:
+    with triggers_lifted(), connection.cursor() as cursor:
+        cursor.execute("UPDATE metadata_changelogentry SET actor = 'mallory' WHERE id = %s", [pk])
+
+
+def test_an_intact_chain_ends_with_0(log: list[int], capsys: pytest.CaptureFixture) -> None:
+    assert run(verify_audit) == 0
+    assert capsys.readouterr().out == f"intact: 2 links, head {chain.head().hash}\n"
+
+
+def test_an_empty_chain_is_intact(transactional_db) -> None:
+    assert run(verify_audit) == 0
+
+
+def test_a_broken_chain_ends_with_1_and_names_the_first_bad_row(log: list[int], capsys: pytest.CaptureFixture) -> None:
+    break_it(log[1])
+    assert run(verify_audit) == 1
+    said = capsys.readouterr().err
+    assert said == f"broken after 1 links: change {log[1]} was changed after it was sealed\n"
+
+
+def test_json_is_one_document_also_where_it_is_broken(log: list[int], capsys: pytest.CaptureFixture) -> None:
+    break_it(log[0])
+    assert run(verify_audit, "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["intact"] is False
+    assert document["problem"] == {
+        "code": "row_changed",
+        "message": f"change {log[0]} was changed after it was sealed",
+        "sequence": 1,
+        "kind": "change",
+        "subject": log[0],
+    }
+
+
+def test_rows_that_wait_are_said(log: list[int], capsys: pytest.CaptureFixture, monkeypatch) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        record_change(action="changed", subject_kind="policy", subject_key="x", subject_name="x", after={"a": 1})
+    assert run(verify_audit) == 0
+    assert capsys.readouterr().out.endswith(", 1 rows not sealed yet\n")
+
+
+def test_an_artifact_of_this_chain_is_accepted(log: list[int], tmp_path: Path) -> None:
+    artifact = tmp_path / "record.json"
+    artifact.write_text(json.dumps({"record": {}, "chain": chain.head().as_json()}))
+    assert run(verify_audit, "--against", str(artifact)) == 0
+
+
+def test_an_artifact_of_another_chain_ends_with_1(log: list[int], tmp_path: Path) -> None:
+    artifact = tmp_path / "record.json"
+    artifact.write_text(json.dumps({"chain": {"sequence": 1, "hash": "a" * 64}}))
+    assert run(verify_audit, "--against", str(artifact)) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"chain": 1}', '{"chain": {"sequence": 1, "hash": "x"}}', "\xff"])
+def test_what_is_no_artifact_ends_with_4(
+    log: list[int], tmp_path: Path, content: str, capsys: pytest.CaptureFixture
+) -> None:
+    artifact = tmp_path / "record.json"
+    artifact.write_bytes(content.encode("latin-1"))
+    assert run(verify_audit, "--against", str(artifact)) == 4
+    assert capsys.readouterr().err.startswith(str(artifact))
+
+
+def test_an_artifact_that_is_not_there_ends_with_4(log: list[int], tmp_path: Path) -> None:
+    assert run(verify_audit, "--against", str(tmp_path / "nothing.json")) == 4
+
+
+# --- people --------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_person_is_made_with_roles_and_password() -> None:
+    assert run(create_person, "ada", "--role", "editor", "--role", "viewer", "--password", "analytical engine") == 0
+    user = User.objects.get(username="ada")
+    assert user.check_password("analytical engine")
+    assert roles_of(user) == {"editor", "viewer"}
+
+
+@pytest.mark.django_db
+def test_a_password_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("analytical engine\n"))
+    assert run(create_person, "ada", "--role", "editor", "--ask-password") == 0
+    assert User.objects.get(username="ada").check_password("analytical engine")
+
+
+@pytest.mark.django_db
+def test_a_token_is_printed_once_and_works(capsys: pytest.CaptureFixture) -> None:
+    run(create_person, "ada", "--role", "editor", "--token", "--days", "3", "--json")
+    text = json.loads(capsys.readouterr().out)["token"]
+    assert call_command_as(text).name == "ada"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ada", "--role", "editor"),
+        ("ada", "--token"),
+        ("ada", "--role", "king", "--token"),
+        ("ada", "--role", "editor", "--password", "x", "--ask-password"),
+        ("ada", "--role", "editor", "--password", "1"),
+        ("ada", "--role", "editor", "--token", "--days", "0"),
+        ("ada", "--role", "editor", "--password", "analytical engine", "--days", "1"),
+    ],
+)
+def test_what_cannot_be_ends_with_4_and_makes_nobody(arguments: tuple[str, ...]) -> None:
+    assert run(create_person, *arguments) == 4
+    assert not User.objects.exists()
+
+
+@pytest.mark.django_db
+def test_somebody_who_is_there_gets_a_token(capsys: pytest.CaptureFixture) -> None:
+    ensure_person(name="ada", roles=["editor"])
+    assert run(create_token, "ada", "--label", "laptop", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["label"] == PersonalToken.objects.get().name == "laptop"
+    assert call_command_as(document["token"]).name == "ada"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("module", [create_token, revoke_tokens])
+def test_a_name_nobody_has_ends_with_4(module: Any) -> None:
+    assert run(module, "eve") == 4
+
+
+@pytest.mark.django_db
+def test_tokens_are_revoked(capsys: pytest.CaptureFixture) -> None:
+    new_token(user=ensure_person(name="ada", roles=["editor"]))
+    assert run(revoke_tokens, "ada", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"name": "ada", "revoked": 1}
+
+
+# --- for whom a command acts ---------------------------------------------------------------------
+
+
+class Asks(ProductCommand):
+    seen: Actor
+
+    def run(self, **options: Any) -> None:
+        type(self).seen = current_actor()
+
+
+class Watches(Asks):
+    takes_person = False
+
+
+def call_command_as(token: str | None, command: type[Asks] = Asks) -> Actor:
+    with pytest.MonkeyPatch.context() as patch:
+        if token is None:
+            patch.delenv("ELEVATA_TOKEN", raising=False)
+        else:
+            patch.setenv("ELEVATA_TOKEN", token)
+        call_command(command())
+    return command.seen
+
+
+@pytest.mark.django_db
+def test_without_a_token_it_is_the_system(django_assert_num_queries) -> None:
+    with django_assert_num_queries(0):
+        seen = call_command_as(None)
+    assert (seen.name, seen.kind, seen.is_person) == ("system", "system", False)
+
+
+@pytest.mark.django_db
+def test_with_a_token_it_is_its_person() -> None:
+    user = ensure_person(name="ada", roles=["editor"])
+    seen = call_command_as(new_token(user=user)[1])
+    assert (seen.name, seen.kind, seen.user) == ("ada", "token", user)
+
+
+@pytest.mark.django_db
+def test_afterwards_it_is_nobody_again() -> None:
+    call_command_as(new_token(user=ensure_person(name="ada", roles=["editor"]))[1])
+    assert current_actor() == SYSTEM
+
+
+@pytest.mark.django_db
+def test_a_wrong_token_is_an_error_with_a_code() -> None:
+    with pytest.raises(CommandExit) as ended:
+        call_command_as("elv_wrong")
+    assert ended.value.code == "token_invalid"
+
+
+@pytest.mark.django_db
+def test_an_expired_token_is_an_error_with_a_code() -> None:
+    token, text = new_token(user=ensure_person(name="ada", roles=["editor"]))
+    PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(days=1))
+    with pytest.raises(CommandExit) as ended:
+        call_command_as(text)
+    assert ended.value.code == "token_expired"
+
+
+@pytest.mark.django_db
+def test_a_command_that_only_watches_needs_no_person() -> None:
+    assert not call_command_as("elv_wrong", Watches).is_person
+
+
+@pytest.mark.django_db
+def test_what_a_command_writes_is_its_persons_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = ensure_person(name="ada", roles=["editor"])
+    monkeypatch.setenv("ELEVATA_TOKEN", new_token(user=user)[1])
+    seen = ChangeLogEntry.objects.count()
+    run(import_metadata, str(AIRPORTS))
+    fresh = ChangeLogEntry.objects.order_by("id")[seen:]
+    assert {(entry.actor, entry.actor_kind, entry.user_id) for entry in fresh} == {("ada", "token", user.pk)}
+    assert all(entry.request_id.startswith("command-") for entry in fresh)
