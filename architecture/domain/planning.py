@@ -1,53 +1,137 @@
-"""From desired and observed tables to operations.
+"""From what is there and what is desired to operations, each with its decision, in an order that works.
 
-Columns are matched by stable key first, then by name; types are compared as Delta stores them.
-Creating tables and adding nullable columns are safe and allowed; every other difference is planned
-as blocked, with what to do, so that a load never runs into a table whose structure it does not know.
+One planner for state files and for the warehouse. It works on the whole of both states and leaves
+out what is beyond the scope at the end: whether a name is free can depend on a dataset elsewhere.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from architecture.domain.operations import (
-    ADD_COLUMN,
-    BLOCKED,
-    CREATE_TABLE,
-    RENAME_COLUMN,
-    RENAME_TABLE,
-    RETYPE_COLUMN,
-    Operation,
-)
-from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
-from metadata.domain.types import parse, stored_type
-
-
-def plan(desired: Iterable[TableSpec], observed: Mapping[str, ObservedTable]) -> tuple[Operation, ...]:
-    """Operations that bring the observed tables (by stable key) to the desired ones, in order."""
-    operations: list[Operation] = []
-    for table in desired:
-        existing = observed.get(table.key)
-        operations.extend([Operation(CREATE_TABLE, table)] if existing is None else _alter(table, existing))
-    return tuple(operations)
+from architecture.domain.current import CurrentState, Placed
+from architecture.domain.dataset_planning import TABLES, DatasetPlan, plan_gone, plan_new, plan_pair, table_name
+from architecture.domain.diff import Matching, match
+from architecture.domain.drafts import Draft, block_taken_names
+from architecture.domain.logic import Renames
+from architecture.domain.operations import BLOCKED, Operation, Warning
+from architecture.domain.ordering import in_order
+from architecture.domain.policy import PolicySet, decide
+from metadata.domain.state import DatasetState
 
 
-def _alter(table: TableSpec, existing: ObservedTable) -> Iterable[Operation]:
-    if existing.qualified_name != table.qualified_name:
-        yield _blocked(RENAME_TABLE, table, None, f"the table is published as {existing.qualified_name}")
-    by_key = {column.key: column for column in existing.columns if column.key}
-    by_name = {column.name.lower(): column for column in existing.columns}
-    for column in table.columns:
-        found = by_key.get(column.key) or by_name.get(column.name.lower())
-        if found is None:
-            yield Operation(ADD_COLUMN, table, column)
-        else:
-            yield from _differences(table, column, found)
+@dataclass(frozen=True)
+class Plan:
+    """Operations in the order in which each can be done, and what people should know."""
+
+    operations: tuple[Operation, ...]
+    warnings: tuple[Warning, ...]
 
 
-def _differences(table: TableSpec, column: ColumnSpec, found: ObservedColumn) -> Iterable[Operation]:
-    if found.name != column.name:
-        yield _blocked(RENAME_COLUMN, table, column, f"the table holds it as {found.name}")
-    if stored_type(parse(found.type)) != stored_type(parse(column.type)):
-        yield _blocked(RETYPE_COLUMN, table, column, f"the table holds {found.type}, metadata says {column.type}")
+@dataclass(frozen=True)
+class _Entry:
+    """A dataset as matching sees it: with the names of its schema."""
+
+    placed: Placed
+    key: str
+    active: bool
+    former_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, placed: Placed) -> "_Entry":
+        state = placed.state
+        return cls(placed, state.key, state.active, state.former_names)
+
+    @property
+    def name(self) -> str:
+        return self.placed.state.qualified_name.lower()
+
+    @property
+    def former(self) -> Iterable[str]:
+        """A former name without a schema was in the schema of today."""
+        schema = self.placed.state.schema
+        return ((name if "." in name else f"{schema}.{name}").lower() for name in self.former_names)
 
 
-def _blocked(op: str, table: TableSpec, column: ColumnSpec | None, message: str) -> Operation:
-    return Operation(op, table, column, decision=BLOCKED, code="NEEDS_REVIEW", message=message)
+def plan(
+    current: CurrentState,
+    desired: Sequence[DatasetState],
+    policy: PolicySet,
+    only: Collection[str] | None = None,
+) -> Plan:
+    """Operations that bring ``current`` to ``desired``. ``only`` are the stable keys in scope; None is all."""
+    placed = [current.place(dataset) for dataset in sorted(desired, key=lambda one: one.key)]
+    found = match(
+        [_Entry.of(one) for one in sorted(current.datasets, key=lambda one: one.state.key)],
+        [_Entry.of(one) for one in placed],
+        name=lambda entry: entry.name,
+        former=lambda entry: entry.former,
+    )
+    plans = _plans(found, policy, Renames(one.state for one in placed))
+    drafts = [_decided(draft, policy, only) for one in plans for draft in one.drafts]
+    held = {space: names for one in plans for space, names in one.held.items()}
+    held[TABLES] = frozenset(_tables_held(found))
+    drafts = block_taken_names(drafts, held)
+    inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
+    warnings = [warning for one in plans for warning in one.warnings]
+    return Plan(in_order(inside, _inputs(found)), tuple(sorted(warnings, key=_warning_order)))
+
+
+def _warning_order(warning: Warning) -> tuple[str, str, str]:
+    return warning.dataset, warning.column, warning.code
+
+
+def _decided(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> Draft:
+    """What is beyond the scope is not done, so whatever waits for it is blocked."""
+    operation = decide(draft.operation, policy)
+    if only is not None and operation.dataset_key not in only:
+        operation = replace(operation, decision=BLOCKED)
+    return replace(draft, operation=operation)
+
+
+def _plans(found: Matching[_Entry], policy: PolicySet, renames: Renames) -> list[DatasetPlan]:
+    plans = [plan_pair(pair.before.placed, pair.after.placed, policy, renames) for pair in found.pairs]
+    plans += [plan_new(entry.placed) for entry in found.new]
+    plans += [plan_gone(entry.placed) for entry in found.gone]
+    return [*plans, DatasetPlan(warnings=list(_warnings(found)))]
+
+
+def _tables_held(found: Matching[_Entry]) -> Iterable[str]:
+    """Names in use by tables; a retired table and a history that is only kept make way."""
+    staying = [*(pair.before for pair in found.pairs if pair.after.active), *found.left_alone]
+    for entry in staying:
+        if entry.active and entry.placed.keeps_history:
+            yield table_name(entry.placed.history)
+    for entry in (*staying, *found.gone):
+        if entry.active and entry.placed.base is not None:
+            yield table_name(entry.placed.base)
+
+
+def _warnings(found: Matching[_Entry]) -> Iterable[Warning]:
+    for pair in found.pairs:
+        if pair.by == "name":
+            said = (
+                f"its stable key moved from {pair.before.key} to {pair.after.key}; it is taken for the same by its name"
+            )
+            yield Warning("KEY_CHANGED_NAME_KEPT", pair.before.placed.state.qualified_name, message=said)
+    for entry, candidates in found.ambiguous:
+        names = " and ".join(one.placed.state.qualified_name for one in candidates)
+        said = (
+            f"cannot be told which dataset it was: {names} may be its former name; nothing is done to any of them. "
+            "Keep the one former name that is right, or rename by hand"
+        )
+        yield Warning("AMBIGUOUS_RENAME", entry.placed.state.qualified_name, message=said)
+    for pair, formers in found.duplicate:
+        names = " and ".join(one.placed.state.qualified_name for one in formers)
+        said = (
+            f"{names}, its former name, is there as well; nothing is done to either. Bring the rows into one of "
+            "the two and drop the other by hand, or take the former name away"
+        )
+        yield Warning("DUPLICATE_TABLE", pair.before.placed.state.qualified_name, message=said)
+
+
+def _inputs(found: Matching[_Entry]) -> dict[str, tuple[str, ...]]:
+    """What each dataset reads, by the key that its operations carry."""
+    inputs = {entry.key: entry.placed.state.inputs for entry in (*found.gone, *found.new)}
+    same = {pair.after.key: pair.before.key for pair in found.pairs}
+    for pair in found.pairs:
+        inputs[pair.before.key] = tuple(same.get(key, key) for key in pair.after.placed.state.inputs)
+    return inputs

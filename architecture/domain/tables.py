@@ -35,7 +35,11 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table that should exist. ``kind`` is raw, rawcore, history or memory."""
+    """A table that should exist. ``kind`` is raw, rawcore, history or memory.
+
+    ``owner`` is the key of the dataset it follows from, where that is not its own: of a history and
+    its memory the base dataset's.
+    """
 
     key: str
     schema: str
@@ -43,6 +47,11 @@ class TableSpec:
     kind: str
     columns: tuple[ColumnSpec, ...]
     partition_by: tuple[str, ...] = ()
+    owner: str = ""
+
+    @property
+    def dataset_key(self) -> str:
+        return self.owner or self.key
 
     @property
     def qualified_name(self) -> str:
@@ -69,7 +78,11 @@ class ObservedColumn:
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """A table as its Delta log has it; ``version`` is the log's newest version."""
+    """A table as its Delta log has it; ``version`` is the log's newest version.
+
+    ``dropped`` is a table that was taken out of the catalog and whose files are kept: it counts as
+    absent, until it is published again or a new table takes its place.
+    """
 
     key: str
     qualified_name: str
@@ -77,6 +90,7 @@ class ObservedTable:
     version: int
     partition_by: tuple[str, ...] = ()
     properties: dict = field(default_factory=dict)
+    dropped: bool = False
 
 
 def technical_key(table_key: str, purpose: str) -> str:
@@ -151,6 +165,7 @@ def history_table(dataset: DatasetState) -> TableSpec:
             *(_technical(key, purpose, name, type_) for purpose, name, type_ in own),
         ),
         partition_by=(SEGMENT,),
+        owner=dataset.key,
     )
 
 
@@ -181,6 +196,7 @@ def memory_table(dataset: DatasetState) -> TableSpec | None:
             *(_technical(key, purpose, name, type_) for purpose, name, type_ in memory_columns(dated)),
             *_load_columns(key),
         ),
+        owner=dataset.key,
     )
 
 

@@ -45,7 +45,7 @@ def breaches(imports, **options) -> list[str]:
     ("module", "room"),
     [
         ("loader.domain.history", "loader.domain"),
-        ("loader.spark.operations", "loader.spark"),
+        ("loader.spark.steps", "loader.spark"),
         ("loader.sparkle", "loader"),
         ("loader.views.runs", "loader"),
         ("elevata.bootstrap.java", "elevata.bootstrap"),

@@ -1,0 +1,77 @@
+"""How a column's values become another type, and which of them do not survive it.
+
+A value survives if it comes out as the same value: a number that keeps all its digits, a text that
+is as long as allowed, a moment that loses no time of day. NULL always survives.
+"""
+
+from metadata.domain.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    parse,
+    spark_type,
+    stored_type,
+)
+
+_EXACT = (INTEGER, BIGINT, DECIMAL)
+_NUMBERS = (*_EXACT, FLOAT)
+# Between these Spark casts directly; everything else goes by way of text, which rarely is the other type's.
+_DIRECT = {
+    *((a, b) for a in _NUMBERS for b in _NUMBERS),
+    *((a, STRING) for a in (*_NUMBERS, BOOLEAN, DATE, TIMESTAMP, BINARY, STRING)),
+    *((STRING, b) for b in (*_NUMBERS, BOOLEAN, DATE, TIMESTAMP, BINARY)),
+    (DATE, TIMESTAMP),
+    (TIMESTAMP, DATE),
+    (BOOLEAN, BOOLEAN),
+    (DATE, DATE),
+    (TIMESTAMP, TIMESTAMP),
+    (BINARY, BINARY),
+}
+_MOST_DIGITS = 38
+
+
+def cast_to(value: str, from_type: str, to_type: str) -> str:
+    """SQL for ``value`` as the other type; NULL where that is not possible. A text keeps its whole length."""
+    before, after = stored_type(parse(from_type)), stored_type(parse(to_type))
+    target = "STRING" if after.name == STRING else spark_type(after)
+    if (before.name, after.name) not in _DIRECT:
+        value = f"CAST({value} AS STRING)"
+    return f"try_cast({value} AS {target})"
+
+
+def does_not_survive(value: str, from_type: str, to_type: str) -> str:
+    """SQL that is true of a value that the other type cannot hold, and false of every other one."""
+    before, after = stored_type(parse(from_type)), stored_type(parse(to_type))
+    cast = cast_to(value, from_type, to_type)
+    broken = [f"{cast} IS NULL", *_lost(value, cast, before, after)]
+    return f"({value} IS NOT NULL AND coalesce({' OR '.join(broken)}, true))"
+
+
+def _lost(value: str, cast: str, before: DataType, after: DataType) -> list[str]:
+    """What else tells that the cast value is not the same any more."""
+    if after.name == STRING:
+        lost = [f"char_length({cast}) > {after.length}"] if after.length is not None else []
+        return [*lost, f"NOT is_valid_utf8({cast})"] if before.name == BINARY else lost
+    if before.name == STRING:
+        return _misread(value, cast, after)
+    if (before.name, after.name) in _DIRECT and before.name != after.name or before.name == DECIMAL:
+        back = spark_type(before)
+        return [f"try_cast({cast} AS {back}) IS NULL", f"try_cast({cast} AS {back}) <> {value}"]
+    return []
+
+
+def _misread(value: str, cast: str, after: DataType) -> list[str]:
+    """Texts that Spark reads, but not all of: more digits than the type has, a time of day in a date."""
+    if after.name == DECIMAL:
+        whole = f"DECIMAL({_MOST_DIGITS},{_MOST_DIGITS - (after.precision - after.scale)})"
+        return [f"try_cast({value} AS {whole}) IS NULL", f"try_cast({value} AS {whole}) <> {cast}"]
+    if after.name == DATE:
+        return [f"coalesce(try_cast({value} AS TIMESTAMP) <> {cast}, false)"]
+    return []

@@ -1,0 +1,222 @@
+"""Operations on one dataset and its history: tables first, then what is in them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from architecture.domain import operations as ops
+from architecture.domain import policy
+from architecture.domain.column_planning import ColumnPlan, Side, plan_columns
+from architecture.domain.current import Placed, Table
+from architecture.domain.drafts import Draft
+from architecture.domain.logic import Moved, Renames, dataset_moved, key_moved
+from architecture.domain.operations import BASE, HISTORY, Operation, Warning
+from architecture.domain.policy import PolicySet
+from metadata.domain import naming
+
+TABLES = "tables"
+
+
+@dataclass
+class DatasetPlan:
+    """What is planned for one dataset: drafts, warnings, and the names its columns hold, by space."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
+    held: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def add(self, plan: ColumnPlan, side: str, key: str) -> None:
+        self.drafts += plan.drafts
+        self.held[f"{side} {key}"] = frozenset(plan.held)
+        known = {(warning.code, warning.column) for warning in self.warnings}
+        self.warnings += [one for one in plan.warnings if (one.code, one.column) not in known]
+
+
+def table_name(table: Table) -> str:
+    return table.qualified_name.lower()
+
+
+def plan_new(after: Placed) -> DatasetPlan:
+    """A dataset that is not there yet; a retired one is not made."""
+    plan = DatasetPlan()
+    if after.state.active:
+        for side, table in ((BASE, after.base), (HISTORY, after.history)):
+            if table is not None:
+                plan.drafts.append(_created(after, side, table))
+    return plan
+
+
+def plan_gone(before: Placed) -> DatasetPlan:
+    """A dataset that is no longer described: its table goes, its history never does."""
+    plan = DatasetPlan()
+    if before.history is not None and before.state.historize:
+        _keep_history(plan, before, "the dataset is gone")
+    if before.base is not None:
+        operation = _on_table(before, BASE, ops.DROP_TABLE, before.base, destructive=not before.base.view)
+        plan.drafts.append(Draft(operation, frees=table_name(before.base), space=TABLES))
+    return plan
+
+
+def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
+    """A dataset that was there and is described."""
+    plan = DatasetPlan()
+    if not after.state.active:
+        if before.state.active:
+            _retire(plan, before)
+        return plan
+    if not before.state.active:
+        _unretire(plan, before, after)
+    if before.base is None:
+        _make_missing(plan, before, after)
+        _plan_history(plan, before, after, set_, renames)
+        return plan
+    _rename(plan, before, BASE, before.base, after.base)
+    if before.base.view != after.base.view:
+        _materialize(plan, before, after)
+        return plan
+    columns = _columns(before, after, BASE, before.base, after.base, set_, renames)
+    plan.add(columns, BASE, before.state.key)
+    plan.drafts += _logic(before, after, columns, renames)
+    _plan_history(plan, before, after, set_, renames)
+    return plan
+
+
+def _columns(
+    before: Placed, after: Placed, side: str, table: Table, wanted: Table, set_: PolicySet, renames: Renames
+) -> ColumnPlan:
+    drops = set_.severity("DROP_HISTORY_COLUMN") != policy.BLOCK
+    compares = before.keeps_history and after.keeps_history
+    return plan_columns(Side(side, before.state.key, table, wanted, compares, drops, renames))
+
+
+def _on_table(placed: Placed, side: str, op: str, table: Table, **said: object) -> Operation:
+    return Operation(op, table.qualified_name, placed.state.key, side, **said)
+
+
+def _created(placed: Placed, side: str, table: Table, message: str = "") -> Draft:
+    operation = _on_table(placed, side, ops.CREATE_TABLE, table, message=message)
+    return Draft(operation, takes=table_name(table), space=TABLES)
+
+
+def _rename(plan: DatasetPlan, before: Placed, side: str, table: Table, wanted: Table) -> None:
+    if table.qualified_name != wanted.qualified_name:
+        operation = _on_table(
+            before, side, ops.RENAME_TABLE, table, from_=table.qualified_name, to=wanted.qualified_name
+        )
+        plan.drafts.append(Draft(operation, takes=table_name(wanted), frees=table_name(table), space=TABLES))
+
+
+# --- retired and taken up again --------------------------------------------------------------
+
+
+def _retire(plan: DatasetPlan, before: Placed) -> None:
+    message = "the dataset is no longer loaded; its tables stay as they are"
+    for side, table in ((BASE, before.base), (HISTORY, before.history if before.state.historize else None)):
+        if table is not None:
+            plan.drafts.append(Draft(_on_table(before, side, ops.RETIRE_TABLE, table, message=message)))
+    if before.base is None:
+        name = before.state.qualified_name
+        plan.drafts.append(Draft(Operation(ops.RETIRE_TABLE, name, before.state.key, message=message)))
+
+
+def _unretire(plan: DatasetPlan, before: Placed, after: Placed) -> None:
+    message = "the dataset is loaded again"
+    if before.base is not None:
+        plan.drafts.append(Draft(_on_table(before, BASE, ops.UNRETIRE_TABLE, before.base, message=message)))
+    if before.keeps_history and after.keeps_history and before.history is not None:
+        plan.drafts.append(Draft(_on_table(before, HISTORY, ops.UNRETIRE_TABLE, before.history, message=message)))
+
+
+def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
+    name = before.history.qualified_name
+    message = f"{why}; every version stays where it is"
+    plan.drafts.append(Draft(_on_table(before, HISTORY, ops.RETIRE_TABLE, before.history, message=message)))
+    said = f"{why}, and {name} is kept as it is, without new versions; drop it by hand if nobody needs it"
+    plan.warnings.append(Warning("HISTORY_KEPT", name, message=said))
+
+
+# --- tables made, or made into views ---------------------------------------------------------
+
+
+def _make_missing(plan: DatasetPlan, before: Placed, after: Placed) -> None:
+    if BASE in before.missing:
+        plan.warnings.append(_missing(before.state.qualified_name))
+    plan.drafts.append(_created(before, BASE, after.base))
+
+
+def _missing(name: str) -> Warning:
+    said = (
+        "was made before and is not in the warehouse; it is made anew, empty. If it was lost, "
+        "restore it first; if it was dropped on purpose, nothing is left to do"
+    )
+    return Warning("MISSING_TABLE", name, message=said)
+
+
+def _materialize(plan: DatasetPlan, before: Placed, after: Placed) -> None:
+    """A table and its rows give way to a view, or a view to an empty table; nothing is altered."""
+    name = before.base.qualified_name
+    if before.base.view:
+        said = "a table takes the view's place"
+        created = Operation(ops.CREATE_TABLE, name, before.state.key, BASE, code=policy.MATERIALIZATION, message=said)
+        plan.drafts.append(Draft(created))
+        if after.history is not None:
+            plan.drafts.append(_created(before, HISTORY, after.history))
+        return
+    operation = _on_table(
+        before,
+        BASE,
+        ops.DROP_TABLE,
+        before.base,
+        code=policy.MATERIALIZATION,
+        message="a view takes the table's place",
+        destructive=True,
+    )
+    plan.drafts.append(Draft(operation))
+    if before.history is not None and before.state.historize:
+        _keep_history(plan, before, "the dataset becomes a view")
+
+
+# --- history ---------------------------------------------------------------------------------
+
+
+def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
+    if after.history is None:
+        if before.history is not None and before.state.historize:
+            _keep_history(plan, before, "history is switched off")
+        return
+    if before.history is None:
+        if HISTORY in before.missing:
+            plan.warnings.append(_missing(f"{before.state.schema}.{naming.history_name(before.state.name)}"))
+        plan.drafts.append(_created(before, HISTORY, after.history, message="versions begin with the next load"))
+        return
+    if not before.state.historize:
+        message = "the history that was kept is taken up again"
+        plan.drafts.append(Draft(_on_table(before, HISTORY, ops.UNRETIRE_TABLE, before.history, message=message)))
+    _rename(plan, before, HISTORY, before.history, after.history)
+    columns = _columns(before, after, HISTORY, before.history, after.history, set_, renames)
+    plan.add(columns, HISTORY, before.state.key)
+
+
+# --- logic -----------------------------------------------------------------------------------
+
+
+def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames) -> Iterable[Draft]:
+    found = columns.matching
+    historized = before.keeps_history and after.keeps_history
+    names = {pair.before.name: pair.after.name for pair in found.pairs}
+    moved = dataset_moved(before.state, after.state, names, renames)
+    if key_moved(found.pairs, found.new, found.gone):
+        if historized:
+            message = "the business key is made up of other columns"
+            operation = _on_table(
+                before, BASE, ops.CHANGE_LOGIC, before.base, code=policy.KEY_CHANGE, message=message, destructive=True
+            )
+            yield Draft(operation)
+        else:
+            moved = moved.and_("the business key is made up of other columns", compares=True)
+    if moved:
+        yield Draft(_logic_operation(before, moved, historized))
+
+
+def _logic_operation(before: Placed, moved: Moved, historized: bool) -> Operation:
+    code = policy.HISTORY_DIFFERS if historized and moved.compares else ""
+    return _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=", ".join(moved.what))

@@ -1,0 +1,320 @@
+"""Policy: what an environment allows, and what it wants a person to agree to.
+
+Each rule is a small function that says whether an operation is its business; code and text are
+stable, the severity comes from the environment's policy set. Every operation but those that touch
+metadata only is the business of exactly one rule: the first in ``RULES`` that applies.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from architecture.domain import operations as ops
+from architecture.domain.operations import Operation
+from architecture.domain.workflow import Need
+from metadata.domain.errors import MetadataError
+
+ALLOW, APPROVE, BLOCK = "allow", "needs_approval", "block"
+SEVERITIES = (ALLOW, APPROVE, BLOCK)
+_DECISIONS = {ALLOW: ops.ALLOWED, APPROVE: ops.NEEDS_APPROVAL, BLOCK: ops.BLOCKED}
+
+# What a report does at worst, from the mildest: all allowed, something needs a look, something is lost.
+SAFE, REVIEW, DESTRUCTIVE = "safe", "review", "destructive"
+RISKS = (SAFE, REVIEW, DESTRUCTIVE)
+
+FLAGS = ("drop_columns", "drop_history_columns", "drop_tables", "type_alter")
+
+# Findings of the planner that an operation's kind does not show.
+POSSIBLE_RENAME, KEY_CHANGE, NOT_NULL = "POSSIBLE_RENAME", "KEY_CHANGE", "NOT_NULL"
+HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
+FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``text`` says what such an operation means, ``fix`` what to do where it is blocked.
+
+    ``flag`` names the allow-flag that lets it through with an approval.
+    """
+
+    code: str
+    text: str
+    fix: str
+    severity: str
+    applies: Callable[[Operation], bool]
+    flag: str = ""
+
+
+RULES: list[Rule] = []
+
+
+def _rule(code: str, severity: str, text: str, fix: str = "", flag: str = "") -> Callable:
+    def registered(applies: Callable[[Operation], bool]) -> Callable[[Operation], bool]:
+        RULES.append(Rule(code, text, fix, severity, applies, flag))
+        return applies
+
+    return registered
+
+
+@_rule(
+    KEY_CHANGE,
+    BLOCK,
+    "the business key says which rows are one; history cannot be told by another one",
+    "keep the key, or describe a new dataset with the new key",
+)
+def changes_the_key_of_a_history(operation: Operation) -> bool:
+    return operation.code == KEY_CHANGE
+
+
+@_rule(
+    MATERIALIZATION,
+    APPROVE,
+    "a table becomes a view, or a view a table",
+    "leave the materialization as it is",
+)
+def changes_the_materialization(operation: Operation) -> bool:
+    return operation.code == MATERIALIZATION
+
+
+@_rule(
+    "DROP_TABLE",
+    BLOCK,
+    "the table goes with its rows",
+    "deactivate the dataset instead, or let the environment allow dropping tables",
+    flag="drop_tables",
+)
+def drops_a_table(operation: Operation) -> bool:
+    return operation.op == ops.DROP_TABLE
+
+
+@_rule(
+    "DROP_HISTORY_COLUMN",
+    BLOCK,
+    "the column goes from every version ever kept",
+    "leave it retired, or let the environment allow dropping history columns",
+    flag="drop_history_columns",
+)
+def drops_a_history_column(operation: Operation) -> bool:
+    return operation.op == ops.DROP_COLUMN and operation.side == ops.HISTORY
+
+
+@_rule(
+    "DROP_COLUMN",
+    BLOCK,
+    "the column goes with its values",
+    "deactivate the column instead, or let the environment allow dropping columns",
+    flag="drop_columns",
+)
+def drops_a_column(operation: Operation) -> bool:
+    return operation.op == ops.DROP_COLUMN
+
+
+@_rule(
+    RETYPE_COLUMN,
+    BLOCK,
+    "values may not fit the new type; one that does not refuses the run",
+    "keep the type, add a column of the new type, or let the environment allow changing types",
+    flag="type_alter",
+)
+def retypes_a_column(operation: Operation) -> bool:
+    return operation.op == ops.RETYPE_COLUMN or operation.code == RETYPE_COLUMN
+
+
+@_rule("REBUILD_TABLE", APPROVE, "the table is written anew, because Delta has no ALTER for it", "keep the types")
+def rebuilds_a_table(operation: Operation) -> bool:
+    return operation.op == ops.REBUILD_TABLE
+
+
+@_rule(
+    POSSIBLE_RENAME,
+    APPROVE,
+    "a column of the same type goes from the same table: was this a rename?",
+    "if it was, put the old name among the former names",
+)
+def may_be_a_rename(operation: Operation) -> bool:
+    return operation.code == POSSIBLE_RENAME
+
+
+@_rule(NOT_NULL, APPROVE, "rows without a value refuse the run", "leave the column nullable")
+def forbids_null(operation: Operation) -> bool:
+    return operation.code == NOT_NULL
+
+
+@_rule(
+    HISTORY_DIFFERS,
+    APPROVE,
+    "the next load compares other values than the last, so rows may look changed that are not",
+    "leave the logic as it is, or describe a new dataset",
+)
+def makes_history_compare_differently(operation: Operation) -> bool:
+    return operation.code == HISTORY_DIFFERS
+
+
+@_rule("CHANGE_LOGIC", ALLOW, "the next load computes it so; no table changes", "leave the logic as it is")
+def changes_logic(operation: Operation) -> bool:
+    return operation.op == ops.CHANGE_LOGIC
+
+
+@_rule(FOLLOWS_TABLE, ALLOW, "technical columns are called after their table", "leave the table's name as it is")
+def follows_its_table(operation: Operation) -> bool:
+    return operation.code == FOLLOWS_TABLE
+
+
+@_rule("CREATE_TABLE", ALLOW, "a new table, empty until the next load", "deactivate the dataset")
+def creates_a_table(operation: Operation) -> bool:
+    return operation.op == ops.CREATE_TABLE
+
+
+@_rule("RENAME_TABLE", ALLOW, "only the name moves; what reads the old name must follow", "keep the name")
+def renames_a_table(operation: Operation) -> bool:
+    return operation.op == ops.RENAME_TABLE
+
+
+@_rule("RENAME_COLUMN", ALLOW, "only the name moves; what reads the old name must follow", "keep the name")
+def renames_a_column(operation: Operation) -> bool:
+    return operation.op == ops.RENAME_COLUMN
+
+
+@_rule("ADD_COLUMN", ALLOW, "a new column, NULL in the rows that are there", "deactivate the column")
+def adds_a_column(operation: Operation) -> bool:
+    return operation.op == ops.ADD_COLUMN
+
+
+@_rule("WIDEN_COLUMN", ALLOW, "every value fits the new type, and no row is written anew", "keep the type")
+def widens_a_column(operation: Operation) -> bool:
+    return operation.op == ops.WIDEN_COLUMN
+
+
+RULE_CODES = tuple(rule.code for rule in RULES)
+_METADATA_OPS = frozenset({ops.RETIRE_TABLE, ops.UNRETIRE_TABLE, ops.RETIRE_COLUMN, ops.UNRETIRE_COLUMN})
+
+
+class PolicyProblem(MetadataError):
+    """A policy set that cannot be taken; ``field`` names what is wrong with it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__("bad_policy", message, field)
+
+
+def _needs() -> dict[str, Need]:
+    return {SAFE: Need(), REVIEW: Need(1), DESTRUCTIVE: Need(1)}
+
+
+@dataclass(frozen=True)
+class PolicySet:
+    """An environment's policy.
+
+    ``severities`` by rule code, for every rule. ``approvals`` by risk: how many people must agree,
+    and of which role (empty: of any that may approve). ``approver_may_execute``: whether who
+    approved may execute, too. ``automatic_safe_changes``: whether loads carry out pending
+    operations that are all safe by themselves.
+    """
+
+    severities: Mapping[str, str] = field(default_factory=lambda: {rule.code: rule.severity for rule in RULES})
+    approvals: Mapping[str, Need] = field(default_factory=_needs)
+    approver_may_execute: bool = True
+    automatic_safe_changes: bool = True
+
+    @classmethod
+    def of_flags(cls, flags: Mapping[str, bool]) -> "PolicySet":
+        """The defaults, with what each allow-flag lets through put to approval. PolicyProblem for other names."""
+        for name in flags:
+            if name not in FLAGS:
+                raise PolicyProblem(name, f"is not known; known are {', '.join(FLAGS)}")
+        defaults = cls()
+        opened = {rule.code: APPROVE for rule in RULES if rule.flag and flags.get(rule.flag)}
+        return replace(defaults, severities={**defaults.severities, **opened})
+
+    def severity(self, code: str) -> str:
+        return self.severities[code]
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, so that a fingerprint over it moves with every choice."""
+        return {
+            "severities": {code: self.severities[code] for code in sorted(self.severities)},
+            "approvals": {
+                risk: {"count": self.approvals[risk].count, "role": self.approvals[risk].role} for risk in RISKS
+            },
+            "approver_may_execute": self.approver_may_execute,
+            "automatic_safe_changes": self.automatic_safe_changes,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any, defaults: "PolicySet | None" = None) -> "PolicySet":
+        """The set that ``as_json`` wrote, or part of one over ``defaults``. PolicyProblem for what is not known."""
+        defaults = defaults or cls()
+        known = ("severities", "approvals", "approver_may_execute", "automatic_safe_changes")
+        for name in _mapping(document, "policy"):
+            if name not in known:
+                raise PolicyProblem(name, f"is not known; known are {', '.join(known)}")
+        return cls(
+            severities={**defaults.severities, **_severities(document.get("severities", {}))},
+            approvals={**defaults.approvals, **_approvals(document.get("approvals", {}))},
+            **{name: _truth(name, document.get(name, getattr(defaults, name))) for name in known[2:]},
+        )
+
+
+def _mapping(value: Any, name: str) -> Mapping:
+    if not isinstance(value, Mapping):
+        raise PolicyProblem(name, "must be fields with values")
+    return value
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise PolicyProblem(name, f"must be true or false, not {value!r}")
+    return value
+
+
+def _severities(value: Any) -> dict[str, str]:
+    for code, severity in _mapping(value, "severities").items():
+        if code not in RULE_CODES:
+            raise PolicyProblem(f"severities.{code}", f"is not a rule; rules are {', '.join(RULE_CODES)}")
+        if severity not in SEVERITIES:
+            raise PolicyProblem(f"severities.{code}", f"must be one of {', '.join(SEVERITIES)}, not {severity!r}")
+    return dict(value)
+
+
+def _approvals(value: Any) -> dict[str, Need]:
+    found = {}
+    for risk, need in _mapping(value, "approvals").items():
+        where = f"approvals.{risk}"
+        if risk not in RISKS:
+            raise PolicyProblem(where, f"is not a risk; risks are {', '.join(RISKS)}")
+        if unknown := set(_mapping(need, where)) - {"count", "role"}:
+            raise PolicyProblem(f"{where}.{min(unknown)}", "is not known; known are count, role")
+        count, role = need.get("count", 0), need.get("role", "")
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 9:
+            raise PolicyProblem(f"{where}.count", f"must be a whole number from 0 to 9, not {count!r}")
+        if not isinstance(role, str):
+            raise PolicyProblem(f"{where}.role", f"must be text, not {role!r}")
+        found[risk] = Need(count, role)
+    return found
+
+
+def rule_for(operation: Operation) -> Rule:
+    """The rule whose business an operation is; LookupError for those that touch metadata only."""
+    for rule in RULES:
+        if rule.applies(operation):
+            return rule
+    raise LookupError(f"{operation.op} is no rule's business")
+
+
+def decide(operation: Operation, policy: PolicySet) -> Operation:
+    """The operation with decision, code and message."""
+    if operation.op in _METADATA_OPS:
+        return replace(operation, decision=ops.METADATA_ONLY, code=operation.code or METADATA_ONLY)
+    rule = rule_for(operation)
+    severity = policy.severity(rule.code)
+    said = [part for part in (operation.message, rule.text) if part]
+    if severity == BLOCK and rule.fix:
+        said.append(rule.fix)
+    return replace(operation, decision=_DECISIONS[severity], code=rule.code, message="; ".join(said))
+
+
+def risk_of(operations: tuple[Operation, ...]) -> str:
+    """The worst that a report does."""
+    if any(operation.destructive for operation in operations):
+        return DESTRUCTIVE
+    safe = (ops.ALLOWED, ops.METADATA_ONLY)
+    return SAFE if all(operation.decision in safe for operation in operations) else REVIEW

@@ -1,0 +1,42 @@
+"""Steps as rows of a preview: what they are, as JSON, and back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from architecture.domain.step import Retyped, Step, TableShape
+from architecture.domain.tables import ColumnSpec, ObservedColumn, TableSpec
+
+
+def as_row(step: Step) -> dict[str, Any]:
+    """Everything a step is; ``of_row`` reads it back."""
+    return asdict(step)
+
+
+def of_row(row: Mapping[str, Any]) -> Step:
+    """The step that ``as_row`` wrote, JSON in between or not. TypeError for fields that are none of its."""
+    column = row["column"]
+    return Step(
+        **{
+            **row,
+            "table": _table(row["table"]),
+            "column": None if column is None else ColumnSpec(**column),
+            "retyped": tuple(Retyped(**one) for one in row["retyped"]),
+            "stamps": tuple((key, name) for key, name in row["stamps"]),
+            "untied": tuple(row["untied"]),
+            "restored": _shape(row["restored"]),
+            "assumes": _shape(row["assumes"]),
+        }
+    )
+
+
+def _table(row: Mapping[str, Any]) -> TableSpec:
+    columns = tuple(ColumnSpec(**column) for column in row["columns"])
+    return TableSpec(**{**row, "columns": columns, "partition_by": tuple(row["partition_by"])})
+
+
+def _shape(row: Mapping[str, Any] | None) -> TableShape | None:
+    if row is None:
+        return None
+    columns = tuple(ObservedColumn(**column) for column in row["columns"])
+    return TableShape(**{**row, "columns": columns, "partition_by": tuple(row["partition_by"])})

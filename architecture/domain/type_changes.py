@@ -1,0 +1,207 @@
+"""What becomes of a column whose type changes: one table that planning, tests and docs share.
+
+A change is *equivalent* (nothing to do), *wider in place* (ALTER, no row is read), *wider by rebuild*
+(every value survives, but Delta has no ALTER for it), *narrower* (values may not fit, or lose
+digits) or *incompatible* (values would mean something else). Wider never goes both ways.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from metadata.domain.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    FLOAT,
+    INTEGER,
+    JSON,
+    MAX_PRECISION,
+    NAMES,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    UUID,
+    DataType,
+    parse,
+)
+
+
+class TypeChange(StrEnum):
+    """How a type relates to the one it replaces."""
+
+    EQUIVALENT = "equivalent"
+    ALTER = "wider, in place"
+    REBUILD = "wider, by rebuild"
+    NARROWER = "narrower"
+    INCOMPATIBLE = "incompatible"
+
+    @property
+    def widens(self) -> bool:
+        return self in (TypeChange.ALTER, TypeChange.REBUILD)
+
+
+EQUIVALENT, ALTER, REBUILD = TypeChange.EQUIVALENT, TypeChange.ALTER, TypeChange.REBUILD
+NARROWER, INCOMPATIBLE = TypeChange.NARROWER, TypeChange.INCOMPATIBLE
+
+# Digits before the point that hold every value.
+_DIGITS = {INTEGER: 10, BIGINT: 20}
+# Characters of the longest text that a value of the type is written as.
+_TEXT_LENGTH = {INTEGER: 11, BIGINT: 20, FLOAT: 24, BOOLEAN: 5, DATE: 10, TIME: 15, TIMESTAMP: 26, UUID: 36}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One cell of the table: what changing ``before`` to ``after`` is, and when it is so.
+
+    ``measure`` is empty where the names alone decide; ``otherwise`` holds where it is not met.
+    """
+
+    before: str
+    after: str
+    change: TypeChange
+    measure: str = ""
+    otherwise: TypeChange = NARROWER
+
+
+_ROOM = "with room for {} digits before the point"
+_TEXT = "of at least {} characters"
+
+_RULES = (
+    Rule(INTEGER, BIGINT, ALTER),
+    Rule(INTEGER, FLOAT, ALTER),
+    Rule(INTEGER, DECIMAL, ALTER, _ROOM.format(_DIGITS[INTEGER])),
+    Rule(BIGINT, DECIMAL, ALTER, _ROOM.format(_DIGITS[BIGINT])),
+    Rule(DECIMAL, DECIMAL, ALTER, "with no digit less on either side of the point"),
+    Rule(STRING, STRING, ALTER, "that is longer or has no length"),
+    Rule(TIME, STRING, ALTER, "without a length, else like its text"),
+    Rule(UUID, STRING, ALTER, "without a length, else like its text"),
+    Rule(JSON, STRING, ALTER, "without a length"),
+    Rule(DATE, TIMESTAMP, REBUILD),
+    *(
+        Rule(before, STRING, REBUILD, _TEXT.format(_TEXT_LENGTH[before]))
+        for before in (INTEGER, BIGINT, FLOAT, BOOLEAN, DATE, TIMESTAMP)
+    ),
+    Rule(DECIMAL, STRING, REBUILD, "with room for sign, digits and point"),
+    # The other way around these lose something.
+    Rule(BIGINT, INTEGER, NARROWER),
+    Rule(BIGINT, FLOAT, NARROWER),
+    Rule(DECIMAL, FLOAT, NARROWER),
+    Rule(DECIMAL, INTEGER, NARROWER),
+    Rule(DECIMAL, BIGINT, NARROWER),
+    Rule(FLOAT, INTEGER, NARROWER),
+    Rule(FLOAT, BIGINT, NARROWER),
+    Rule(FLOAT, DECIMAL, NARROWER),
+    Rule(TIMESTAMP, DATE, NARROWER),
+    *(Rule(STRING, after, NARROWER) for after in (TIME, UUID, JSON)),
+)
+# What is not named here is incompatible, but for a type and itself.
+RULES = {(rule.before, rule.after): rule for rule in _RULES}
+_INCOMPATIBLE = {(a, b): Rule(a, b, INCOMPATIBLE) for a in NAMES for b in NAMES if (a, b) not in RULES and a != b}
+
+
+@lru_cache(maxsize=4096)
+def classify(before: str, after: str) -> TypeChange:
+    """What changing a column of type ``before`` to ``after`` is; TypeProblem for what is no type."""
+    return classify_types(parse(before), parse(after))
+
+
+def classify_types(before: DataType, after: DataType) -> TypeChange:
+    if before == after:
+        return EQUIVALENT
+    rule = RULES.get((before.name, after.name))
+    if rule is None:
+        return INCOMPATIBLE
+    if not rule.measure:
+        return rule.change
+    if after.name == DECIMAL:
+        return rule.change if _digits(before) <= _digits(after) and _scale(before) <= _scale(after) else rule.otherwise
+    return _into_text(before, after, rule)
+
+
+def _into_text(before: DataType, after: DataType, rule: Rule) -> TypeChange:
+    """A text of limited length takes what is never longer; Delta checks no length where there was none."""
+    if after.length is None:
+        return rule.change
+    longest = text_length(before)
+    if longest is None or longest > after.length:
+        return rule.otherwise
+    return rule.change if before.name == STRING else REBUILD
+
+
+def text_length(data_type: DataType) -> int | None:
+    """Characters of the longest text that a value is written as; None where there is no limit."""
+    if data_type.name == STRING:
+        return data_type.length
+    if data_type.name == DECIMAL:
+        fraction = 1 + data_type.scale if data_type.scale else 0
+        return 1 + max(_digits(data_type), 1) + fraction
+    return _TEXT_LENGTH.get(data_type.name)
+
+
+def _digits(data_type: DataType) -> int:
+    """Digits before the point that hold every value of an exact number."""
+    return data_type.precision - data_type.scale if data_type.name == DECIMAL else _DIGITS[data_type.name]
+
+
+def _scale(data_type: DataType) -> int:
+    return data_type.scale if data_type.name == DECIMAL else 0
+
+
+def common_type(held: str, wanted: str) -> str | None:
+    """The type that takes every value of both, for tables that never narrow; None where there is none.
+
+    Of two types the wider one; of two exact numbers of which neither is, a decimal with room for both.
+    Text that becomes a number or a date is another kind of type, although the way back is wider.
+    """
+    before, after = parse(held), parse(wanted)
+    if before == after or classify_types(before, after).widens:
+        return str(after)
+    if classify_types(before, after) is NARROWER and classify_types(after, before).widens:
+        return str(before)
+    exact = (INTEGER, BIGINT, DECIMAL)
+    if before.name in exact and after.name in exact:
+        scale = max(_scale(before), _scale(after))
+        precision = max(_digits(before), _digits(after)) + scale
+        if precision <= MAX_PRECISION:
+            return str(DataType(DECIMAL, precision=precision, scale=scale))
+    return None
+
+
+# --- the table of the docs -------------------------------------------------------------------
+
+_SIGNS = {EQUIVALENT: "=", ALTER: "alter", REBUILD: "rebuild", NARROWER: "narrower", INCOMPATIBLE: "–"}
+
+
+def table_markdown() -> str:
+    """The table as Markdown: rows are what a column was, headings what it becomes; notes where measures decide."""
+    notes: dict[str, int] = {}
+    rows = []
+    for before in NAMES:
+        cells = [_cell(before, after, notes) for after in NAMES]
+        rows.append(f"| **{before}** | " + " | ".join(cells) + " |")
+    lines = [
+        "| from \\ to | " + " | ".join(NAMES) + " |",
+        "|---" * (len(NAMES) + 1) + "|",
+        *rows,
+        "",
+        "`alter`: wider, by ALTER, no row is read. `rebuild`: wider, by a verified rebuild. `narrower`: values may "
+        "not fit or lose digits. `–`: incompatible. `=`: nothing to do.",
+        "",
+        *(f"{number}. {note}." for note, number in notes.items()),
+    ]
+    return "\n".join(lines)
+
+
+def _cell(before: str, after: str, notes: dict[str, int]) -> str:
+    rule = RULES.get((before, after)) or _INCOMPATIBLE.get((before, after))
+    if rule is None:
+        return _SIGNS[EQUIVALENT]
+    if not rule.measure:
+        return _SIGNS[rule.change]
+    said = f"to {after} {rule.measure}, otherwise {rule.otherwise}"
+    if before == STRING == after or before == DECIMAL == after:
+        said = f"{said}; the same measures are equivalent"
+    number = notes.setdefault(said, len(notes) + 1)
+    return f"{_SIGNS[rule.change]} ({number})"

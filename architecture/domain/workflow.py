@@ -1,0 +1,239 @@
+"""The states of a report and of an execution, who may take which step, and every reason to refuse one.
+
+Pages, REST and commands share these tables and codes. Services change a state by compare-and-set
+along the tables only, so two people who both believe it is their turn cannot both be right.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from metadata.domain.roles import Role
+
+# --- states ----------------------------------------------------------------------------------
+
+OPEN, BLOCKED, NO_CHANGES = "open", "blocked", "no_changes"
+APPROVED, REJECTED, SUPERSEDED = "approved", "rejected", "superseded"
+
+REPORT_STEPS: Mapping[str, frozenset[str]] = {
+    OPEN: frozenset({APPROVED, REJECTED, SUPERSEDED}),
+    BLOCKED: frozenset(),
+    NO_CHANGES: frozenset(),
+    APPROVED: frozenset(),
+    REJECTED: frozenset(),
+    SUPERSEDED: frozenset(),
+}
+
+QUEUED, RUNNING, SUCCEEDED, FAILED = "queued", "running", "succeeded", "failed"
+CANCELING, CANCELED, LOST, ABANDONED = "canceling", "canceled", "lost", "abandoned"
+
+EXECUTION_STEPS: Mapping[str, frozenset[str]] = {
+    QUEUED: frozenset({RUNNING, CANCELED}),
+    RUNNING: frozenset({SUCCEEDED, FAILED, CANCELING, LOST}),
+    # A cancel that comes too late finds the work done: then that is what the execution says.
+    CANCELING: frozenset({CANCELED, SUCCEEDED, FAILED, LOST}),
+    SUCCEEDED: frozenset(),
+    FAILED: frozenset({QUEUED, ABANDONED}),
+    CANCELED: frozenset({QUEUED, ABANDONED}),
+    LOST: frozenset({QUEUED, ABANDONED}),
+    ABANDONED: frozenset(),
+}
+
+# A step that succeeded is never done again; one that failed is planned anew by the next attempt.
+STEP_STEPS: Mapping[str, frozenset[str]] = {
+    "planned": frozenset({"succeeded", "failed"}),
+    "failed": frozenset({"planned"}),
+    "succeeded": frozenset(),
+}
+
+REHEARSAL_STEPS: Mapping[str, frozenset[str]] = {
+    QUEUED: frozenset({RUNNING, FAILED}),
+    RUNNING: frozenset({SUCCEEDED, FAILED}),
+    SUCCEEDED: frozenset(),
+    FAILED: frozenset(),
+}
+
+# States in which a worker holds the execution.
+HELD = frozenset({RUNNING, CANCELING})
+ACTIVE = HELD | {QUEUED}
+RESUMABLE = frozenset({FAILED, CANCELED, LOST})
+# Nothing follows: the record is sealed.
+ENDED = frozenset({SUCCEEDED, ABANDONED})
+
+# After how much silence a worker, or the holder of a lease, is believed to be gone.
+SILENT_AFTER = timedelta(seconds=30)
+
+
+def may_become(target: str, steps: Mapping[str, frozenset[str]] = EXECUTION_STEPS) -> tuple[str, ...]:
+    """The states from which ``target`` may be reached in one step, sorted."""
+    return tuple(sorted(state for state, following in steps.items() if target in following))
+
+
+def ends_as(*, status: str, wanted: str) -> str:
+    """The end of an attempt whose work came to ``wanted``: a cancel that was asked wins unless all is done."""
+    return CANCELED if status == CANCELING and wanted != SUCCEEDED else wanted
+
+
+# --- refusals --------------------------------------------------------------------------------
+
+# code: (what it says, what to do)
+CODES: Mapping[str, tuple[str, str]] = {
+    "OWN_CHANGE": (
+        "a change is approved by somebody who had no hand in it",
+        "ask another person: authors are excluded, superusers and tokens included",
+    ),
+    "REPORT_BLOCKED": (
+        "the report holds operations that the environment's policy blocks",
+        "change the metadata or the policy, or make a report of a narrower scope",
+    ),
+    "REPORT_STALE": ("metadata moved since the report was made", "make the report again and have it approved"),
+    "REPORT_SUPERSEDED": ("a newer report of the same scope has taken its place", "go on with the newer one"),
+    "REPORT_REJECTED": ("the report was rejected", "change the metadata and make a new report"),
+    "NO_CHANGES": ("the report holds no changes", "there is nothing to approve or to execute"),
+    "ALREADY_DECIDED": ("this was decided already", "a decision stays as it is; a new report can be made"),
+    "NOT_APPROVED": ("the report does not have the approvals it needs", "have it approved first"),
+    "NO_PREVIEW": ("the report has no preview", "make the preview first: it shows the statements that will run"),
+    "PREVIEW_STALE": (
+        "the statements would no longer be those of the preview",
+        "make the preview again and look at it",
+    ),
+    "TABLE_MOVED": (
+        "tables of the warehouse are not as the report found them",
+        "see the drift page, then make the report again",
+    ),
+    "POLICY_MOVED": ("the environment's policy moved since the report was made", "make the report again"),
+    "NOT_PERMITTED": ("you are not permitted to do this", "ask an administrator for the role that is"),
+    "NO_PERSON": (
+        "this is done by a person, and none is named",
+        "sign in, or put a personal token into ELEVATA_TOKEN",
+    ),
+    "LEASE_HELD": ("something else writes to the dataset", "wait for its end, or cancel it"),
+    "ALREADY_EXECUTED": ("the report was executed already", "make a new report if something is left to do"),
+    "ALREADY_RUNNING": ("an execution of the report waits or is under way", "follow that one"),
+    "NOT_RESUMABLE": ("the execution is not in a state from which that is possible", "look at its page"),
+    "UNKNOWN_REPORT": ("there is no such report", "'manage.py plan' makes one"),
+    "UNKNOWN_DATASET": ("there is no such dataset", "look at the list of datasets"),
+    "UNKNOWN_ENVIRONMENT": ("there is no such environment", "look at the list of environments"),
+    "NOT_OBSERVED": ("the warehouse was not looked at yet", "let a worker observe it: start one with 'make serve'"),
+    "NO_REASON": ("this needs a reason", "say why: it stays with the record"),
+    "NOTHING_TO_UNDO": ("nothing of the record can be undone", "make the change by metadata"),
+    "POLICY_CHANGED": ("somebody else changed the policy in the meantime", "look at it again before changing it"),
+}
+
+
+class Refused(Exception):
+    """Why a step of the workflow was not taken. Nothing was written.
+
+    ``code`` is one of ``CODES`` and never changes; ``message`` and ``hint`` are for people.
+    """
+
+    def __init__(self, code: str, message: str = "", hint: str = "") -> None:
+        text, advice = CODES[code]
+        super().__init__(message or text)
+        self.code = code
+        self.message = message or text
+        self.hint = hint or advice
+
+    def one_line(self) -> str:
+        return f"{self.message}; {self.hint}"
+
+    def as_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+# --- who may do what -------------------------------------------------------------------------
+
+YES, NO = "approve", "reject"
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One person's recorded yes or no to one fingerprint; ``roles`` are those it counts for."""
+
+    person: str
+    decision: str
+    fingerprint: str
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Need:
+    """How many approvals, and from people of which role (empty: of any)."""
+
+    count: int = 0
+    role: str = ""
+
+
+def approvers(
+    decisions: Iterable[Decided], *, fingerprint: str, need: Need, authors: Collection[str]
+) -> tuple[str, ...]:
+    """Whose approvals count: for this very fingerprint, of the role (or an admin), no author, nobody twice. Sorted."""
+    return tuple(
+        sorted(
+            {
+                one.person
+                for one in decisions
+                if one.decision == YES
+                and one.fingerprint == fingerprint
+                and one.person not in authors
+                and (not need.role or need.role in one.roles or Role.ADMIN in one.roles)
+            }
+        )
+    )
+
+
+def approvals_missing(decisions: Iterable[Decided], *, fingerprint: str, need: Need, authors: Collection[str]) -> int:
+    """How many approvals are still to come, never below 0."""
+    return max(0, need.count - len(approvers(decisions, fingerprint=fingerprint, need=need, authors=authors)))
+
+
+def refuse_decision(
+    *, status: str, person: str, decision: str, authors: Collection[str], decided: Iterable[Decided], needed: int
+) -> None:
+    """Refused unless the person may say yes or no to the report now. An author may always say no."""
+    refuse_closed(status)
+    if status == APPROVED:
+        raise Refused("ALREADY_DECIDED", "the report is approved")
+    if any(one.person == person for one in decided):
+        raise Refused("ALREADY_DECIDED", f"{person} has decided on this report already")
+    if decision == YES and needed == 0:
+        raise Refused("ALREADY_DECIDED", "the report needs no approval in this environment", "preview and execute it")
+    if decision == YES and person in authors:
+        raise Refused("OWN_CHANGE", f"{person} has a hand in what this report changes")
+
+
+def refuse_closed(status: str) -> None:
+    """Refused for reports that nothing can be done with any more."""
+    codes = {
+        BLOCKED: "REPORT_BLOCKED",
+        NO_CHANGES: "NO_CHANGES",
+        REJECTED: "REPORT_REJECTED",
+        SUPERSEDED: "REPORT_SUPERSEDED",
+    }
+    if status in codes:
+        raise Refused(codes[status])
+
+
+def refuse_execution(
+    *,
+    status: str,
+    decisions: Iterable[Decided],
+    fingerprint: str,
+    need: Need,
+    authors: Collection[str],
+    person: str,
+    approver_may_execute: bool,
+) -> None:
+    """Refused unless a report as it stands may be executed by this person."""
+    refuse_closed(status)
+    decisions = tuple(decisions)
+    missing = approvals_missing(decisions, fingerprint=fingerprint, need=need, authors=authors)
+    if missing:
+        role = f" by people of the role {need.role}" if need.role else ""
+        raise Refused("NOT_APPROVED", f"{missing} more {'approval' if missing == 1 else 'approvals'}{role} needed")
+    if (
+        need.count
+        and not approver_may_execute
+        and any(one.person == person and one.decision == YES for one in decisions)
+    ):
+        raise Refused("NOT_PERMITTED", f"{person} approved the report and may not execute it in this environment")

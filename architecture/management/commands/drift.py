@@ -1,0 +1,73 @@
+"""Where the warehouse is not as it was left."""
+
+import logging
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+
+from architecture.domain.drift import DRIFTED, UNKNOWN
+from architecture.domain.scope import Scope
+from architecture.models import Environment
+from architecture.selectors import applied_states, environment_named
+from architecture.services import current_environment
+from architecture.services.basis import tables_in_scope
+from architecture.services.drift import Drift, adopt_as_baseline, drift_of
+from architecture.services.observing import CannotLook, look
+from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from metadata.selectors import dataset_states
+from metadata.services.actor import current_actor
+
+log = logging.getLogger(__name__)
+
+
+class Command(ProductCommand):
+    help = (
+        "Compare what was applied with what is there: in sync, drifted, unknown. With --adopt a dataset's tables are "
+        "taken as they are. Ends with 0 if all is in sync, 1 if not, 4 for an unknown environment or dataset."
+    )
+    refused_exit = INVALID
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--environment", metavar="E", help="default: the installation's own")
+        parser.add_argument("--local", action="store_true", help="look at the tables in this process")
+        parser.add_argument(
+            "--adopt", action="append", default=[], metavar="S.D", help="take this dataset as it is; repeatable"
+        )
+        parser.add_argument("--reason", default="", metavar="TEXT", help="why it is adopted; stands in the change log")
+
+    def run(self, *, environment: str | None, local: bool, adopt: list[str], reason: str, **_: Any) -> None:
+        own = not environment or environment == settings.ENVIRONMENT
+        row = current_environment() if own else environment_named(environment)
+        if own:
+            try:
+                look(environment=row, keys=tables_in_scope(environment=row, scope=Scope()), local=local or None)
+            except CannotLook as problem:
+                log.warning("compared with what was seen last, for the warehouse cannot be looked at: %s", problem)
+        if adopt:
+            keys = _keys_of(row, adopt)
+            adopt_as_baseline(environment=row, dataset_keys=keys, person=current_actor().user, reason=reason)
+        found = drift_of(row)
+        self.print_json({"environment": row.name, **found.as_json()})
+        if not self._as_json:
+            self._tell(found)
+        drifted, unknown = found.count(DRIFTED), found.count(UNKNOWN)
+        if drifted or unknown:
+            said = [f"{drifted} drifted"] * bool(drifted) + [f"{unknown} unknown"] * bool(unknown)
+            raise CommandExit(FAILED, f"of {len(found.datasets)} datasets {' and '.join(said)}", "drift")
+
+    def _tell(self, found: Drift) -> None:
+        for one in found.datasets:
+            self.say(f"{one.dataset}: {one.status.replace('_', ' ')}{f' ({one.reason})' if one.reason else ''}")
+            for difference in one.differences:
+                self.say(f"  {difference.describe()}")
+        seen = f"seen at {found.at:%Y-%m-%d %H:%M:%S} UTC" if found.at else "never seen"
+        self.say(f"{len(found.datasets)} datasets, {seen}")
+
+
+def _keys_of(environment: Environment, names: list[str]) -> list[str]:
+    known = {state.qualified_name: state.key for state in (*applied_states(environment=environment), *dataset_states())}
+    for name in names:
+        if name not in known:
+            raise CommandExit(INVALID, f"there is no dataset {name}", "UNKNOWN_DATASET")
+    return [known[name] for name in names]

@@ -1,0 +1,119 @@
+"""A change report: of metadata against the warehouse, or of two state files against each other."""
+
+from argparse import ArgumentParser
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from architecture.domain.current import CurrentState
+from architecture.domain.policy import FLAGS, PolicySet
+from architecture.domain.rendering import as_markdown, as_text
+from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
+from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
+from architecture.domain.state_files import ArchitectureState, parse_state
+from elevata.cli import INVALID, CommandExit, ProductCommand
+
+TEXT, JSON, MARKDOWN = "text", "json", "markdown"
+DESTRUCTIVE_EXIT, BLOCKED_EXIT, CHANGES_EXIT = 3, 2, 1
+
+
+class Command(ProductCommand):
+    help = (
+        "Compare what is described with what is there and report what would change. Ends with 0; with --fail-on "
+        "also with 3 (destructive), 2 (blocked), 1 (changes or warnings), in that order; 4 on invalid input."
+    )
+    refused_exit = INVALID
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        scope = parser.add_argument_group("against the warehouse")
+        which = scope.add_mutually_exclusive_group()
+        which.add_argument("--all", action="store_true", help="every dataset (the default)")
+        which.add_argument("--schema", metavar="S", help="the datasets of a schema, and what they depend on")
+        which.add_argument("--dataset", metavar="S.D", help="one dataset, and what it depends on")
+        scope.add_argument("--target-only", action="store_true", help="with --dataset: without what it depends on")
+        scope.add_argument("--environment", metavar="E", help="default: the installation's own")
+        files = parser.add_argument_group("two state files; no warehouse is touched")
+        files.add_argument("--previous-state", metavar="A", type=Path, help="what is there")
+        files.add_argument("--desired-state", metavar="B", type=Path, help="what should be there")
+        files.add_argument(
+            "--allow",
+            metavar="NAME",
+            action="append",
+            choices=FLAGS,
+            default=[],
+            help=f"let a person approve what is blocked by default: {', '.join(FLAGS)}; repeatable",
+        )
+        files.add_argument("--source-label", metavar="L", default="", help="what A is called, such as dev")
+        files.add_argument("--target-label", metavar="L", default="", help="what B is called, such as test")
+        parser.add_argument("--format", choices=(TEXT, JSON, MARKDOWN), help="default: text; --json means json")
+        parser.add_argument(
+            "--fail-on",
+            action="append",
+            choices=("changes", "warnings", "blocked", "destructive"),
+            default=[],
+            help="end with another code than 0 if there are any; repeatable",
+        )
+
+    def run(self, **options: Any) -> None:
+        as_json = self._as_json
+        self._as_json = as_json or options["format"] == JSON
+        if as_json and options["format"] not in (None, JSON):
+            raise CommandExit(INVALID, f"--json and --format {options['format']} exclude each other", "usage")
+        report = self._of_files(options) if _means_files(options) else self._of_warehouse(options)
+        if self._as_json:
+            self.print_json(report.as_json())
+        else:
+            self.say(as_markdown(report) if options["format"] == MARKDOWN else as_text(report))
+        code = exit_code(report, options["fail_on"])
+        if code:
+            raise CommandExit(code)
+
+    @staticmethod
+    def _of_files(options: dict[str, Any]) -> ChangeReport:
+        if options["previous_state"] is None or options["desired_state"] is None:
+            raise CommandExit(INVALID, "--previous-state and --desired-state go together", "usage")
+        for name in ("all", "schema", "dataset", "target_only", "environment"):
+            if options[name]:
+                raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")
+        previous, desired = _read(options["previous_state"]), _read(options["desired_state"])
+        scope = Scope(FILES, source=options["source_label"], target=options["target_label"])
+        policy = PolicySet.of_flags(dict.fromkeys(options["allow"], True))
+        return build_report(CurrentState.of_state(previous), desired, policy, scope)
+
+    @staticmethod
+    def _of_warehouse(options: dict[str, Any]) -> ChangeReport:
+        # Two files are compared without the services and what they need.
+        from architecture.services.reports import plan_report
+
+        if options["schema"]:
+            scope = Scope(SCHEMA, options["schema"], options["target_only"])
+        elif options["dataset"]:
+            scope = Scope(DATASET, options["dataset"], options["target_only"])
+        else:
+            scope = Scope(ALL, target_only=options["target_only"])
+        return plan_report(scope=scope, environment=options["environment"] or "")
+
+
+def _means_files(options: dict[str, Any]) -> bool:
+    names = ("previous_state", "desired_state", "allow", "source_label", "target_label")
+    return any(options[name] for name in names)
+
+
+def _read(path: Path) -> ArchitectureState:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        said = getattr(problem, "strerror", None) or "is not UTF-8 text"
+        raise CommandExit(INVALID, f"{path}: {said}", "unreadable") from None
+    return parse_state(text, str(path))
+
+
+def exit_code(report: ChangeReport, fail_on: Collection[str]) -> int:
+    """What the command ends with: the worst of what ``fail_on`` asks for and the report has."""
+    if "destructive" in fail_on and report.destructive:
+        return DESTRUCTIVE_EXIT
+    if "blocked" in fail_on and report.status == STATUS_BLOCKED:
+        return BLOCKED_EXIT
+    changed = "changes" in fail_on and report.status != STATUS_NO_CHANGES
+    warned = "warnings" in fail_on and report.warnings
+    return CHANGES_EXIT if changed or warned else 0

@@ -1,0 +1,38 @@
+"""Whether an exported approval or execution record is as it was exported; needs nothing but the file."""
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from architecture.domain.artifacts import verify
+from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+
+
+class Command(ProductCommand):
+    help = (
+        "Recompute every digest and fingerprint in an exported artifact from the file alone. Ends with 0 if all "
+        "hold, 1 if any does not, 4 if the file is no artifact. Whether the chain it names is this installation's "
+        "is verify_audit's to say."
+    )
+    refused_exit = INVALID
+    takes_person = False
+    requires_system_checks = ()
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE")
+
+    def run(self, *, file: Path, **_: Any) -> None:
+        try:
+            artifact = json.loads(file.read_text(encoding="utf-8-sig"))
+        except OSError as problem:
+            raise CommandExit(INVALID, f"{file}: {problem.strerror}", "unreadable") from None
+        except (ValueError, RecursionError):
+            raise CommandExit(INVALID, f"{file}: is not JSON", "invalid") from None
+        findings = verify(artifact)
+        described = {"format": artifact["format"], "verified": not findings, "chain": artifact["chain"]}
+        self.print_json(described | {"findings": [one.as_json() for one in findings]})
+        if findings:
+            first = findings[0]
+            raise CommandExit(FAILED, f"{file}: {first.where}: {first.message} ({len(findings)} in all)", first.code)
+        self.say(f"{file}: {artifact['format']} holds; it was exported at link {artifact['chain']['sequence']}")

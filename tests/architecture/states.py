@@ -1,0 +1,66 @@
+"""States for tests: short descriptions, and what carrying out a report makes of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from architecture.domain.advance import advance
+from architecture.domain.current import CurrentState
+from architecture.domain.policy import FLAGS, PolicySet
+from architecture.domain.report import ChangeReport, build_report
+from architecture.domain.scope import FILES, Scope
+from architecture.domain.state_files import ArchitectureState
+from metadata.domain.state import ColumnState, DatasetState
+
+EVERYTHING_ALLOWED = PolicySet.of_flags(dict.fromkeys(FLAGS, True))
+
+
+def column(key: str, name: str = "", type_: str = "string(50)", **said: Any) -> ColumnState:
+    return ColumnState(key, name or key, type_, **said)
+
+
+def dataset(key: str = "d1", name: str = "", *columns: ColumnState, **said: Any) -> DatasetState:
+    """A rawcore dataset; without columns it has a key ``id`` and an attribute ``v``."""
+    described = columns or (column("id", "id", "integer", role="business_key", nullable=False), column("v"))
+    schema = said.pop("schema", "rawcore")
+    return DatasetState(key, schema, schema, name or f"rc_{key}", described, **said)
+
+
+def state(*datasets: DatasetState) -> ArchitectureState:
+    return ArchitectureState(datasets)
+
+
+def report(
+    before: ArchitectureState | CurrentState, after: ArchitectureState, policy: PolicySet | None = None
+) -> ChangeReport:
+    """The report from one state file's content to another's."""
+    current = before if isinstance(before, CurrentState) else CurrentState.of_state(before)
+    return build_report(current, after, policy or PolicySet(), Scope(FILES))
+
+
+def carried_out(before: ArchitectureState, after: ArchitectureState, done: ChangeReport) -> ArchitectureState:
+    """What is applied once every operation of the report finished, one by one."""
+    applied = {one.key: one for one in before.datasets}
+    desired = {one.key: meant_by(one, after) for one in before.datasets} | {one.key: one for one in after.datasets}
+    for operation in done.operations:
+        key = operation.dataset_key
+        reached = advance(applied.get(key), operation, desired.get(key))
+        if reached is None:
+            del applied[key]
+        else:
+            applied[key] = reached
+    return ArchitectureState(tuple(applied.values()))
+
+
+def meant_by(there: DatasetState, after: ArchitectureState) -> DatasetState | None:
+    """What a dataset whose stable key moved is to become, known by its name or a former one."""
+    names = {there.name, there.qualified_name}
+    return next((one for one in after.datasets if names & {one.name, *one.former_names}), None)
+
+
+def said(done: ChangeReport) -> list[str]:
+    """Operations in order, one line each."""
+    return [operation.describe() for operation in done.operations]
+
+
+def codes(done: ChangeReport) -> Iterable[str]:
+    return [warning.code for warning in done.warnings]

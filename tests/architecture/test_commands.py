@@ -1,0 +1,144 @@
+"""The commands of the workflow: exit codes, one JSON document, the person from a personal token."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from architecture.services import observing
+from elevata.cli import CommandExit
+from metadata.services.people import create_token
+from tests.architecture.test_drift import change_by_hand
+from tests.architecture.test_executions import needing_approval
+from tests.architecture.test_reports import rename
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*argv: str) -> tuple[int, dict]:
+    """The exit code and the JSON document; of a refusal, its code and message."""
+    out = StringIO()
+    try:
+        call_command(*argv, "--json", stdout=out, stderr=StringIO())
+    except CommandExit as end:
+        printed = json.loads(out.getvalue()) if out.getvalue() else {}
+        return end.returncode, {"code": end.code, "message": str(end), **printed}
+    return 0, json.loads(out.getvalue())
+
+
+@pytest.fixture
+def acting(monkeypatch):
+    """Put a person's token into the environment."""
+
+    def act(person) -> None:
+        monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=person)[1])
+
+    return act
+
+
+@pytest.fixture
+def looked(built, monkeypatch):
+    """The warehouse can be looked at: what it holds is handed over."""
+    monkeypatch.setattr(observing, "_port", lambda **_: built.warehouse.show())
+    return built
+
+
+def test_from_plan_to_preview_with_two_people(looked, acting):
+    needing_approval(looked)
+    code, report = run("plan")
+    assert (code, report["status"]) == (0, "open")
+    acting(looked.approver)
+    code, said = run("approve", report["fingerprint"][:12], "--note", "fine")
+    assert (code, said["status"], said["person"], said["approvals_missing"]) == (0, "approved", "bob", 0)
+    acting(looked.operator)
+    code, said = run("preview", said["report"])
+    assert code == 0
+    assert said["steps"][0]["statement"]
+    assert said["report_fingerprint"] == report["fingerprint"]
+
+
+def test_reject_ends_the_report(looked, acting):
+    report = needing_approval(looked)
+    acting(looked.approver)
+    assert run("reject", str(report.report_id))[1]["status"] == "rejected"
+
+
+@pytest.mark.parametrize("command", ["approve", "reject", "preview", "execute"])
+def test_without_a_person_it_is_refused(looked, command):
+    report = needing_approval(looked)
+    code, said = run(command, str(report.report_id))
+    assert (code, said["code"]) == (2, "NO_PERSON")
+
+
+@pytest.mark.parametrize("command", ["preview", "execute"])
+def test_without_the_permission_it_is_refused(looked, acting, command):
+    report = needing_approval(looked)
+    acting(looked.author)
+    code, said = run(command, str(report.report_id))
+    assert (code, said["code"]) == (2, "NOT_PERMITTED")
+
+
+def test_an_unknown_report_is_refused(looked, acting):
+    acting(looked.approver)
+    code, said = run("approve", "12345678")
+    assert (code, said["code"]) == (2, "UNKNOWN_REPORT")
+
+
+def test_an_approvals_artifact_verifies_and_a_changed_one_does_not(looked, acting, tmp_path):
+    report, file = needing_approval(looked), tmp_path / "approval.json"
+    acting(looked.approver)
+    assert run("approve", str(report.report_id), "--artifact", str(file))[0] == 0
+    assert run("verify_artifact", str(file))[1]["verified"] is True
+    file.write_text(file.read_text().replace('"bob"', '"eve"'))
+    code, said = run("verify_artifact", str(file))
+    assert (code, said["code"]) == (1, "DIGEST")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other"}'])
+def test_what_is_no_artifact_ends_with_4(db, tmp_path, text):
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    assert run("verify_artifact", str(file))[0] == 4
+
+
+def test_a_file_that_is_not_there_ends_with_4(db, tmp_path):
+    assert run("verify_artifact", str(tmp_path / "none.json"))[0] == 4
+
+
+def test_records_are_listed_and_one_is_written_to_a_file(looked, tmp_path):
+    code, said = run("records")
+    assert (code, len(said["records"]), said["records"][0]["findings"]) == (0, 1, [])
+    file = tmp_path / "record.json"
+    code, record = run("records", said["records"][0]["record"], "--artifact", str(file))
+    assert (code, json.loads(file.read_text())) == (0, record)
+    assert run("verify_artifact", str(file))[0] == 0
+
+
+def test_an_unknown_record_ends_with_4(looked):
+    assert run("records", "nothing")[0] == 4
+
+
+def test_drift_ends_with_0_in_sync_and_1_drifted(looked, acting):
+    assert run("drift")[0] == 0
+    change_by_hand(looked)
+    code, said = run("drift")
+    assert (code, said["drifted"]) == (1, 1)
+    acting(looked.operator)
+    assert run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--environment", "--adopt"])
+def test_drift_of_what_is_not_known_ends_with_4(looked, acting, option):
+    acting(looked.operator)
+    assert run("drift", option, "nothing")[0] == 4
+
+
+def test_where_nobody_can_look_the_last_observation_counts(built, monkeypatch):
+    def nobody(**_: object) -> None:
+        raise observing.CannotLook("no worker is answering")
+
+    rename(built, "full_name", "display_name")
+    monkeypatch.setattr(observing, "_port", nobody)
+    code, report = run("plan")
+    assert (code, report["status"]) == (0, "open")

@@ -1,0 +1,174 @@
+"""Records: what they say, that they verify from the file alone, and that a changed one does not."""
+
+import copy
+import json
+
+import pytest
+
+from architecture.domain.artifacts import verify
+from architecture.domain.workflow import Refused
+from architecture.models import ExecutionRecord
+from architecture.services.approvals import approve
+from architecture.services.policies import update_policies
+from architecture.services.records import approval_artifact, record_artifact
+from architecture.services.reports import operations_of
+from architecture.services.undo import undo_report
+from metadata.domain.errors import MetadataError
+from metadata.domain.roles import Role
+from metadata.services import chain
+from tests.architecture.test_executions import needing_approval
+from tests.architecture.test_reports import rename
+from tests.architecture.world import person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def record(built) -> ExecutionRecord:
+    """The record of a report that somebody approved."""
+    needing_approval(built)
+    return built.executed().record
+
+
+def exported(artifact: dict) -> dict:
+    """As a file brings it back."""
+    return json.loads(json.dumps(artifact))
+
+
+def test_it_says_who_what_where_and_with_what_result(built, record):
+    said = record.document
+    assert (said["format"], said["environment"], said["outcome"]) == ("execution-record/v1", "dev", "succeeded")
+    assert (said["requested_by"], said["scope"]["kind"], said["dependency_mode"]) == (
+        "olga",
+        "all",
+        "with_dependencies",
+    )
+    assert [one["person"] for one in said["approvals"]] == ["bob"]
+    assert said["report"]["fingerprint"] == record.execution.report.fingerprint
+    assert said["preview"]["fingerprint"] == record.execution.preview.fingerprint
+    assert said["software"]["Django"]
+    assert {one["status"] for one in said["operations"]} == {"succeeded"}
+    assert all("version_after" in one and "statement" in one for one in said["operations"])
+    assert said["seconds"] is not None
+
+
+def test_record_and_approval_verify_from_the_file_alone(record):
+    assert verify(exported(record_artifact(record))) == ()
+    assert verify(exported(approval_artifact(record.execution.report))) == ()
+
+
+def test_both_are_links_of_the_chain(record):
+    chain.seal()
+    assert chain.verify().intact
+
+
+TAMPERED = [
+    (("document", "outcome"), "failed", "DIGEST"),
+    (("document", "requested_by"), "eve", "DIGEST"),
+    (("document", "operations", 0, "version_after"), 99, "DIGEST"),
+    (("document", "report", "content", "environment"), "prod", "FINGERPRINT"),
+    (("document", "preview", "document", "steps", 0, "statement"), "DROP TABLE x", "FINGERPRINT"),
+    (("document", "approvals", 0, "fingerprint"), "0" * 64, "OTHER_REPORT"),
+    (("row", "digest"), "0" * 64, "DIGEST"),
+    (("link", "previous"), "1" * 64, "LINK"),
+    (("link", "sequence"), 10**6, "HEAD"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "code"), TAMPERED)
+def test_a_record_that_was_changed_does_not_verify(record, place, value, code):
+    artifact = exported(record_artifact(record))
+    inside = artifact
+    for part in place[:-1]:
+        inside = inside[part]
+    inside[place[-1]] = value
+    assert code in {finding.code for finding in verify(artifact)}
+
+
+def test_an_approval_that_was_changed_does_not_verify(record):
+    artifact = exported(approval_artifact(record.execution.report))
+    changed = copy.deepcopy(artifact)
+    changed["approvals"][0]["row"]["person"] = "ada"
+    assert {finding.code for finding in verify(changed)} == {"DIGEST"}
+    changed = copy.deepcopy(artifact)
+    changed["report"]["content"]["environment"] = "prod"
+    assert {finding.code for finding in verify(changed)} == {"FINGERPRINT"}
+
+
+@pytest.mark.parametrize(
+    "artifact", [[], {}, {"format": "execution-record/v2"}, {"format": "execution-record/v1"}, None]
+)
+def test_what_is_no_artifact_is_invalid(artifact):
+    with pytest.raises(MetadataError):
+        verify(artifact)
+
+
+def test_an_artifact_without_its_parts_is_invalid(record):
+    artifact = exported(record_artifact(record))
+    del artifact["document"]["approvals"]
+    with pytest.raises(MetadataError):
+        verify(artifact)
+
+
+def test_records_and_approvals_are_never_changed_in_the_orm(record):
+    for row in (record, record.execution.report.approvals.get()):
+        for change in (row.save, row.delete, type(row).objects.all().delete):
+            with pytest.raises(MetadataError):
+                change()
+
+
+# --- undo ------------------------------------------------------------------------------------
+
+
+def renamed_record(world) -> ExecutionRecord:
+    rename(world, "full_name", "display_name")
+    return world.executed().record
+
+
+def test_a_rename_is_renamed_back_through_the_same_gate(built):
+    record = renamed_record(built)
+    built.warehouse.show()
+    report = undo_report(record=record, person=built.operator)
+    assert [(one.op, one.from_, one.to) for one in operations_of(report)] == [
+        ("rename_column", "display_name", "full_name"),
+        ("rename_column", "display_name", "full_name"),
+    ]
+    assert (report.undo_of, report.authors) == (record, ["olga"])
+    assert "METADATA_UNCHANGED" in {one["code"] for one in report.document["warnings"]}
+
+
+def test_an_undo_is_executed_like_any_report(built):
+    from architecture.services.executions import request_execution
+    from architecture.services.previews import make_preview
+
+    before = dict(built.warehouse.shapes)
+    record = renamed_record(built)
+    built.warehouse.show()
+    report = undo_report(record=record, person=built.author)
+    make_preview(report=report, person=built.operator)
+    ended = built.work(request_execution(report=report, person=built.operator).execution)
+    assert ended.status == "succeeded"
+    assert all(built.warehouse.shapes[key].matches(shape) for key, shape in before.items())
+    assert built.report().status == "open"
+
+
+def test_who_asks_for_an_undo_does_not_approve_it(built):
+    record = renamed_record(built)
+    root = person("root", Role.ADMIN)
+    needs = {"approvals": {"safe": {"count": 1, "role": ""}}}
+    update_policies(environment=built.environment, policies=needs, expected_version=1, person=root)
+    built.warehouse.show()
+    report = undo_report(record=record, person=built.approver)
+    with pytest.raises(Refused) as refused:
+        approve(report=report, person=built.approver)
+    assert refused.value.code == "OWN_CHANGE"
+
+
+def test_what_is_undone_already_is_not_undone_again(built):
+    record = renamed_record(built)
+    rename(built, "display_name", "full_name")
+    built.executed()
+    built.warehouse.show()
+    with pytest.raises(Refused) as refused:
+        undo_report(record=record, person=built.operator)
+    assert refused.value.code == "NOTHING_TO_UNDO"

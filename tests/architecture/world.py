@@ -1,0 +1,171 @@
+"""A small world for the tests of architecture control: people, a dataset, and a warehouse that obeys.
+
+The warehouse keeps shapes of tables and does steps as ``becomes`` says, so a whole report can be
+carried out without Spark. It stands in for the loader: what it shows is handed over as observations.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from architecture.domain.scope import Scope
+from architecture.domain.step import WITHOUT_TRACE, Step, TableShape, becomes, done_by
+from architecture.domain.tables import ObservedTable
+from architecture.models import ChangeReport, Environment, Execution, Preview
+from architecture.services import current_environment
+from architecture.services.approvals import approve
+from architecture.services.attempts import ExecutionAttempt
+from architecture.services.basis import table_keys
+from architecture.services.executions import claim_execution, end_attempt, request_execution
+from architecture.services.observing import store_observations
+from architecture.services.previews import make_preview
+from architecture.services.reports import build_report
+from architecture.services.verification import Todo, verify
+from metadata.domain.roles import Role
+from metadata.models import TargetDataset
+from metadata.selectors import dataset_states
+from metadata.services.actor import acting_as
+from metadata.services.people import ensure_person
+from metadata.services.targets import create_schema, create_target_column, create_target_dataset
+
+
+class Killed(BaseException):
+    """The worker dies here."""
+
+
+@dataclass
+class Warehouse:
+    """Tables by stable key, with how often each was changed."""
+
+    environment: Environment
+    shapes: dict[str, TableShape] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    commits: list[str] = field(default_factory=list)
+
+    def table(self, key: str) -> ObservedTable | None:
+        shape = self.shapes.get(key)
+        if shape is None:
+            return None
+        return ObservedTable(
+            key,
+            shape.qualified_name,
+            shape.columns,
+            self.versions[key],
+            partition_by=shape.partition_by,
+            dropped=shape.dropped,
+        )
+
+    def show(self, keys: Iterable[str] | None = None) -> None:
+        """Hand over what is there, for all tables that metadata speaks of."""
+        asked = set(keys or ()) | table_keys(dataset_states()) | set(self.shapes)
+        tables = {key: asdict(self.table(key)) for key in asked if key in self.shapes}
+        store_observations(environment=self.environment, asked=asked, tables=tables)
+
+    def do(self, step: Step) -> None:
+        """One step: nothing if the table shows it already."""
+        key, wanted = step.table.key, None if step.op in WITHOUT_TRACE else becomes(step)
+        if wanted is None or done_by(step, self.table(key)):
+            return
+        self.shapes[key] = wanted
+        self.versions[key] = self.versions.get(key, -1) + 1
+        self.commits.append(step.describe())
+
+    def rename_behind_your_back(self, key: str, old: str, new: str) -> None:
+        columns = tuple(replace(one, name=new) if one.name == old else one for one in self.shapes[key].columns)
+        self.shapes[key] = replace(self.shapes[key], columns=columns)
+        self.versions[key] += 1
+
+
+def person(name: str, *roles: Role | str) -> Any:
+    return ensure_person(name=name, roles=roles)
+
+
+def customers(author: Any, **described: Any) -> TargetDataset:
+    """``rawcore.rc_crm_customer``, historized, with a key and two attributes, described by the author."""
+    with acting_as(author):
+        schema = create_schema(name="rawcore", layer="rawcore")
+        dataset = create_target_dataset(schema=schema, name="rc_crm_customer", **({"historize": True} | described))
+        create_target_column(
+            dataset=dataset, name="customer_id", type="integer", role="business_key", key_ordinal=1, inputs=[]
+        )
+        create_target_column(dataset=dataset, name="full_name", type="string(50)", inputs=[])
+        create_target_column(dataset=dataset, name="balance", type="decimal(10,2)", inputs=[])
+    return dataset
+
+
+@dataclass
+class World:
+    """Ada describes, Bob approves, Olga executes; the warehouse is theirs."""
+
+    author: Any
+    approver: Any
+    operator: Any
+    warehouse: Warehouse
+
+    @property
+    def environment(self) -> Environment:
+        return Environment.objects.get(pk=self.warehouse.environment.pk)
+
+    def report(self, scope: Scope | None = None, by: Any = None) -> ChangeReport:
+        self.warehouse.show()
+        return build_report(environment=self.environment, scope=scope, person=by or self.author)
+
+    def approved(self, scope: Scope | None = None) -> ChangeReport:
+        report = self.report(scope)
+        if report.status == "open" and self.needs_approval(report):
+            approve(report=report, person=self.approver)
+        report.refresh_from_db()
+        return report
+
+    def needs_approval(self, report: ChangeReport) -> bool:
+        from architecture.services.approvals import approvals_missing
+
+        return approvals_missing(report) > 0
+
+    def previewed(self, scope: Scope | None = None) -> Preview:
+        return make_preview(report=self.approved(scope), person=self.operator)
+
+    def queued(self, scope: Scope | None = None) -> Execution:
+        preview = self.previewed(scope)
+        return request_execution(report=preview.report, person=self.operator).execution
+
+    def work(self, execution: Execution, *, dies_at: float | None = None) -> Execution:
+        """Be the worker for one attempt. ``dies_at`` n: before step n; n + 0.5: after it ran, before its row."""
+        attempt = claim_execution(execution_pk=execution.pk, worker="w1")
+        assert attempt is not None
+        self.warehouse.show()
+        todo = verify(_fresh(execution))
+        self._run(todo, attempt, dies_at)
+        for ordinal in attempt.silent_rows():
+            attempt.step_finished(ordinal, succeeded=True)
+        end_attempt(attempt=attempt, wanted="succeeded")
+        return _fresh(execution)
+
+    def _run(self, todo: Todo, attempt: ExecutionAttempt, dies_at: float | None) -> None:
+        for place in todo.left:
+            step = todo.steps[place]
+            if dies_at == place:
+                raise Killed
+            attempt.step_started(place)
+            self.warehouse.do(step)
+            if dies_at == place + 0.5:
+                raise Killed
+            table = self.warehouse.table(step.table.key)
+            seen = asdict(table) if table else None
+            attempt.step_finished(place, succeeded=True, observed=seen, version_after=table.version if table else None)
+
+    def executed(self, scope: Scope | None = None) -> Execution:
+        return self.work(self.queued(scope))
+
+
+def _fresh(execution: Execution) -> Execution:
+    return Execution.objects.select_related("environment", "report__environment", "preview").get(pk=execution.pk)
+
+
+def make_world() -> World:
+    return World(
+        person("ada", Role.EDITOR),
+        person("bob", Role.APPROVER),
+        person("olga", Role.OPERATOR),
+        Warehouse(current_environment()),
+    )
