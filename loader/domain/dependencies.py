@@ -133,6 +133,19 @@ def _tables_read(
             yield from _tables_read(upstream, by_key, (*path, key))
 
 
+def views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    """Stable keys of the views through which a dataset reads its tables."""
+    found: set[str] = set()
+    waiting = [state]
+    while waiting:
+        for key in waiting.pop().inputs:
+            upstream = by_key.get(key)
+            if upstream is not None and upstream.materialization != "table" and key not in found:
+                found.add(key)
+                waiting.append(upstream)
+    return frozenset(found)
+
+
 def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """The datasets themselves and all they wait for, however far up."""
     found: set[str] = set()

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from architecture.domain.operations import Operation
+from architecture.domain.step import Step
 from architecture.domain.tables import TableSpec
 
 PROTOCOL = 1
@@ -163,17 +163,56 @@ class LoadManifest:
 
 @dataclass(frozen=True)
 class ObserveManifest:
-    """Which tables to look at; tables that do not exist are left out of the answer."""
+    """Which tables to look at; tables that do not exist are left out of the answer.
+
+    So are dropped ones, whose files are kept, unless ``dropped`` asks for them, too.
+    """
+
+    tables: tuple[str, ...]
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class ExecuteManifest:
+    """Steps to execute, in order; each is proved by observing the table afterwards.
+
+    ``done`` are the places of steps that an earlier attempt finished: they are not run again.
+    """
+
+    execution: str
+    steps: tuple[Step, ...]
+    done: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SizesManifest:
+    """Which tables to size up, by stable key; answered from their logs, no row is read."""
 
     tables: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class ExecuteManifest:
-    """Operations to execute, in order; each is proved by observing the table afterwards."""
+class DownstreamQuery:
+    """A query over published tables: a SELECT, or the statement that publishes a view."""
 
-    execution: str
-    operations: tuple[Operation, ...]
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class RehearseManifest:
+    """Steps to run on shallow clones, which are dropped whatever happens.
+
+    ``tables`` are those that ``queries`` read besides the touched ones, by stable key. ``after`` are
+    queries as they will be (views over renamed tables), asked afterwards only.
+    """
+
+    rehearsal: str
+    steps: tuple[Step, ...]
+    tables: tuple[str, ...] = ()
+    queries: tuple[DownstreamQuery, ...] = ()
+    after: tuple[DownstreamQuery, ...] = ()
+    samples: int = 5
 
 
 @dataclass(frozen=True)

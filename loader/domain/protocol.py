@@ -1,8 +1,8 @@
 """The pipe between worker and runner: one JSON object a line, in both directions.
 
 Requests go to the runner's standard input:
-    {"id": …, "kind": "ping" | "observe" | "execute" | "load" | "revert" | "prune" | "compact" | "read"
-                  | "check" | "replay", "body": manifest}
+    {"id": …, "kind": "ping" | "observe" | "sizes" | "rehearse" | "execute" | "load" | "revert" | "prune"
+                  | "compact" | "read" | "check" | "replay", "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id
     {"id": …, "kind": "ping"}            answered at once with ``finished``, whatever else is under way
 Closing the pipe ends the runner: it dies with its worker.
@@ -18,17 +18,30 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because,
                         version_before, version_after, seconds,
                         crowded: names of tables with too many small files
-    operation_started   ordinal, statement, version_before
-    operation_finished  ordinal, status, observed, version_after, error, seconds
+    step_started        ordinal, statement, version_before
+    step_finished       ordinal, status, observed, version_after, error, seconds
     case_finished       outcome (loader.domain.replay.Outcome as JSON)
-    finished            status: succeeded | failed | canceled; answer (observe, revert, prune, compact, read, check),
-                        error
+    finished            status: succeeded | failed | canceled; answer (observe, sizes, rehearse, revert, prune,
+                        compact, read, check), error
 
 Every request gets exactly one ``finished``. A ``dataset`` is a stable key. ``error`` is a refusal
 as JSON (``loader.domain.refusals``).
 """
 
-REQUEST_KINDS = ("ping", "observe", "execute", "load", "revert", "prune", "compact", "read", "check", "replay")
+REQUEST_KINDS = (
+    "ping",
+    "observe",
+    "sizes",
+    "rehearse",
+    "execute",
+    "load",
+    "revert",
+    "prune",
+    "compact",
+    "read",
+    "check",
+    "replay",
+)
 EVENTS = (
     "ready",
     "fatal",
@@ -36,8 +49,8 @@ EVENTS = (
     "dataset_started",
     "dataset_phase",
     "dataset_finished",
-    "operation_started",
-    "operation_finished",
+    "step_started",
+    "step_finished",
     "case_finished",
     "finished",
 )

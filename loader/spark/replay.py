@@ -1,6 +1,6 @@
 """History cases on the real engine: each in tables of its own, thrown away with the folder they are in.
 
-What a case's batch says of the source's columns becomes operations on the tables, as metadata would
+What a case's batch says of the source's columns becomes steps on the tables, as metadata would
 make them; its rows go through the same checks and the same commit as a load's. A batch that is
 refused leaves the table as it was, its columns too.
 """
@@ -19,14 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from architecture.domain.operations import (
-    ADD_COLUMN,
-    CREATE_TABLE,
-    REBUILD_TABLE,
-    RENAME_COLUMN,
-    WIDEN_COLUMN,
-    Operation,
-)
+from architecture.domain.steps import plan_steps
 from architecture.domain.tables import DELETED, OPEN, TableSpec, history_table, memory_table, rawcore_table
 from loader.domain import history as rules
 from loader.domain.layers import entity_key_components, row_hash_components
@@ -36,7 +29,7 @@ from loader.domain.reference.columns import Columns
 from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
 from loader.domain.replay import Case, Outcome, run_case
-from loader.spark import operations
+from loader.spark import steps
 from loader.spark.batches import dated_by_run, find_batch
 from loader.spark.datasets import Task, historize
 from loader.spark.file_batches import FilesBatch, as_rows
@@ -47,7 +40,7 @@ from loader.spark.target import Target
 from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, ColumnState, DatasetState
-from metadata.domain.types import DataType, parse, spark_type
+from metadata.domain.types import DataType, parse
 
 log = logging.getLogger(__name__)
 
@@ -192,40 +185,15 @@ class SparkEngine:
         self.header, self.columns = header, columns
         for name in columns.types:
             self.keys.setdefault(name, str(uuid5(NAMESPACE_URL, f"{self.key}/{len(self.keys)}/{name}")))
-        for spec in self._specs():
-            if self._table(spec).exists():
-                self._alter(spec)
-            else:
-                self._execute(Operation(CREATE_TABLE, spec))
-
-    def _alter(self, spec: TableSpec) -> None:
-        """What the table's columns lack: renames first, so that a name is free before it is added."""
-        observed = self._table(spec).observe()
-        assert observed is not None
-        held = {column.key: column for column in observed.columns if column.key}
-        known = [column for column in spec.columns if column.key in held]
-        for column in known:
-            if held[column.key].name != column.name:
-                self._execute(Operation(RENAME_COLUMN, spec, column))
-        for column in spec.columns:
-            if column.key not in held:
-                self._execute(Operation(ADD_COLUMN, spec, column))
-        stored = {column.key: parse(held[column.key].type) for column in known}
-        wider = [c for c in known if spark_type(stored[c.key]) != spark_type(parse(c.type))]
-        if any(not operations.can_alter(stored[column.key], parse(column.type)) for column in wider):
-            self._execute(Operation(REBUILD_TABLE, spec))
-        else:
-            for column in wider:
-                self._execute(Operation(WIDEN_COLUMN, spec, column))
-
-    def _execute(self, operation: Operation) -> None:
+        specs = self._specs()
+        observed = {spec.key: found for spec in specs if (found := self._table(spec).observe())}
         failed: list[dict] = []
 
         def emit(event: str, **fields: Any) -> None:
             if fields.get("error"):
                 failed.append(fields["error"])
 
-        if not operations.execute(self.spark, self.warehouse, (operation,), emit):
+        if not steps.execute(self.spark, self.warehouse, plan_steps(specs, observed), emit):
             raise Refusal(failed[0]["code"], failed[0]["message"])
 
     # --- descriptions -----------------------------------------------------------------------------

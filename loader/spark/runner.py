@@ -24,16 +24,20 @@ from loader.domain.manifest import (
     LoadManifest,
     ObserveManifest,
     ReadManifest,
+    RehearseManifest,
     ReplayManifest,
+    SizesManifest,
     from_json,
 )
 from loader.domain.refusals import Refusal
 from loader.domain.replay import parse_cases, select
-from loader.spark import invariants, operations, reads
+from loader.spark import invariants, reads, steps
 from loader.spark.governed import MANIFESTS, govern
-from loader.spark.load import LoadAttempt, unexpected
+from loader.spark.load import CANCELED, FAILED, LoadAttempt, unexpected
+from loader.spark.rehearsal import rehearse
 from loader.spark.replay import replay
 from loader.spark.session import RunnerConfig, start_session
+from loader.spark.sizes import sizes
 from loader.spark.tables import DeltaTable
 
 log = logging.getLogger("loader.spark.runner")
@@ -63,6 +67,8 @@ class Runner:
             "ping": lambda _id, _body: {},
             "observe": self._observe,
             "execute": self._execute,
+            "sizes": self._sizes,
+            "rehearse": self._rehearse,
             "load": self._load,
             **{kind: partial(self._govern, kind) for kind in MANIFESTS},
             "read": self._read,
@@ -99,13 +105,32 @@ class Runner:
 
     def _observe(self, _request_id: str, body: dict) -> dict:
         manifest = from_json(ObserveManifest, body)
-        observed = (DeltaTable(self._spark, self._config.warehouse, key).observe() for key in manifest.tables)
-        return {"answer": {table.key: asdict(table) for table in observed if table is not None}}
+        found = (DeltaTable(self._spark, self._config.warehouse, key).observe() for key in manifest.tables)
+        observed = (table for table in found if table is not None and (manifest.dropped or not table.dropped))
+        return {"answer": {table.key: asdict(table) for table in observed}}
 
     def _execute(self, request_id: str, body: dict) -> dict:
         manifest = from_json(ExecuteManifest, body)
-        done = operations.execute(self._spark, self._config.warehouse, manifest.operations, self._emitter(request_id))
-        return {} if done else {"status": "failed"}
+        canceled = self._cancels[request_id]
+        done = steps.execute(
+            self._spark,
+            self._config.warehouse,
+            manifest.steps,
+            self._emitter(request_id),
+            execution=manifest.execution,
+            done=manifest.done,
+            canceled=canceled,
+        )
+        return {} if done else {"status": CANCELED if canceled.is_set() else FAILED}
+
+    def _sizes(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(SizesManifest, body)
+        return {"answer": sizes(self._spark, self._config.warehouse, manifest.tables)}
+
+    def _rehearse(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(RehearseManifest, body)
+        warehouse, canceled = self._config.warehouse, self._cancels[request_id]
+        return {"answer": rehearse(self._spark, warehouse, manifest, self._emitter(request_id), canceled)}
 
     def _load(self, request_id: str, body: dict) -> dict:
         manifest = from_json(LoadManifest, body)

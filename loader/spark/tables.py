@@ -3,6 +3,7 @@
 A table's folder is named by its stable key and its Delta log is the truth about it. Identity is
 kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
 ``elevata.column.<stable key>`` = Delta's physical column name, which no rename changes.
+``elevata.dropped`` is true of a table that was taken out of the catalog and whose files are kept.
 """
 
 import json
@@ -12,13 +13,11 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from architecture.domain.step_rendering import COLUMN, DROPPED, KEY, NAME
 from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
 
-KEY = "elevata.key"
-NAME = "elevata.name"
-COLUMN = "elevata.column."
 _VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _PHYSICAL = "delta.columnMapping.physicalName"
 # How far back the log is read for the commit of a run before only the control database is asked.
@@ -109,6 +108,7 @@ class DeltaTable:
             version=snapshot.version(),
             partition_by=tuple(_list_of(metadata.partitionColumns())),
             properties={name: value for name, value in properties.items() if not name.startswith("elevata.")},
+            dropped=properties.get(DROPPED) == "true",
         )
 
     def schema(self) -> StructType:
@@ -139,7 +139,18 @@ class DeltaTable:
         found = [_signature(row.userMetadata, row.version) for row in history]
         return sorted((one for one in found if one is not None), key=lambda one: one.version, reverse=True)
 
+    def commit(self, version: int) -> list[dict] | None:
+        """The actions of one commit, as the log has them; None where the log was cleaned of it."""
+        lines = self._commit_lines(version)
+        return None if lines is None else [json.loads(line) for line in lines]
+
     def _signature(self, version: int) -> RunCommit | None:
+        for line in self._commit_lines(version) or ():
+            if line.startswith('{"commitInfo"'):
+                return _signature(json.loads(line)["commitInfo"].get("userMetadata"), version)
+        return None
+
+    def _commit_lines(self, version: int) -> list[str] | None:
         jvm = self.spark._jvm
         path = jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.json")
         file_system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
@@ -150,10 +161,7 @@ class DeltaTable:
             text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
         finally:
             stream.close()
-        for line in text.splitlines():
-            if line.startswith('{"commitInfo"'):
-                return _signature(json.loads(line)["commitInfo"].get("userMetadata"), version)
-        return None
+        return text.splitlines()
 
 
 def run_signature(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
-from architecture.domain.planning import plan
+from architecture.domain.steps import plan_steps
 from architecture.domain.tables import (
     ColumnSpec,
     TableSpec,
@@ -27,7 +27,7 @@ from loader.domain.manifest import (
     StageColumn,
     StageInput,
 )
-from loader.spark import operations
+from loader.spark import steps
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -104,11 +104,11 @@ class Dataset:
         return DeltaTable(self.spark, self.warehouse, spec.key)
 
     def evolve(self) -> list[str]:
-        """Create what is missing; returns the operations that ran."""
+        """Create what is missing; returns the steps that ran."""
         observed = {t.key: found for t in self.tables() if (found := self.table(t).observe())}
-        planned = plan(self.tables(), observed)
-        assert operations.execute(self.spark, self.warehouse, planned, self._record)
-        return [operation.describe() for operation in planned]
+        planned = plan_steps(self.tables(), observed)
+        assert steps.execute(self.spark, self.warehouse, planned, self._record)
+        return [step.describe() for step in planned]
 
     def _record(self, event: str, **fields) -> None:
         self.events.append({"event": event} | fields)

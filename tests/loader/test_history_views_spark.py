@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from architecture.domain.history_views import history_views
-from architecture.domain.planning import plan
+from architecture.domain.steps import plan_steps
 from architecture.domain.tables import history_table, tables_of
-from loader.spark import operations
+from loader.spark import steps
 from loader.spark.tables import DeltaTable, publish, publish_views
 from metadata.domain.history_policy import VIEWS
 from metadata.domain.sql import quote_identifier
@@ -149,7 +149,7 @@ class Stored:
             history_policy={**policy, "views": list(VIEWS)},
         )
         self.spec = history_table(self.state)
-        assert operations.execute(spark, str(folder), plan(tables_of(self.state), {}), lambda *_, **__: None)
+        assert steps.execute(spark, str(folder), plan_steps(tables_of(self.state), {}), lambda *_, **__: None)
         self.location = DeltaTable(spark, str(folder), self.spec.key).location
         publish(spark, self.spec, self.location)
         publish_views(spark, history_views(self.state))

@@ -7,12 +7,12 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from architecture.domain.planning import plan
+from architecture.domain.steps import plan_steps
 from architecture.domain.tables import TableSpec, history_table, rawcore_table
 from loader.domain.hashing import digest
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import CheckManifest, ReadManifest
-from loader.spark import operations
+from loader.spark import steps
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
@@ -72,7 +72,7 @@ class WrittenHistory:
         """Create the tables, or add columns that are new."""
         specs = (self.rawcore, self.history)
         observed = {spec.key: found for spec in specs if (found := self.table(spec).observe())}
-        assert operations.execute(self.spark, self.warehouse, plan(specs, observed), lambda *_, **__: None)
+        assert steps.execute(self.spark, self.warehouse, plan_steps(specs, observed), lambda *_, **__: None)
 
     def write(self, *versions: dict[str, Any], rawcore: list[dict[str, Any]] | None = None) -> None:
         """Append versions, and to rawcore what is open among them (or what ``rawcore`` says)."""

@@ -1,0 +1,66 @@
+"""Queries that people published, read with other names for the tables: for a rehearsal on clones."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import sqlglot
+from sqlglot.tokens import Token, TokenType
+
+from metadata.domain.sql import quote_identifier
+
+_VIEW = re.compile(r"\s*CREATE\s+(OR\s+REPLACE\s+)?(VIEW|FUNCTION)\b", re.IGNORECASE)
+
+
+def query_of(sql: str) -> str:
+    """The query in a statement that publishes a view; any other text as it is.
+
+    Empty for a table function: its query names parameters, so it says nothing by itself.
+    """
+    match = _VIEW.match(sql)
+    if match is None:
+        return sql
+    if match[2].upper() == "FUNCTION":
+        return ""
+    tokens = sqlglot.tokenize(sql, read="spark")
+    for token, following in zip(tokens, tokens[1:], strict=False):
+        if token.token_type == TokenType.ALIAS and following.token_type in (TokenType.SELECT, TokenType.WITH):
+            return sql[following.start :]
+    return ""
+
+
+def with_other_names(sql: str, names: Mapping[str, str]) -> str:
+    """``sql`` with tables called by other names: ``names`` from ``schema.name`` in lower case to quoted SQL.
+
+    Only whole names are replaced, quoted or not; texts and columns stay as they are.
+    """
+    tokens = sqlglot.tokenize(sql, read="spark")
+    parts, done, place = [], 0, 0
+    while place < len(tokens):
+        found = names.get(_name_at(tokens, place))
+        if found is not None:
+            parts += [sql[done : tokens[place].start], found]
+            place += 2
+            done = tokens[place].end + 1
+        place += 1
+    return "".join([*parts, sql[done:]])
+
+
+def _name_at(tokens: list[Token], place: int) -> str:
+    """``schema.name`` in lower case, where two names with a point between them stand; else an empty text."""
+    three = tokens[place : place + 3]
+    if len(three) < 3 or three[1].token_type != TokenType.DOT:
+        return ""
+    if place and tokens[place - 1].token_type == TokenType.DOT:
+        return ""
+    if any(token.token_type in (TokenType.STRING, TokenType.NUMBER) for token in three):
+        return ""
+    return f"{three[0].text}.{three[2].text}".lower()
+
+
+def renamed_schemas(qualified_names: Iterable[str], prefix: str) -> dict[str, str]:
+    """For ``with_other_names``: published names, each to the same name in a schema with the prefix."""
+    renamed = {}
+    for published in qualified_names:
+        schema, _, name = published.partition(".")
+        renamed[published.lower()] = f"{quote_identifier(prefix + schema)}.{quote_identifier(name)}"
+    return renamed
