@@ -3,3 +3,8 @@ from django.apps import AppConfig
 
 class ArchitectureConfig(AppConfig):
     name = "architecture"
+
+    def ready(self) -> None:
+        from architecture.services.records import register
+
+        register()

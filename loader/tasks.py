@@ -30,6 +30,12 @@ def wake_run(run_pk: int) -> None:
     workplace().load()
 
 
+@shared_task(name="loader.tasks.perform_execution")
+def perform_execution(execution_pk: int) -> None:
+    """Perform what is queued; the execution or rehearsal that the message names is among it."""
+    workplace().load()
+
+
 @shared_task(name="loader.tasks.wake_read")
 def wake_read(read_pk: int) -> None:
     """Answer one read."""
@@ -38,7 +44,7 @@ def wake_read(read_pk: int) -> None:
 
 @shared_task(name="loader.tasks.sweep")
 def sweep() -> None:
-    """Send lost wake-ups again, give up runs whose worker is gone."""
+    """Send lost wake-ups again, give up runs and executions whose worker is gone."""
     sweeper.sweep()
 
 

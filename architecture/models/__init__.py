@@ -1,6 +1,20 @@
-"""Tables of architecture control: environments, applied state, executions."""
+"""Tables of architecture control: environments and their state, reports, approvals, previews, executions, records."""
 
-from architecture.models.execution import Execution, ExecutionOperation
-from architecture.models.state import AppliedTable, Environment
+from architecture.models.execution import Execution, ExecutionEvent, ExecutionOperation, ExecutionRecord
+from architecture.models.report import Approval, ChangeReport, Preview, Rehearsal
+from architecture.models.state import AppliedDataset, Environment, Lease, Observation
 
-__all__ = ["AppliedTable", "Environment", "Execution", "ExecutionOperation"]
+__all__ = [
+    "AppliedDataset",
+    "Approval",
+    "ChangeReport",
+    "Environment",
+    "Execution",
+    "ExecutionEvent",
+    "ExecutionOperation",
+    "ExecutionRecord",
+    "Lease",
+    "Observation",
+    "Preview",
+    "Rehearsal",
+]

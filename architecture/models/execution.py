@@ -1,33 +1,104 @@
-"""Executions: controlled runs of planned operations, and the row each operation leaves."""
+"""Executions: controlled changes of the warehouse, the row each step leaves, and the sealed record."""
+
+from typing import Any
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
 
+from architecture.domain import workflow
+from metadata.domain.canonical import sha256_hex
+from metadata.models.audit import AppendOnly
+
+SYSTEM = "system"
+
 
 class Execution(models.Model):
-    """One run of a list of operations in one environment."""
+    """One run of a report's steps in one environment, or of the safe ones that a load run needs.
+
+    ``attempt`` counts how often a worker claimed it: the fencing number of its writes. Without a
+    report it belongs to a load run, which ``reason`` names; ``planned`` then holds scope, report and
+    operations, as a report's row does otherwise. ``requester`` is the name of who asked, ``command``
+    the way it was asked (page, REST, manage.py execute), ``versions`` what the runner said of itself.
+    """
 
     class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
         RUNNING = "running", "Running"
         SUCCEEDED = "succeeded", "Succeeded"
         FAILED = "failed", "Failed"
+        CANCELING = "canceling", "Canceling"
+        CANCELED = "canceled", "Canceled"
+        LOST = "lost", "Lost"
+        ABANDONED = "abandoned", "Abandoned"
+
+    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST, Status.ABANDONED})
 
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="executions")
-    status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
+    report = models.ForeignKey(
+        "architecture.ChangeReport", on_delete=models.PROTECT, null=True, related_name="executions"
+    )
+    preview = models.ForeignKey("architecture.Preview", on_delete=models.PROTECT, null=True, related_name="executions")
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
-    reason = models.CharField(max_length=200)
-    started_at = models.DateTimeField(auto_now_add=True)
-    finished_at = models.DateTimeField(null=True)
+    requester = models.CharField(max_length=150, blank=True, default="")
+    command = models.CharField(max_length=200, blank=True, default="")
+    reason = models.CharField(max_length=200, blank=True, default="")
+    attempt = models.PositiveIntegerField(default=0)
+    claimed_by = models.CharField(max_length=200, blank=True, default="")
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    phase = models.CharField(max_length=200, blank=True, default="")
+    error = models.JSONField(null=True, blank=True)
+    versions = models.JSONField(default=dict, blank=True)
+    planned = models.JSONField(default=dict, blank=True)
+    requested_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["report"],
+                condition=models.Q(report__isnull=False) & ~models.Q(status="abandoned"),
+                name="execution_once_per_report",
+            ),
+            models.CheckConstraint(
+                name="execution_status_is_known", condition=models.Q(status__in=list(workflow.EXECUTION_STEPS))
+            ),
+            models.CheckConstraint(
+                name="execution_of_a_report_has_a_preview",
+                condition=models.Q(report__isnull=True, preview__isnull=True)
+                | models.Q(report__isnull=False, preview__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"execution {self.pk} in {self.environment}"
 
+    @property
+    def is_finished(self) -> bool:
+        """Nobody is at work on it; whether it may be resumed is ``workflow.RESUMABLE``'s to say."""
+        return self.status in self.FINISHED
+
+    @property
+    def who(self) -> str:
+        """The name of who asked; ``system`` where nobody is named."""
+        return self.requested_by.get_username() if self.requested_by is not None else self.requester or SYSTEM
+
+    @property
+    def seconds(self) -> float | None:
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return (self.finished_at - self.started_at).total_seconds()
+
 
 class ExecutionOperation(models.Model):
-    """One operation of an execution: operation → statement → observed → recorded."""
+    """One step of an execution: operation → statement → observed → recorded.
+
+    ``operation`` is the place of the report's operation that the step belongs to. A step that
+    changes no table (logic, retirement) has no statement and is done with its row.
+    """
 
     class Status(models.TextChoices):
         PLANNED = "planned", "Planned"
@@ -36,12 +107,15 @@ class ExecutionOperation(models.Model):
 
     execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="operations")
     ordinal = models.PositiveIntegerField()
+    operation = models.PositiveIntegerField(null=True)
     op = models.CharField(max_length=30)
+    dataset_key = models.UUIDField(null=True)
     table_key = models.UUIDField()
     qualified_name = models.CharField(max_length=310)
-    column_name = models.CharField(max_length=200, blank=True, default="")
+    column_name = models.CharField(max_length=260, blank=True, default="")
     statement = models.TextField(blank=True, default="")
     status = models.CharField(max_length=10, choices=Status, default=Status.PLANNED)
+    attempt = models.PositiveIntegerField(default=0)
     version_before = models.BigIntegerField(null=True)
     version_after = models.BigIntegerField(null=True)
     observed = models.JSONField(null=True)
@@ -54,3 +128,55 @@ class ExecutionOperation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.execution} #{self.ordinal} {self.op} {self.qualified_name}"
+
+
+class ExecutionEvent(models.Model):
+    """A line of an execution's log, stored as it happens."""
+
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    attempt = models.PositiveIntegerField()
+    level = models.CharField(max_length=10, default="info")
+    message = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ExecutionRecord(AppendOnly):
+    """What an execution did, sealed when it succeeded or was given up. Append-only.
+
+    ``document`` says who, what, where, by whose leave and with what result; ``digest`` is over its
+    canonical JSON.
+    """
+
+    record_id = models.UUIDField(unique=True, default=uuid4, editable=False)
+    execution = models.OneToOneField(Execution, on_delete=models.PROTECT, related_name="record")
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="records")
+    document = models.JSONField()
+    digest = models.CharField(max_length=64)
+    outcome = models.CharField(max_length=10)
+    created_at = models.DateTimeField()
+
+    class Meta(AppendOnly.Meta):
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(name="execution_record_digest_is_whole", condition=models.Q(digest__length=64))
+        ]
+
+    def __str__(self) -> str:
+        return f"record {self.record_id}"
+
+    def content(self) -> dict[str, Any]:
+        """What the chain's digest covers: the document as it is now, by a digest of its own."""
+        return {
+            "id": self.pk,
+            "record": str(self.record_id),
+            "execution": self.execution_id,
+            "digest": sha256_hex(self.document),
+            "outcome": str(self.outcome),
+            "at": self.created_at.isoformat(timespec="microseconds"),
+        }

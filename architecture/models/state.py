@@ -1,13 +1,19 @@
-"""Environments, and what was last executed in each."""
+"""Environments: what was last applied in each, what was last seen there, and who writes there now."""
 
 from django.db import models
 
 
 class Environment(models.Model):
-    """dev, test, prod…: one warehouse with its own applied state."""
+    """dev, test, prod…: one warehouse with its own applied state and policy.
+
+    ``policies`` holds what it says differently from the installation's policy set, as JSON
+    (``architecture.domain.policy``). ``policies_version`` grows with every edit (optimistic lock).
+    """
 
     name = models.CharField(max_length=50, unique=True)
     warehouse = models.CharField(max_length=1000)
+    policies = models.JSONField(default=dict, blank=True)
+    policies_version = models.PositiveIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -17,24 +23,88 @@ class Environment(models.Model):
         return self.name
 
 
-class AppliedTable(models.Model):
-    """The structure a table had after the last finished operation on it, per environment.
+class AppliedDataset(models.Model):
+    """A dataset as the last finished operation on it left it, per environment.
 
-    ``table_key`` is the stable key, ``structure`` the table as ``architecture.domain.tables``
-    describes it, ``table_version`` the Delta version that was observed with it.
+    ``state`` is the dataset as ``architecture.domain.flat`` keeps it, ``table_versions`` the Delta version
+    of each of its tables (by stable key) that was seen with it, ``described_at`` the time of the
+    metadata that it came from: who edited later has a hand in what comes next. Written in the
+    transaction that records the operation, so it never claims more than was seen.
     """
 
-    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="applied_tables")
-    table_key = models.UUIDField()
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="applied_datasets")
+    dataset_key = models.UUIDField()
     qualified_name = models.CharField(max_length=310)
-    structure = models.JSONField()
-    table_version = models.BigIntegerField()
+    state = models.JSONField()
+    table_versions = models.JSONField(default=dict)
     execution = models.ForeignKey("architecture.Execution", on_delete=models.PROTECT, null=True, related_name="+")
+    described_at = models.DateTimeField()
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ["environment", "qualified_name"]
-        constraints = [models.UniqueConstraint(fields=["environment", "table_key"], name="applied_table_once")]
+        constraints = [models.UniqueConstraint(fields=["environment", "dataset_key"], name="applied_dataset_once")]
 
     def __str__(self) -> str:
         return f"{self.environment}: {self.qualified_name}"
+
+
+class Observation(models.Model):
+    """A table as it was last seen in a warehouse (``architecture.domain.tables.ObservedTable`` as JSON).
+
+    ``document`` is NULL where there was no table; ``size`` is rows, bytes and files, where they are known.
+    """
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="observations")
+    table_key = models.UUIDField()
+    document = models.JSONField(null=True)
+    size = models.JSONField(null=True)
+    observed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["environment", "table_key"]
+        constraints = [models.UniqueConstraint(fields=["environment", "table_key"], name="observation_once")]
+
+    def __str__(self) -> str:
+        return f"{self.environment}: {self.table_key} at {self.observed_at:%Y-%m-%d %H:%M:%S}"
+
+
+class Lease(models.Model):
+    """The right to write to one dataset in one environment.
+
+    The row stays when the lease is given back, for ``fence`` only ever grows: who holds an old
+    number holds nothing. A lease whose ``heartbeat_at`` is too old may be taken over; so may one of an
+    older attempt (``holder_attempt``) of the same holder.
+    """
+
+    class Holder(models.TextChoices):
+        NOBODY = "", "Nobody"
+        LOAD_RUN = "load run", "Load run"
+        EXECUTION = "execution", "Execution"
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="leases")
+    dataset_key = models.UUIDField()
+    holder_kind = models.CharField(max_length=20, choices=Holder, blank=True, default=Holder.NOBODY)
+    holder_id = models.CharField(max_length=100, blank=True, default="")
+    holder_attempt = models.PositiveIntegerField(default=0)
+    fence = models.PositiveBigIntegerField(default=0)
+    taken_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["environment", "dataset_key"]
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "dataset_key"], name="lease_once"),
+            models.CheckConstraint(
+                name="lease_is_held_whole_or_free",
+                condition=models.Q(holder_kind="", holder_id="", taken_at__isnull=True, heartbeat_at__isnull=True)
+                | (
+                    ~models.Q(holder_kind="")
+                    & ~models.Q(holder_id="")
+                    & models.Q(taken_at__isnull=False, heartbeat_at__isnull=False, fence__gte=1)
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.environment}: {self.dataset_key} held by {self.holder_kind or 'nobody'} {self.holder_id}".strip()

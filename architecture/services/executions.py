@@ -1,91 +1,272 @@
-"""Recording an execution while it happens: every operation is a row before it runs.
+"""The life of an execution: requested, claimed, cancelled, given up for lost, resumed, abandoned.
 
-Applied state is written in the transaction that records the operation, so it never claims more
-than was seen.
+Every change of state is one compare-and-set along ``architecture.domain.workflow``. What an attempt
+writes while it works is in ``attempts``; the sealed result in ``records``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
-from architecture.domain.operations import Operation
-from architecture.models import AppliedTable, Environment, Execution, ExecutionOperation
-
-_PLANNED = ExecutionOperation.Status.PLANNED
-_SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
-_FAILED = ExecutionOperation.Status.FAILED
-
-
-@transaction.atomic
-def begin_execution(
-    *, environment: Environment, operations: Iterable[Operation], reason: str, user: Any = None
-) -> Execution:
-    """Open an execution with a row for each operation, in order (ordinals from 0)."""
-    execution = Execution.objects.create(environment=environment, reason=reason[:200], requested_by=user)
-    ExecutionOperation.objects.bulk_create(
-        ExecutionOperation(
-            execution=execution,
-            ordinal=ordinal,
-            op=operation.op,
-            table_key=operation.table.key,
-            qualified_name=operation.table.qualified_name,
-            column_name=operation.column.name if operation.column else "",
-        )
-        for ordinal, operation in enumerate(operations)
-    )
-    return execution
+from architecture.domain import workflow
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport, Environment, Execution, ExecutionOperation, Preview
+from architecture.services.attempts import ExecutionAttempt
+from architecture.services.leases import release_leases, take_leases
+from architecture.services.people import must_be_permitted, on_behalf_of
+from architecture.services.policies import policy_of
+from architecture.services.previews import execution_rows, newest_preview
+from architecture.services.records import seal
+from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
+from metadata.domain.roles import Permission
+from metadata.services.changelog import record_change
 
 
-def operation_started(*, execution: Execution, ordinal: int, statement: str, version_before: int | None = None) -> None:
-    """Record what is about to run, and on which version of the table."""
-    ExecutionOperation.objects.filter(execution=execution, ordinal=ordinal, status=_PLANNED).update(
-        statement=statement, version_before=version_before
-    )
+@dataclass(frozen=True)
+class Requested:
+    """An execution that was asked for; ``requested`` says whether asking changed anything."""
+
+    execution: Execution
+    requested: bool
 
 
 @transaction.atomic
-def operation_finished(
-    *,
-    execution: Execution,
-    ordinal: int,
-    succeeded: bool,
-    observed: Mapping | None = None,
-    version_after: int | None = None,
-    error: Mapping | None = None,
-    seconds: float | None = None,
-) -> None:
-    """Record what was seen afterwards; a success becomes the table's applied state. Once only."""
-    changed = ExecutionOperation.objects.filter(execution=execution, ordinal=ordinal, status=_PLANNED).update(
-        status=_SUCCEEDED if succeeded else _FAILED,
-        observed=observed,
-        version_after=version_after,
-        error=error["message"] if error else "",
-        seconds=seconds,
+def request_execution(
+    *, report: ChangeReport, person: Any, preview_fingerprint: str = "", command: str = ""
+) -> Requested:
+    """Ask for an approved, previewed report to be executed. Pressing twice asks for the same execution.
+
+    One that failed, was cancelled or lost is queued again, as its next attempt. Refused with a code
+    of ``workflow.CODES``; nothing was written then.
+    """
+    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    row = ChangeReport.objects.select_for_update().get(pk=report.pk)
+    known = row.executions.exclude(status=workflow.ABANDONED).first()
+    if known is not None:
+        if known.status == workflow.SUCCEEDED:
+            raise Refused("ALREADY_EXECUTED")
+        if known.status in workflow.ACTIVE:
+            return Requested(known, requested=False)
+        return Requested(resume_execution(execution=known, person=person), requested=True)
+    refuse_unapproved(row, person)
+    preview = newest_preview(row)
+    if preview is None:
+        raise Refused("NO_PREVIEW")
+    if preview_fingerprint and preview_fingerprint != preview.fingerprint:
+        raise Refused("PREVIEW_STALE", "a newer preview was made than the one you have seen")
+    refuse_stale(row)
+    return _create(row, preview, person, command)
+
+
+def refuse_unapproved(report: ChangeReport, person: Any) -> None:
+    """Refused unless the report has the approvals it needs, and this person may execute it."""
+    policy = policy_of(report.environment)
+    workflow.refuse_execution(
+        status=report.status,
+        decisions=decisions_on(report),
+        fingerprint=report.fingerprint,
+        need=policy.approvals[report.risk],
+        authors=authors_of_report(report),
+        person=person.get_username() if person is not None else "",
+        approver_may_execute=policy.approver_may_execute,
     )
-    if not changed or not succeeded:
-        return
-    operation = execution.operations.get(ordinal=ordinal)
-    AppliedTable.objects.update_or_create(
-        environment=execution.environment,
-        table_key=operation.table_key,
-        defaults={
-            "qualified_name": operation.qualified_name,
-            "structure": observed or {},
-            "table_version": -1 if version_after is None else version_after,
-            "execution": execution,
-        },
-    )
+
+
+def _create(report: ChangeReport, preview: Preview, person: Any, command: str) -> Requested:
+    try:
+        with transaction.atomic():
+            execution = Execution.objects.create(
+                environment=report.environment,
+                report=report,
+                preview=preview,
+                requested_by=person,
+                requester=person.get_username(),
+                command=command[:200],
+            )
+            ExecutionOperation.objects.bulk_create(execution_rows(execution, preview, operations_of(report)))
+    except IntegrityError:  # somebody asked for it in this very moment
+        return Requested(report.executions.exclude(status=workflow.ABANDONED).get(), requested=False)
+    with on_behalf_of(person):
+        _log(execution, "requested")
+    return Requested(execution, requested=True)
 
 
 @transaction.atomic
-def finish_execution(*, execution: Execution) -> Execution:
-    """Close the execution: it succeeded if every operation did. Once only."""
-    unfinished = execution.operations.exclude(status=_SUCCEEDED).exists()
-    status = Execution.Status.FAILED if unfinished else Execution.Status.SUCCEEDED
-    Execution.objects.filter(pk=execution.pk, status=Execution.Status.RUNNING).update(
-        status=status, finished_at=timezone.now()
+def resume_execution(*, execution: Execution, person: Any) -> Execution:
+    """Queue an execution again that failed, was cancelled or lost: finished steps are not repeated."""
+    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    if execution.report is None:
+        raise Refused("NOT_RESUMABLE", "it belongs to a load run", "start the load run again")
+    refuse_unapproved(execution.report, person)
+    queued = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.QUEUED)).update(
+        status=workflow.QUEUED, error=None, phase="", claimed_by="", heartbeat_at=None, finished_at=None
     )
     execution.refresh_from_db()
+    if not queued:
+        _refuse_state(execution, "resumed")
+    execution.operations.filter(status=ExecutionOperation.Status.FAILED).update(
+        status=ExecutionOperation.Status.PLANNED, error="", observed=None, version_after=None, seconds=None
+    )
+    with on_behalf_of(person):
+        _log(execution, "resumed")
     return execution
+
+
+def claim_execution(*, execution_pk: int, worker: str) -> ExecutionAttempt | None:
+    """Take a queued execution with the leases of its datasets, all or nothing.
+
+    None if somebody else has it, or it is not queued any more. One that meets a lease stays queued and
+    says whom it waits for; the sweeper has it tried again.
+    """
+    try:
+        return _claim(execution_pk, worker)
+    except Refused as held:
+        waiting = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
+        waiting.update(phase=f"waiting: {held.message}"[:200])
+        return None
+
+
+@transaction.atomic
+def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
+    now = timezone.now()
+    claimed = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED).update(
+        status=workflow.RUNNING,
+        attempt=F("attempt") + 1,
+        claimed_by=worker,
+        heartbeat_at=now,
+        finished_at=None,
+        error=None,
+        phase="waiting for Spark",
+    )
+    if not claimed:
+        return None
+    Execution.objects.filter(pk=execution_pk, started_at__isnull=True).update(started_at=now)
+    execution = Execution.objects.select_related("environment").get(pk=execution_pk)
+    attempt = ExecutionAttempt(execution_pk, execution.attempt)
+    keys = set(execution.operations.values_list("dataset_key", flat=True))
+    leases = take_leases(environment=execution.environment, dataset_keys=keys, holder=attempt.holder)
+    return replace(attempt, leases=leases)
+
+
+@transaction.atomic
+def cancel_execution(*, execution: Execution, person: Any) -> Execution:
+    """Ask for an execution to stop between two steps; a queued one is cancelled at once."""
+    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    error = {"code": "CANCELED", "message": f"cancelled by {person.get_username()}"}
+    rows = Execution.objects.filter(pk=execution.pk)
+    canceled = rows.filter(status=workflow.QUEUED).update(
+        status=workflow.CANCELED, finished_at=timezone.now(), error=error
+    ) or rows.filter(status=workflow.RUNNING).update(status=workflow.CANCELING, error=error)
+    execution.refresh_from_db()
+    if canceled:
+        with on_behalf_of(person):
+            _log(execution, "cancelled")
+    return execution
+
+
+@transaction.atomic
+def abandon_execution(*, execution: Execution, person: Any, reason: str) -> Execution:
+    """End an execution that will not be resumed; its record is sealed with what it did."""
+    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    if not reason.strip():
+        raise Refused("NO_REASON")
+    abandoned = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.ABANDONED)).update(
+        status=workflow.ABANDONED, reason=reason.strip()[:200], finished_at=timezone.now()
+    )
+    execution.refresh_from_db()
+    if not abandoned:
+        _refuse_state(execution, "abandoned")
+    with on_behalf_of(person):
+        _log(execution, "abandoned", reason.strip())
+        seal(execution)
+    return execution
+
+
+@transaction.atomic
+def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = None) -> Execution | None:
+    """End an attempt as its row now allows, give its leases back, and seal what is done. None if it is not ours.
+
+    ``wanted`` is succeeded or failed; an execution with steps left cannot succeed.
+    """
+    execution = attempt.held().select_for_update(of=("self",)).select_related("environment").first()
+    if execution is None:
+        return None
+    if wanted == workflow.SUCCEEDED and execution.operations.exclude(status="succeeded").exists():
+        wanted = workflow.FAILED
+    end = workflow.ends_as(status=execution.status, wanted=wanted)
+    now = timezone.now()
+    attempt.held().update(
+        status=end,
+        error=execution.error if end == workflow.CANCELED else error,
+        finished_at=now,
+        heartbeat_at=now,
+        phase="",
+    )
+    release_leases(environment=execution.environment, holder=attempt.holder)
+    execution.refresh_from_db()
+    if end in workflow.ENDED:
+        seal(execution)
+    return execution
+
+
+def mark_lost_executions(
+    *,
+    is_gone: Callable[[str], bool] = lambda _: False,
+    older_than: timedelta = workflow.SILENT_AFTER,
+    execution_pk: int | None = None,
+) -> list[int]:
+    """Give up executions of reports whose worker was silent for too long, or is gone for certain; their ids."""
+    held = Execution.objects.filter(
+        report__isnull=False, status__in=workflow.may_become(workflow.LOST), heartbeat_at__isnull=False
+    ).select_related("environment")
+    if execution_pk is not None:
+        held = held.filter(pk=execution_pk)
+    latest = timezone.now() - older_than
+    return [one.pk for one in held if (one.heartbeat_at < latest or is_gone(one.claimed_by)) and _lose(one)]
+
+
+@transaction.atomic
+def _lose(execution: Execution) -> bool:
+    error = {
+        "code": "WORKER_LOST",
+        "message": f"worker {execution.claimed_by} was last heard of at {execution.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
+        "hint": "resume the execution: what it had finished is not done twice",
+    }
+    seen = Execution.objects.filter(pk=execution.pk, attempt=execution.attempt, heartbeat_at=execution.heartbeat_at)
+    lost = seen.filter(status__in=workflow.may_become(workflow.LOST)).update(
+        status=workflow.LOST, error=error, finished_at=timezone.now(), phase=""
+    )
+    if lost:
+        attempt = ExecutionAttempt(execution.pk, execution.attempt)
+        release_leases(environment=execution.environment, holder=attempt.holder)
+    return bool(lost)
+
+
+def queued_executions(*, environment: Environment) -> list[int]:
+    """Executions that wait for a worker, the oldest first."""
+    waiting = Execution.objects.filter(environment=environment, status=workflow.QUEUED)
+    return list(waiting.order_by("requested_at", "pk").values_list("pk", flat=True))
+
+
+def _refuse_state(execution: Execution, wanted: str) -> None:
+    if execution.status in workflow.ACTIVE:
+        raise Refused("ALREADY_RUNNING")
+    if execution.status == workflow.SUCCEEDED:
+        raise Refused("ALREADY_EXECUTED")
+    raise Refused("NOT_RESUMABLE", f"an execution that is {execution.status} cannot be {wanted}")
+
+
+def _log(execution: Execution, action: str, reason: str = "") -> None:
+    record_change(
+        action=action,
+        subject_kind="execution",
+        subject_key=str(execution.pk),
+        subject_name=str(execution),
+        after={"status": execution.status},
+        reason=reason,
+    )

@@ -23,6 +23,7 @@ from loader.services.supervisor import Runner
 from loader.services.work import perform_load_run
 
 FAILED_EXIT, BLOCKED_EXIT = 1, 2
+_RETRY_SECONDS = 1.0
 _EXITS = {states.SUCCEEDED: 0, states.BLOCKED: BLOCKED_EXIT}
 
 Request = Callable[..., RequestedRun]
@@ -92,7 +93,11 @@ def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> 
     """The run, and the compactions that it asked for: there may be no worker to do them."""
     try:
         before = LoadRun.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping)
+        queued = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED)
+        while not stopping.is_set() and queued.exists():
+            # While another holds a lease of its datasets, it is tried again until that is given back.
+            if perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping) is None:
+                stopping.wait(_RETRY_SECONDS)
         waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)
         for compaction in waiting.order_by("pk").values_list("pk", flat=True):
             if not stopping.is_set():

@@ -12,6 +12,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from architecture.services.leases import Held
 from loader.domain import runs as states
 from loader.domain.dependencies import LoadStep
 from loader.domain.governance import LOAD
@@ -23,15 +24,16 @@ _ALLOCATION_TRIES = 20
 
 
 class Fenced(Exception):
-    """The run is no longer this attempt's: it was given up for lost, or claimed again."""
+    """The run is no longer this attempt's: it was given up for lost, claimed again, or lost a lease."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One worker's hold on one run."""
+    """One worker's hold on one run, and on the leases it took with it."""
 
     run_pk: int
     number: int
+    leases: Held | None = None
 
     def _run(self) -> models.QuerySet[LoadRun]:
         return LoadRun.objects.filter(pk=self.run_pk, attempt=self.number, status__in=states.HELD)
@@ -43,7 +45,8 @@ class Attempt:
         """Say that the attempt is alive; returns the run's status, for a cancel may have been asked."""
 
         def write() -> str:
-            if not self._run().update(heartbeat_at=timezone.now()):
+            held = self.leases is None or self.leases.renew()
+            if not self._run().update(heartbeat_at=timezone.now()) or not held:
                 raise Fenced
             return LoadRun.objects.values_list("status", flat=True).get(pk=self.run_pk)
 
@@ -168,6 +171,8 @@ class Attempt:
             )
             if changed:
                 end_datasets(run_pk=self.run_pk, end=status, error=error, became=became)
+                if self.leases is not None:
+                    self.leases.release()
             return bool(changed)
 
         return retried(write)

@@ -70,7 +70,7 @@ def _ready(work: "LoadWork") -> tuple[LoadPlan, dict[str, DatasetRun]]:
     """The plan and its row. Refused while the tables are not as the metadata describe them."""
     plan = retried(lambda: plan_one(work.run.scope["name"]))
     rows = work.attempt.prepare(steps=plan.steps, comes_last=True)
-    operations = work.pending(plan)
+    operations = work.pending(plan).operations
     if operations:
         raise Refusal(
             "TABLES_DIFFER",

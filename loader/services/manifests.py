@@ -22,6 +22,7 @@ from loader.domain.dependencies import (
     load_steps,
     named_dataset,
     tables_read,
+    views_read,
 )
 from loader.domain.governance import BRINGING
 from loader.domain.layers import entity_key_components, row_hash_components
@@ -67,6 +68,17 @@ class LoadPlan:
         chosen = sorted((self.states[key] for key in wanted), key=lambda state: (state.qualified_name, state.key))
         return desired_tables(chosen)
 
+    @property
+    def described(self) -> frozenset[str]:
+        """Stable keys of the datasets that must be applied as described: its tables', and views on the way to them."""
+        keys = {table.dataset_key for table in self.tables}
+        return frozenset(keys.union(*(views_read(self.states[key], self.states) for key in keys)))
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Stable keys of the datasets that this run may write to, or whose tables it may make ready."""
+        return frozenset({step.dataset.key for step in self.steps} | {state.key for state in self.left_out})
+
 
 def plan_load(scope: Scope) -> LoadPlan:
     """The load plan of a scope. Refusal for a scope that names nothing, or inputs in a circle."""
@@ -90,11 +102,17 @@ def plan_history_batch(name: str) -> LoadPlan:
 
 def plan_one(name: str) -> LoadPlan:
     """One dataset by itself, which must have a history: for runs that are about one dataset."""
-    by_key = {state.key: state for state in dataset_states()}
-    state = named_dataset(by_key, name)
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
     if not (is_loaded(state) and state.historize and state.history_key):
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
-    return LoadPlan(by_key, (LoadStep(state, ()),))
+    return plan
+
+
+def plan_named(name: str) -> LoadPlan:
+    """One dataset by itself, whatever it is. Refusal for a name that names nothing."""
+    by_key = {state.key: state for state in dataset_states()}
+    return LoadPlan(by_key, (LoadStep(named_dataset(by_key, name), ()),))
 
 
 def load_manifest(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import models, transaction
@@ -15,9 +16,10 @@ from django.utils import timezone
 from architecture.domain.history_layout import ends_inclusive
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.services import current_environment
+from architecture.services.observing import store_observations
 from loader.domain import runs as states
 from loader.domain.history import DELETED
-from loader.domain.manifest import CheckManifest, ReadManifest, SourceSpec
+from loader.domain.manifest import CheckManifest, ObserveManifest, ReadManifest, SizesManifest, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.checks import check_manifest
@@ -31,11 +33,13 @@ from metadata.selectors import dataset_state
 
 log = logging.getLogger(__name__)
 
-CHECK = "check"
-KINDS = ("sample", "key_search", "versions", "as_of", "discover", CHECK)
+CHECK, OBSERVE = "check", "observe"
+KINDS = ("sample", "key_search", "versions", "as_of", "discover", CHECK, OBSERVE)
 # These ask for versions, so they go to the history where there is one.
 _OF_HISTORY = ("key_search", "versions", "as_of")
 TIMEOUT_SECONDS = 60.0
+# Thousands of tables are looked at one after another.
+OBSERVE_TIMEOUT_SECONDS = 600.0
 # A check reads a history whole.
 CHECK_TIMEOUT_SECONDS = 3600.0
 CHECK_SAMPLES = 5
@@ -69,10 +73,14 @@ def request_read(
     user: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRead:
-    """Ask a question; the answer will be in the row. ``discover`` asks about a source dataset."""
+    """Ask a question; the answer will be in the row. ``discover`` asks about a source dataset.
+
+    ``observe`` asks for tables as they are (``tables``: stable keys; ``sizes``: how large, too); they are
+    stored as observations.
+    """
     if kind not in KINDS:
         raise Refusal("UNKNOWN_READ", f"there is no read of kind {kind}", hint=f"known: {', '.join(KINDS)}")
-    if (source if kind == "discover" else dataset) is None:
+    if kind != OBSERVE and (source if kind == "discover" else dataset) is None:
         what = "source dataset" if kind == "discover" else "dataset"
         raise Refusal("NO_DATASET", f"a read of kind {kind} needs a {what}")
     asked = dict(arguments or {})
@@ -123,7 +131,7 @@ def perform_read(
     )
     if not claimed:
         return None
-    read = retried(lambda: ReadRequest.objects.select_related("dataset__schema").get(pk=read_pk))
+    read = retried(lambda: ReadRequest.objects.select_related("dataset__schema", "environment").get(pk=read_pk))
     reading = _Reading(read, worker)
     try:
         manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
@@ -132,7 +140,10 @@ def perform_read(
             error = finished.get("error") or Refusal("READ_FAILED", "the read was cancelled").as_json()
             reading.end(status=states.FAILED, error=error)
         else:
-            reading.end(status=states.SUCCEEDED, answer=finished.get("answer") or {})
+            answer = finished.get("answer") or {}
+            if read.kind == OBSERVE:
+                answer = _observed(read, answer, runner, stopping or threading.Event())
+            reading.end(status=states.SUCCEEDED, answer=answer)
     except Refusal as refusal:
         reading.end(status=states.FAILED, error=refusal.as_json())
     except Exception as failure:  # a page waits for this row: it must end
@@ -142,10 +153,31 @@ def perform_read(
     return retried(ReadRequest.objects.filter(pk=read_pk).first)
 
 
-def _ask(runner: SupportsRequests, manifest: ReadManifest | CheckManifest, stopping: threading.Event) -> dict:
+def _observed(
+    read: ReadRequest, answer: dict[str, Any], runner: SupportsRequests, stopping: threading.Event
+) -> dict[str, Any]:
+    """Keep what was seen where architecture finds it; the row only says how much that was."""
+    asked, sizes = read.arguments["tables"], None
+    if read.arguments.get("sizes") and answer:
+        sized = _ask(runner, SizesManifest(tuple(sorted(answer))), stopping)
+        if sized.get("error"):
+            raise Refusal.from_json(sized["error"])
+        sizes = sized.get("answer") or {}
+    keep = partial(store_observations, environment=read.environment, asked=asked, tables=answer, sizes=sizes)
+    retried(keep)
+    return {"asked": len(asked), "found": len(answer)}
+
+
+def _ask(
+    runner: SupportsRequests,
+    manifest: ReadManifest | CheckManifest | ObserveManifest | SizesManifest,
+    stopping: threading.Event,
+) -> dict:
     """The runner keeps the time itself; the worker only makes sure that somebody does."""
-    exchange = runner.request(CHECK if isinstance(manifest, CheckManifest) else "read", manifest)
-    deadline = time.monotonic() + manifest.timeout_seconds + _GRACE_SECONDS
+    kind = {CheckManifest: CHECK, ObserveManifest: OBSERVE, SizesManifest: "sizes"}.get(type(manifest), "read")
+    exchange = runner.request(kind, manifest)
+    seconds = getattr(manifest, "timeout_seconds", OBSERVE_TIMEOUT_SECONDS)
+    deadline = time.monotonic() + seconds + _GRACE_SECONDS
     while not stopping.is_set() and (left := deadline - time.monotonic()) > 0:
         event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
         if event is not None and event["event"] == "finished":
@@ -155,13 +187,17 @@ def _ask(runner: SupportsRequests, manifest: ReadManifest | CheckManifest, stopp
         raise Refusal("WORKER_STOPPED", "the worker was stopped before it answered", hint="ask again")
     raise Refusal(
         "READ_TIMEOUT",
-        f"there was no answer within {manifest.timeout_seconds:.0f} seconds",
+        f"there was no answer within {seconds:.0f} seconds",
         hint="ask for less, or ask again when no load is running",
     )
 
 
-def read_manifest(*, read: ReadRequest, timeout_seconds: float | None = None) -> ReadManifest | CheckManifest:
+def read_manifest(
+    *, read: ReadRequest, timeout_seconds: float | None = None
+) -> ReadManifest | CheckManifest | ObserveManifest:
     """What the runner needs to answer a read."""
+    if read.kind == OBSERVE:
+        return ObserveManifest(tuple(read.arguments["tables"]), dropped=True)
     if read.kind == CHECK:
         return check_manifest(
             dataset=read.dataset,
@@ -212,7 +248,8 @@ def sweep_reads() -> models.QuerySet[ReadRequest]:
     """End reads nobody answered, forget old answers; returns the reads that still wait."""
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
-    too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | ~Q(kind=CHECK) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    at_once = ~Q(kind__in=(CHECK, OBSERVE)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
+    too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | at_once
     _unfinished().filter(too_old).update(
         status=states.FAILED,
         finished_at=now,

@@ -14,7 +14,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from architecture.services import current_environment, finish_execution
+from architecture.services import current_environment
+from architecture.services.automatic import finish_execution
+from architecture.services.leases import Holder, release_leases
 from loader.domain import runs as states
 from loader.domain.dependencies import Scope
 from loader.domain.governance import LOAD
@@ -25,6 +27,8 @@ from loader.services.manifests import plan_load
 from loader.services.processes import is_gone
 from loader.services.wakeup import WAKE_RUN, wake
 
+# What holds a lease is named by this and by its id.
+LOAD_RUN = "load run"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
 
 
@@ -246,7 +250,7 @@ def mark_lost(*, run_pk: int | None = None, older_than: timedelta = states.LOST_
     Returns their run ids.
     """
     held = LoadRun.objects.filter(status__in=states.may_become(states.LOST), heartbeat_at__isnull=False).select_related(
-        "execution"
+        "execution", "environment"
     )
     if run_pk is not None:
         held = held.filter(pk=run_pk)
@@ -269,4 +273,5 @@ def _lose(run: LoadRun) -> bool:
         end_datasets(run_pk=run.pk, end=states.LOST, error=error)
         if run.execution is not None:
             finish_execution(execution=run.execution)
+        release_leases(environment=run.environment, holder=Holder(LOAD_RUN, run.run_id, run.attempt))
     return bool(lost)

@@ -1,15 +1,20 @@
 """Sweeping up: wake-ups that were lost, runs whose worker is gone, answers nobody looks at."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from architecture.domain import workflow
+from architecture.models import Execution, Rehearsal
+from architecture.services.executions import mark_lost_executions
 from loader.domain import runs as states
 from loader.models import LoadRun, Worker
+from loader.services.processes import is_gone
 from loader.services.reads import sweep_reads
 from loader.services.runs import mark_lost
-from loader.services.wakeup import WAKE_READ, WAKE_RUN, wake
+from loader.services.wakeup import WAKE_EXECUTION, WAKE_READ, WAKE_RUN, wake
+from metadata.services import chain
 
 # Younger rows have a wake-up on its way.
 RESENT_AFTER = timedelta(seconds=15)
@@ -23,20 +28,33 @@ class Swept:
     lost: tuple[str, ...]
     woken_runs: int
     woken_reads: int
+    lost_executions: tuple[int, ...] = ()
+    woken_executions: int = 0
 
 
 def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     """One sweep; any number of them at once do no harm, for rows change by compare-and-set only."""
     now = timezone.now()
-    lost = mark_lost()
+    lost, lost_executions = mark_lost(), mark_lost_executions(is_gone=is_gone)
     waiting = LoadRun.objects.filter(status=states.QUEUED, requested_at__lt=now - resent_after)
     runs = list(waiting.order_by("requested_at").values_list("pk", flat=True))
     reads = list(sweep_reads().filter(requested_at__lt=now - resent_after).values_list("pk", flat=True))
     # The first failure says that the broker is away; the next sweep tries again.
     woken_runs = _wake_until_it_fails(WAKE_RUN, runs)
     woken_reads = _wake_until_it_fails(WAKE_READ, reads)
+    woken_executions = _wake_until_it_fails(WAKE_EXECUTION, _waiting_executions(now - resent_after))
     Worker.objects.filter(heartbeat_at__lt=now - _WORKER_KEPT_FOR).delete()
-    return Swept(tuple(lost), woken_runs, woken_reads)
+    # What a process that died left committed and unsealed.
+    chain.seal()
+    return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions)
+
+
+def _waiting_executions(latest: datetime) -> list[int]:
+    executions = Execution.objects.filter(status=workflow.QUEUED, requested_at__lt=latest)
+    rehearsals = Rehearsal.objects.filter(status=workflow.QUEUED, requested_at__lt=latest)
+    # Any wake-up brings a worker that performs whatever is queued.
+    found = [*executions.values_list("pk", flat=True), *rehearsals.values_list("pk", flat=True)]
+    return sorted(found)[:1]
 
 
 def _wake_until_it_fails(task: str, ids: list[int]) -> int:

@@ -8,6 +8,7 @@ from django.conf import settings
 log = logging.getLogger(__name__)
 
 WAKE_RUN, WAKE_READ = "loader.tasks.wake_run", "loader.tasks.wake_read"
+WAKE_EXECUTION = "loader.tasks.perform_execution"
 # Older messages wake nobody: by then the sweeper has sent another one.
 EXPIRES_SECONDS = 120
 

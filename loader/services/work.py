@@ -2,29 +2,37 @@
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from django.utils import timezone
 
-from architecture.domain.operations import BLOCKED, Operation
-from architecture.domain.planning import plan
-from architecture.domain.tables import ObservedTable
-from architecture.services import begin_execution, finish_execution, operation_finished, operation_started
+from architecture.services.automatic import (
+    Pending,
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.basis import table_keys
+from architecture.services.observing import last_seen, store_observations
 from loader.domain import runs as states
-from loader.domain.dependencies import Scope
+from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.governance import BRINGING, HISTORY_BATCH
-from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest, from_json
+from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import Attempt, Fenced
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
 from loader.services.database import retried
+from loader.services.executions import finish_silent_rows, store_step
 from loader.services.governed import request_compaction
 from loader.services.governedwork import govern
-from loader.services.manifests import LoadPlan, load_manifest, plan_history_batch, plan_load
-from loader.services.runs import attempt_of, claim
+from loader.services.leasing import Claimed, claim_with_leases
+from loader.services.manifests import LoadPlan, load_manifest
+from loader.services.runs import attempt_of
+from metadata.domain.errors import MetadataError
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +40,7 @@ _SHOWN = 5
 
 
 class Blocked(Exception):
-    """Pending operations are not all safe: a person has to decide."""
+    """Pending changes are not all safe: a person has to decide."""
 
     def __init__(self, refusal: Refusal):
         super().__init__(refusal.message)
@@ -42,16 +50,17 @@ class Blocked(Exception):
 def perform_load_run(
     *, run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
 ) -> LoadRun | None:
-    """Do one load run from claim to end; None if it was not there to be claimed.
+    """Do one load run from claim to end; None if it was not there to be claimed, or waits for a lease.
 
     Whatever happens, the run ends in a state that says so; only a worker that dies leaves it to be
     found lost.
     """
-    run = retried(partial(claim, run_pk=run_pk, worker=worker))
-    if run is None:
+    claimed = claim_with_leases(run_pk=run_pk, worker=worker)
+    if claimed is None:
         return None
-    attempt = attempt_of(run)
-    work = LoadWork(run, attempt, Conversation(attempt, runner, stopping or threading.Event()))
+    run = claimed.run
+    attempt = replace(attempt_of(run), leases=claimed.leases)
+    work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
     try:
         try:
             said = work.perform()
@@ -77,21 +86,25 @@ def perform_load_run(
 class LoadWork:
     """One attempt's work, step by step. ``crowded`` are the datasets found with too many small files."""
 
-    run: LoadRun
+    claimed: Claimed
     attempt: Attempt
     talk: Conversation
     crowded: set[str] = field(default_factory=set)
+
+    @property
+    def run(self) -> LoadRun:
+        return self.claimed.run
 
     def perform(self) -> str:
         """Do it all; returns what the runner said of the load: succeeded, failed or canceled."""
         if self.run.kind not in BRINGING:
             return govern(self)
-        todo, files = retried(self._plan), self._files()
+        todo, files = self.claimed.planned(), self._files()
         rows = self.attempt.prepare(steps=todo.steps)
         self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
-        operations = self.pending(todo)
-        if operations:
-            self._execute(operations)
+        pending = self.pending(todo)
+        if pending.operations:
+            self._execute(pending)
         self.attempt.enter("loading")
         manifest = retried(lambda: load_manifest(run=self.run, plan=todo, rows=rows, files=files))
         return self.must_answer(self.talk.ask("load", manifest, self.store))
@@ -107,11 +120,6 @@ class LoadWork:
                 if asked is not None:
                     log.info("run %s compacts after run %s", asked.run, self.run)
 
-    def _plan(self) -> LoadPlan:
-        if self.run.kind == HISTORY_BATCH:
-            return plan_history_batch(self.run.scope["name"])
-        return plan_load(Scope.from_json(self.run.scope))
-
     def _files(self) -> HistoryFiles | None:
         if self.run.kind != HISTORY_BATCH:
             return None
@@ -119,64 +127,50 @@ class LoadWork:
         files = {kind: tuple(paths) for kind, paths in asked["files"].items()}
         return HistoryFiles(**files, format=asked["format"], compression=asked["compression"])
 
-    def pending(self, todo: LoadPlan) -> tuple[Operation, ...]:
-        """Operations between metadata and warehouse; Blocked unless all of them are safe."""
+    def pending(self, todo: LoadPlan) -> Pending:
+        """What stands between metadata and warehouse; Blocked unless all of it is safe and may be done unasked."""
         self.attempt.enter("looking at the warehouse")
-        tables = todo.tables
-        finished = self.talk.ask("observe", ObserveManifest(tuple(table.key for table in tables)))
+        keys = todo.described
+        asked = table_keys(state for state in todo.states.values() if state.key in keys)
+        finished = self.talk.ask("observe", ObserveManifest(tuple(sorted(asked)), dropped=True))
         _succeeded(finished)
-        observed = {
-            key: from_json(ObservedTable, described) for key, described in (finished.get("answer") or {}).items()
-        }
-        operations = plan(tables, observed)
-        blocked = [operation for operation in operations if operation.decision == BLOCKED]
-        if blocked:
-            raise Blocked(_blocked(blocked))
-        return operations
+        environment, answer = self.run.environment, finished.get("answer") or {}
 
-    def _execute(self, operations: tuple[Operation, ...]) -> None:
-        execution = retried(
-            lambda: begin_execution(
-                environment=self.run.environment,
-                operations=operations,
-                reason=f"load run {self.run.run_id}",
-                user=self.run.requested_by,
-            )
-        )
-        self.attempt.enter("changing tables", execution=execution)
-        for operation in operations:
-            self.attempt.say(operation.describe())
-
-        def store(event: dict) -> None:
-            if event["event"] == "operation_started":
-                write = partial(
-                    operation_started,
-                    execution=execution,
-                    ordinal=event["ordinal"],
-                    statement=event["statement"],
-                    version_before=event.get("version_before"),
-                )
-            else:
-                write = partial(
-                    operation_finished,
-                    execution=execution,
-                    ordinal=event["ordinal"],
-                    succeeded=event["status"] == states.SUCCEEDED,
-                    observed=event.get("observed"),
-                    version_after=event.get("version_after"),
-                    error=event.get("error"),
-                    seconds=event.get("seconds"),
-                )
-            retried(write)
+        def compare() -> Pending:
+            store_observations(environment=environment, asked=asked, tables=answer)
+            seen = last_seen(environment=environment, keys=asked)
+            return pending_changes(environment=environment, states=todo.states.values(), keys=keys, seen=seen)
 
         try:
-            finished = self.talk.ask("execute", ExecuteManifest(str(execution.pk), operations), store)
+            pending = retried(compare)
+        except MetadataError as problem:
+            raise Blocked(_blocked((problem.one_line(),), self.run)) from problem
+        if pending.needing:
+            raise Blocked(_blocked(pending.needing, self.run))
+        return pending
+
+    def _execute(self, pending: Pending) -> None:
+        """Carry out changes that are all safe, with a record of their own."""
+        reason = f"load run {self.run.run_id}"
+        begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by)
+        execution = retried(begin)
+        writer = attempt_of_load(execution)
+        self.attempt.enter("changing tables", execution=execution)
+        for operation in pending.operations:
+            self.attempt.say(operation.describe())
+        finished: dict = {}
+        try:
+            if pending.steps:
+                manifest = ExecuteManifest(str(execution.pk), pending.steps)
+                finished = self.talk.ask("execute", manifest, partial(store_step, writer))
+            if not finished.get("error"):
+                finish_silent_rows(writer)
         finally:
-            ended = retried(lambda: finish_execution(execution=execution))
+            ended = retried(partial(finish_execution, execution=execution))
         _succeeded(finished)
         if ended.status != states.SUCCEEDED:
             failed = ended.operations.exclude(error="").first()
-            raise Refusal("OPERATION_FAILED", failed.error if failed else f"{ended} did not succeed")
+            raise Refusal("STEP_FAILED", failed.error if failed else f"{ended} did not succeed")
 
     def store(self, event: dict) -> None:
         """One event of a load into the dataset's row."""
@@ -251,15 +245,16 @@ def _what_failed(run: LoadRun) -> dict:
     return {"code": "DATASETS_FAILED", "message": f"{counted}: {said}{more}", "count": len(failed)}
 
 
-def _blocked(operations: list[Operation]) -> Refusal:
-    named = [f"{operation.describe()} ({operation.message})" for operation in operations]
+def _blocked(needing: tuple[str, ...], run: LoadRun) -> Refusal:
+    scope = Scope.from_json(run.scope)
+    asked = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
     return Refusal(
         "BLOCKED",
-        f"{len(named)} pending {'operation needs' if len(named) == 1 else 'operations need'} a person: "
-        + "; ".join(named[:_SHOWN]),
-        hint="bring the metadata back to what the tables hold, or change the tables by hand",
-        count=len(named),
-        samples=tuple(named[_SHOWN : 2 * _SHOWN]),
+        f"{len(needing)} pending {'change needs' if len(needing) == 1 else 'changes need'} a person: "
+        + "; ".join(needing[:_SHOWN]),
+        hint=f"make the report (manage.py plan {asked}), have it approved and execute it, then load again",
+        count=len(needing),
+        samples=needing[_SHOWN : 2 * _SHOWN],
     )
 
 

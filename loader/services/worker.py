@@ -1,24 +1,38 @@
-"""What a worker process is: a name, a runner, a heartbeat, and one load run at a time."""
+"""What a worker process is: a name, a runner, a heartbeat, and one load run or execution at a time."""
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseProblem
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from architecture.models import Environment
+from architecture.services.executions import mark_lost_executions, queued_executions
+from architecture.services.rehearsals import queued_rehearsals
 from loader.domain import runs as states
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, Worker
-from loader.services.processes import process_name
+from loader.services.executions import perform_execution
+from loader.services.processes import is_gone, process_name
 from loader.services.reads import perform_read
-from loader.services.runs import mark_lost
+from loader.services.rehearsals import perform_rehearsal
+from loader.services.runs import LOAD_RUN, mark_lost
 from loader.services.supervisor import Runner
 from loader.services.work import perform_load_run
 
 log = logging.getLogger(__name__)
+
+EXECUTION, REHEARSAL = "execution", "rehearsal"
+Work = tuple[str, int]
+_PERFORM: Mapping[str, Callable[..., Any]] = {
+    LOAD_RUN: lambda pk, **with_: perform_load_run(run_pk=pk, **with_),
+    EXECUTION: lambda pk, **with_: perform_execution(execution_pk=pk, **with_),
+    REHEARSAL: lambda pk, **with_: perform_rehearsal(rehearsal_pk=pk, **with_),
+}
 
 
 class Workplace:
@@ -58,34 +72,50 @@ class Workplace:
             log.warning("the worker's row stays behind: %s", error)
 
     def load(self) -> None:
-        """Perform queued load runs until none is left, unless another thread is at it already.
+        """Perform what is queued until nothing is left, unless another thread is at it already.
 
         Without the warehouse nothing is claimed: the worker that has it, or this one a little
-        later, is woken by the sweeper.
+        later, is woken by the sweeper. What waits for a lease is tried again then, too.
         """
-        while self._next() is not None and not self.stopping.is_set():
+        waiting: set[Work] = set()
+        while self._next(waiting) is not None and not self.stopping.is_set():
             try:
                 self.runner.start()
             except Refusal as busy:
-                log.error("load runs stay queued: %s", busy.one_line())
+                log.error("what is queued stays queued: %s", busy.one_line())
                 return
             if not self._loading.acquire(blocking=False):
                 return  # who holds the lock looks again after letting it go
             try:
-                while (run_pk := self._next()) is not None and not self.stopping.is_set():
-                    perform_load_run(run_pk=run_pk, worker=self.name, runner=self.runner, stopping=self.stopping)
+                while (work := self._next(waiting)) is not None and not self.stopping.is_set():
+                    if self._perform(work) is None:
+                        waiting.add(work)
             finally:
                 self._loading.release()
+
+    def _perform(self, work: Work) -> Any:
+        kind, pk = work
+        return _PERFORM[kind](pk, worker=self.name, runner=self.runner, stopping=self.stopping)
 
     def read(self, read_pk: int) -> None:
         """Answer one read."""
         perform_read(read_pk=read_pk, worker=self.name, runner=self.runner, stopping=self.stopping)
 
-    def _next(self) -> int | None:
-        queued = LoadRun.objects.filter(status=states.QUEUED, environment__name=settings.ENVIRONMENT).order_by(
-            "requested_at", "pk"
-        )
-        return queued.values_list("pk", flat=True).first()
+    def _next(self, but: Collection[Work] = ()) -> Work | None:
+        """What is to be done next: rehearsals and executions first, for people wait for them."""
+        environment = Environment.objects.filter(name=settings.ENVIRONMENT).first()
+        if environment is None:
+            return None
+        runs = LoadRun.objects.filter(status=states.QUEUED, environment=environment).order_by("requested_at", "pk")
+        for kind, queued in (
+            (REHEARSAL, lambda: queued_rehearsals(environment=environment)),
+            (EXECUTION, lambda: queued_executions(environment=environment)),
+            (LOAD_RUN, lambda: runs.values_list("pk", flat=True)),
+        ):
+            for pk in queued():
+                if (kind, pk) not in but:
+                    return kind, pk
+        return None
 
     def _be_present(self) -> None:
         while not self.stopping.wait(states.WORKER_BEAT_SECONDS):
@@ -102,5 +132,6 @@ class Workplace:
                 name=self.name, defaults=alive, create_defaults={"started_at": now, **alive}
             )
             mark_lost()
+            mark_lost_executions(is_gone=is_gone)
         except DatabaseProblem as error:  # the next beat tries again
             log.warning("no heartbeat, the control database does not answer: %s", error)

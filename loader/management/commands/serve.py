@@ -25,6 +25,7 @@ class Command(ProductCommand):
     """Start everything; one Ctrl-C, or the end of any part, stops all."""
 
     help = "Web, worker and scheduler together; Ctrl-C stops them."
+    takes_person = False
     with_json = False
 
     def arguments(self, parser: ArgumentParser) -> None:

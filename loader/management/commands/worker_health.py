@@ -12,6 +12,7 @@ class Command(ProductCommand):
     """Exit 0 if a worker of this host has a fresh heartbeat, 1 if not."""
 
     help = "Exit 0 if a worker of this host is alive, 1 if not."
+    takes_person = False
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--any", action="store_true", help="a worker of any host will do")

@@ -8,11 +8,15 @@ The script is the file that ELEVATA_FAKE_SCRIPT names, a JSON object, read anew 
     hang_on        kinds that are never answered (cancel is heard)
     deaf_on        kinds that are never answered, cancel or not
     ignore_ping    pings are not answered
-    observed       tables by stable key, as the warehouse has them (grows with create_table)
+    observed       tables by stable key, as the warehouse has them (changes with every step)
+    sizes          rows, bytes and files of every table that is there
+    rehearsal      the answer of every rehearsal
+    fail_steps     table names whose steps fail
     fail           dataset names that fail, with the refusal
     crowded        dataset names whose tables have too many small files
     answers        answers of reads, by kind; of checks, by the history's name
     pause          seconds that each dataset takes
+    step_pause     seconds that each step takes
 
 Every request that comes is appended to ``<script>.log``, so a test can see what was asked.
 """
@@ -22,7 +26,13 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from architecture.domain.step import becomes
+from loader.domain.manifest import ExecuteManifest, from_json
 
 SCRIPT = Path(os.environ["ELEVATA_FAKE_SCRIPT"])
 EVENTS = os.fdopen(int(os.environ["ELEVATA_EVENTS_FD"]), "w", buffering=1)
@@ -55,36 +65,54 @@ def answer(request: dict) -> None:
 
 def observe(_id, body, told, _stop) -> dict:
     known = told.get("observed", {})
-    return {"status": "succeeded", "answer": {key: known[key] for key in body["tables"] if key in known}}
+    there = [key for key in body["tables"] if key in known]
+    shown = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
+    return {"status": "succeeded", "answer": shown}
 
 
-def execute(request_id, body, told, _stop) -> dict:
+def execute(request_id, body, told, stop) -> dict:
+    """Each step's table becomes what the step leads to; the script hears of it at once."""
     known = told.get("observed", {})
-    for ordinal, operation in enumerate(body["operations"]):
-        table = operation["table"]
-        emit("operation_started", id=request_id, ordinal=ordinal, statement=f"do {operation['op']}")
-        if table["name"] in told.get("fail_operations", ()):
-            error = {"code": "OPERATION_FAILED", "message": f"{operation['op']} did not work"}
-            emit("operation_finished", id=request_id, ordinal=ordinal, status="failed", error=error)
+    manifest = from_json(ExecuteManifest, body)
+    for ordinal, step in enumerate(manifest.steps):
+        if ordinal in manifest.done:
+            continue
+        if stop.wait(told.get("step_pause", 0)):
+            return {"status": "canceled"}
+        key = step.table.key
+        before = known.get(key, {}).get("version")
+        emit("step_started", id=request_id, ordinal=ordinal, statement=f"do {step.op}", version_before=before)
+        if step.table.name in told.get("fail_steps", ()):
+            error = {"code": "STEP_FAILED", "message": f"{step.op} did not work"}
+            emit("step_finished", id=request_id, ordinal=ordinal, status="failed", error=error)
             return {"status": "failed"}
-        observed = {
-            "key": table["key"],
-            "qualified_name": f"{table['schema']}.{table['name']}",
-            "columns": [{"name": c["name"], "type": c["type"], "key": c["key"]} for c in table["columns"]],
-            "version": 0,
-        }
-        known[table["key"]] = observed
+        shape, version = becomes(step), 0 if before is None else before + 1
+        known[key] = {"key": key, "version": version, **asdict(shape)}
+        SCRIPT.write_text(json.dumps({**told, "observed": known}))
         emit(
-            "operation_finished",
+            "step_finished",
             id=request_id,
             ordinal=ordinal,
             status="succeeded",
-            observed=observed,
-            version_after=0,
+            observed=None if shape.dropped else known[key],
+            version_after=version,
             seconds=0.01,
         )
-    SCRIPT.write_text(json.dumps({**told, "observed": known}))
     return {"status": "succeeded"}
+
+
+def sizes(_id, body, told, _stop) -> dict:
+    known = told.get("observed", {})
+    said = told.get("sizes", {"rows": 3, "bytes": 1000, "files": 1})
+    return {
+        "status": "succeeded",
+        "answer": {key: {"version": known[key]["version"], **said} for key in body["tables"] if key in known},
+    }
+
+
+def rehearse(_id, body, told, _stop) -> dict:
+    answer = {"succeeded": True, "error": None, "steps": [], "tables": {}, "queries": []}
+    return {"status": "succeeded", "answer": told.get("rehearsal", answer)}
 
 
 def load(request_id, body, told, stop) -> dict:
@@ -169,7 +197,16 @@ def ping(_id, _body, _told, _stop) -> dict:
     return {"status": "succeeded"}
 
 
-ANSWERS = {"observe": observe, "execute": execute, "load": load, "read": read, "check": check, "ping": ping}
+ANSWERS = {
+    "observe": observe,
+    "execute": execute,
+    "sizes": sizes,
+    "rehearse": rehearse,
+    "load": load,
+    "read": read,
+    "check": check,
+    "ping": ping,
+}
 ANSWERS |= dict.fromkeys(("revert", "prune", "compact"), govern)
 
 

@@ -84,7 +84,7 @@ def test_load_runs_leave_batch_files_out_but_make_their_tables(airports, runner,
     by_files()
     run = loaded(runner, "all")
     assert [row.qualified_name for row in run.datasets.order_by("ordinal")] == ["raw.raw_net_route", ROUTE]
-    created = {operation["table"]["name"] for operation in script.seen("execute")[0]["body"]["operations"]}
+    created = {step["table"]["name"] for step in script.seen("execute")[0]["body"]["steps"]}
     assert {"rc_air_airport", "rc_air_airport_hist"} <= created
     assert "raw_air_airport" not in created
     said = refused(request_load_run, scope=Scope(DATASET, AIRPORT))

@@ -98,10 +98,12 @@ def test_a_blocked_run_exits_2(airports, local, script):
     from tests.loader.control.conftest import target
 
     table = str(target("raw.raw_air_airport").key)
-    script.tell(observed={table: {"key": table, "qualified_name": "raw.other", "columns": [], "version": 0}})
+    columns = [{"name": "elevation", "type": "bigint"}]
+    seen = {"key": table, "qualified_name": "raw.raw_air_airport", "columns": columns, "version": 0}
+    script.tell(observed={table: seen})
     code, _, said = load("--local")
     assert (code, LoadRun.objects.get().status) == (2, "blocked")
-    assert "rename_table raw.raw_air_airport" in said
+    assert "rebuild_table raw.raw_air_airport" in said
 
 
 def test_the_same_id_again_changes_nothing(airports, local, script):

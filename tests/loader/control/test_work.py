@@ -5,12 +5,17 @@ import threading
 import pytest
 from django.db import OperationalError
 
-from architecture.models import AppliedTable, Execution
+from architecture.models import AppliedDataset, Execution, ExecutionRecord, Observation
+from architecture.selectors import leases_held
+from architecture.services import current_environment
+from architecture.services.leases import Holder, release_leases, take_leases
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services import attempts
 from loader.services.attempts import Attempt, Fenced
+from loader.services.leasing import claim_with_leases
 from loader.services.runs import attempt_of, claim, mark_lost, request_cancel, request_load_run
 from loader.services.work import perform_load_run
+from metadata.models import TargetDataset
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -48,8 +53,10 @@ def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     assert airport.started_at <= airport.finished_at
     assert row(run, "raw.raw_air_airport").sequence is None
     execution = run.execution
-    assert (execution.status, execution.operations.count()) == (Execution.Status.SUCCEEDED, 6)
-    assert AppliedTable.objects.count() == 6
+    assert (execution.status, execution.operations.count()) == (Execution.Status.SUCCEEDED, 8)
+    views = {"stage.stg_air_airport", "stage.stg_net_route"}
+    assert {one.qualified_name for one in AppliedDataset.objects.all()} == {*names, *views}
+    assert ExecutionRecord.objects.get(execution=execution).outcome == "succeeded"
     assert RunEvent.objects.filter(run=run, message__startswith="loading").exists()
 
 
@@ -97,27 +104,28 @@ def test_a_delivery_that_another_run_replaced_is_loaded_again(airports, runner, 
     assert raw["raw.raw_air_airport"] not in done
 
 
-def test_operations_that_need_a_person_block_the_run(airports, runner, script):
+def test_steps_that_need_a_person_block_the_run(airports, runner, script):
     perform(queued(), runner)
-    known = next(iter(AppliedTable.objects.filter(qualified_name="rawcore.rc_air_airport")))
-    observed = {str(one.table_key): one.structure for one in AppliedTable.objects.all()}
-    for described in observed[str(known.table_key)]["columns"]:
+    observed = {str(one.table_key): one.document for one in Observation.objects.exclude(document=None)}
+    (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
+    for described in core["columns"]:
         if described["name"] == "elevation":
-            described["type"] = "integer"
+            described["type"] = "bigint"
     script.tell(observed=observed)
     run = perform(queued(), runner)
     assert run.status == "blocked"
-    assert "retype_column rawcore.rc_air_airport.elevation float" in run.error["message"]
+    assert "retype_column rawcore.rc_air_airport: elevation bigint → float" in run.error["message"]
+    assert "manage.py plan --all" in run.error["hint"]
     assert len(script.seen("load")) == 1
     assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
 
 
-def test_a_failed_operation_fails_the_run_and_claims_nothing(airports, runner, script):
-    script.tell(fail_operations=["rc_air_airport"])
+def test_a_failed_step_fails_the_run_and_claims_nothing(airports, runner, script):
+    script.tell(fail_steps=["rc_air_airport"])
     run = perform(queued(), runner)
-    assert (run.status, run.error["code"]) == ("failed", "OPERATION_FAILED")
+    assert (run.status, run.error["code"]) == ("failed", "STEP_FAILED")
     assert run.execution.status == Execution.Status.FAILED
-    assert set(AppliedTable.objects.values_list("qualified_name", flat=True)) == {
+    assert set(AppliedDataset.objects.values_list("qualified_name", flat=True)) == {
         "raw.raw_air_airport",
         "raw.raw_net_route",
     }
@@ -135,6 +143,7 @@ def test_a_new_column_is_added_before_the_load(airports, runner, script):
         ("add_column", "raw.raw_air_airport", "lid"),
         ("add_column", "rawcore.rc_air_airport", "lid"),
         ("add_column", "rawcore.rc_air_airport_hist", "lid"),
+        ("add_column", "stage.stg_air_airport", "lid"),
     ]
     assert run.status == "succeeded"
 
@@ -150,7 +159,7 @@ def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports,
 
 
 def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkeypatch):
-    monkeypatch.setattr("loader.services.work.plan", lambda *_: 1 / 0)
+    monkeypatch.setattr("loader.services.work.load_manifest", lambda **_: 1 / 0)
     run = perform(queued(), runner)
     assert (run.status, run.error["code"]) == ("failed", "UNEXPECTED")
     assert "ZeroDivisionError" in run.error["message"]
@@ -268,3 +277,34 @@ def test_a_run_that_nobody_may_claim_is_left_alone(airports, runner):
     run = queued()
     request_cancel(run=run)
     assert perform(run, runner) is None
+
+
+# --- leases ----------------------------------------------------------------------------------
+
+
+def test_a_run_gives_its_leases_back_however_it_ends(airports, runner, script):
+    script.tell(fail={"raw.raw_air_airport": {"code": "MISSING_FILE", "message": "not there"}})
+    assert perform(queued(), runner).status == "failed"
+    assert not leases_held(environment=current_environment()).exists()
+
+
+def test_a_run_that_meets_a_lease_waits_and_is_done_once_it_is_free(airports, runner, script):
+    key = str(TargetDataset.objects.get(name="rc_net_route").key)
+    other = Holder("execution", "7", 1)
+    take_leases(environment=current_environment(), dataset_keys=[key], holder=other)
+    run = queued()
+    assert perform(run, runner) is None
+    run.refresh_from_db()
+    assert (run.status, run.attempt) == ("queued", 0)
+    assert run.phase.startswith("waiting: execution 7 writes to rawcore.rc_net_route")
+    release_leases(environment=current_environment(), holder=other)
+    assert perform(run, runner).status == "succeeded"
+
+
+def test_a_lost_run_gives_its_leases_back(airports):
+    run = queued()
+    claim_with_leases(run_pk=run.pk, worker="w1")
+    assert leases_held(environment=current_environment()).count() == 4
+    LoadRun.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
+    mark_lost()
+    assert not leases_held(environment=current_environment()).exists()

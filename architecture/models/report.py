@@ -1,0 +1,183 @@
+"""Change reports, what people decided on them, and their previews."""
+
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Length
+
+from architecture.domain import workflow
+from metadata.models.audit import AppendOnly
+
+models.CharField.register_lookup(Length)
+
+
+def _fingerprint_is_whole(name: str) -> models.CheckConstraint:
+    return models.CheckConstraint(name=name, condition=models.Q(fingerprint__length=64))
+
+
+class ChangeReport(models.Model):
+    """Scope, diff, operations and decisions, frozen under a fingerprint.
+
+    ``document`` is the report as everybody reads it (``change-report/v1``), ``content`` what its
+    fingerprint is over. ``authors`` are user names of who had a hand in what it changes, found when
+    it was made. ``undo_of`` is the record whose operations it takes back; such a report's desired
+    state is in its ``content``, not in the metadata.
+    """
+
+    class Status(models.TextChoices):
+        OPEN = "open", "Open"
+        BLOCKED = "blocked", "Blocked"
+        NO_CHANGES = "no_changes", "No changes"
+        APPROVED = "approved", "Approved"
+        REJECTED = "rejected", "Rejected"
+        SUPERSEDED = "superseded", "Superseded"
+
+    class Risk(models.TextChoices):
+        SAFE = "safe", "Safe"
+        REVIEW = "review", "Needs review"
+        DESTRUCTIVE = "destructive", "Destructive"
+
+    report_id = models.UUIDField(unique=True, default=uuid4, editable=False)
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="reports")
+    scope = models.JSONField()
+    document = models.JSONField()
+    content = models.JSONField()
+    fingerprint = models.CharField(max_length=64, db_index=True)
+    status = models.CharField(max_length=12, choices=Status)
+    risk = models.CharField(max_length=12, choices=Risk)
+    destructive = models.BooleanField()
+    authors = models.JSONField(default=list)
+    observed_at = models.DateTimeField(null=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    superseded_by = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="supersedes")
+    undo_of = models.ForeignKey(
+        "architecture.ExecutionRecord", on_delete=models.PROTECT, null=True, related_name="undo_reports"
+    )
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            _fingerprint_is_whole("change_report_fingerprint_is_whole"),
+            models.CheckConstraint(
+                name="change_report_status_is_known", condition=models.Q(status__in=list(workflow.REPORT_STEPS))
+            ),
+            models.CheckConstraint(
+                name="change_report_superseded_by_another",
+                condition=models.Q(status="superseded", superseded_by__isnull=False)
+                | (~models.Q(status="superseded") & models.Q(superseded_by__isnull=True)),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"report {self.report_id}"
+
+
+class Approval(AppendOnly):
+    """One person's recorded yes or no to one fingerprint. Append-only.
+
+    ``person_name`` is the user name at that time, ``roles`` those the person had: what it counts for.
+    """
+
+    class Decision(models.TextChoices):
+        APPROVE = "approve", "Approved"
+        REJECT = "reject", "Rejected"
+
+    report = models.ForeignKey(ChangeReport, on_delete=models.PROTECT, related_name="approvals")
+    fingerprint = models.CharField(max_length=64)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    person_name = models.CharField(max_length=150)
+    roles = models.JSONField(default=list)
+    decision = models.CharField(max_length=10, choices=Decision)
+    note = models.TextField(blank=True, default="")
+    at = models.DateTimeField()
+
+    class Meta(AppendOnly.Meta):
+        ordering = ["id"]
+        constraints = [
+            _fingerprint_is_whole("approval_fingerprint_is_whole"),
+            models.UniqueConstraint(fields=["report", "person"], name="approval_once_per_person"),
+            models.CheckConstraint(
+                name="approval_is_yes_or_no", condition=models.Q(decision__in=[workflow.YES, workflow.NO])
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person_name}: {self.decision} {self.report}"
+
+    def content(self) -> dict[str, Any]:
+        """What the chain's digest covers."""
+        return {
+            "id": self.pk,
+            "report": str(self.report.report_id),
+            "fingerprint": self.fingerprint,
+            "person": self.person_name,
+            "roles": list(self.roles),
+            "decision": str(self.decision),
+            "note": self.note,
+            "at": self.at.isoformat(timespec="microseconds"),
+        }
+
+
+class Preview(models.Model):
+    """The exact statements for a report, in order, against the tables it assumes.
+
+    ``document`` has the steps with their statements and the assumed structure, which its fingerprint
+    is over; ``sizes`` (rows, bytes, files by table) and ``estimate`` are shown, not hashed.
+    """
+
+    report = models.ForeignKey(ChangeReport, on_delete=models.PROTECT, related_name="previews")
+    document = models.JSONField()
+    fingerprint = models.CharField(max_length=64)
+    sizes = models.JSONField(default=dict)
+    estimate = models.JSONField(default=dict)
+    observed_at = models.DateTimeField(null=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    made_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["-made_at", "-id"]
+        constraints = [
+            _fingerprint_is_whole("preview_fingerprint_is_whole"),
+            models.UniqueConstraint(fields=["report", "fingerprint"], name="preview_once_per_fingerprint"),
+        ]
+
+    def __str__(self) -> str:
+        return f"preview {self.fingerprint[:12]} of {self.report}"
+
+
+class Rehearsal(models.Model):
+    """A preview's steps run on shallow clones, which are dropped afterwards.
+
+    ``result`` shows before and after: schema, row counts, samples, which downstream queries break.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        SUCCEEDED = "succeeded", "Succeeded"
+        FAILED = "failed", "Failed"
+
+    preview = models.ForeignKey(Preview, on_delete=models.PROTECT, related_name="rehearsals")
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
+    result = models.JSONField(null=True)
+    error = models.JSONField(null=True)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+    claimed_by = models.CharField(max_length=200, blank=True, default="")
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["preview"], condition=models.Q(status__in=["queued", "running"]), name="rehearsal_one_at_a_time"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"rehearsal of {self.preview}"

@@ -1,0 +1,83 @@
+"""Deciding on a report: one person's recorded yes or no to one fingerprint."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from architecture.domain import workflow
+from architecture.domain.workflow import Refused
+from architecture.models import Approval, ChangeReport
+from architecture.services.people import must_be_permitted, role_names
+from architecture.services.policies import policy_of
+from architecture.services.reports import authors_of_report, decisions_on, refuse_stale
+from metadata.domain.roles import Permission
+from metadata.services import chain
+
+
+def approve(*, report: ChangeReport, person: Any, note: str = "") -> Approval:
+    """Say yes. The report is approved once enough people did. Refused with a code of ``workflow.CODES``."""
+    return _decide(report, person, workflow.YES, note)
+
+
+def reject(*, report: ChangeReport, person: Any, note: str = "") -> Approval:
+    """Say no, which ends the report. Authors may do so, too."""
+    return _decide(report, person, workflow.NO, note)
+
+
+def approvals_missing(report: ChangeReport) -> int:
+    """How many approvals the report still needs in its environment."""
+    return workflow.approvals_missing(
+        decisions_on(report),
+        fingerprint=report.fingerprint,
+        need=policy_of(report.environment).approvals[report.risk],
+        authors=authors_of_report(report),
+    )
+
+
+@transaction.atomic
+def _decide(report: ChangeReport, person: Any, decision: str, note: str) -> Approval:
+    must_be_permitted(person, Permission.APPROVE_REPORTS)
+    row = ChangeReport.objects.select_for_update().get(pk=report.pk)
+    workflow.refuse_decision(
+        status=row.status,
+        person=person.get_username(),
+        decision=decision,
+        authors=authors_of_report(row),
+        decided=decisions_on(row),
+        needed=policy_of(row.environment).approvals[row.risk].count,
+    )
+    if decision == workflow.YES:
+        refuse_stale(row)
+    try:
+        with transaction.atomic():
+            approval = _record(row, person, decision, note)
+    except IntegrityError:  # the same person, in this very moment
+        raise Refused("ALREADY_DECIDED") from None
+    if decision == workflow.NO:
+        _become(row, workflow.REJECTED)
+    elif not approvals_missing(row):
+        _become(row, workflow.APPROVED)
+    report.refresh_from_db()
+    return approval
+
+
+def _record(row: ChangeReport, person: Any, decision: str, note: str) -> Approval:
+    approval = Approval.objects.create(
+        report=row,
+        fingerprint=row.fingerprint,
+        person=person,
+        person_name=person.get_username(),
+        roles=role_names(person),
+        decision=decision,
+        note=note.strip(),
+        at=timezone.now(),
+    )
+    chain.append(approval)
+    return approval
+
+
+def _become(row: ChangeReport, target: str) -> None:
+    from_ = workflow.may_become(target, workflow.REPORT_STEPS)
+    if not ChangeReport.objects.filter(pk=row.pk, status__in=from_).update(status=target):
+        raise Refused("ALREADY_DECIDED")

@@ -1,0 +1,148 @@
+"""What a load changes by itself: pending operations that are all safe, in an environment that allows it.
+
+The same planner and the same policy as for reports. The changes are executed with a record of their
+own; anything that needs a person blocks the load and says which report to make.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from architecture.domain.flat import as_row
+from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
+from architecture.domain.planning import plan
+from architecture.domain.policy import SAFE
+from architecture.domain.scope import Scope
+from architecture.domain.step import Step
+from architecture.domain.step_rendering import statement_text
+from architecture.domain.steps import plan_steps
+from architecture.models import Environment, Execution, ExecutionOperation
+from architecture.selectors import applied_states
+from architecture.services.attempts import ExecutionAttempt
+from architecture.services.basis import Basis
+from architecture.services.observing import Seen, last_seen
+from architecture.services.policies import policy_of
+from architecture.services.previews import operation_row, rows_without_step, step_row
+from architecture.services.records import seal
+from architecture.services.verification import planned_of
+from metadata.domain.canonical import sha256_hex
+from metadata.domain.state import DatasetState
+
+FORMAT = "automatic-changes/v1"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What stands between metadata and warehouse for some datasets.
+
+    ``needing`` says, one line each, what a person has to decide on; steps are there only without it.
+    """
+
+    basis: Basis
+    operations: tuple[Operation, ...] = ()
+    steps: tuple[Step, ...] = ()
+    needing: tuple[str, ...] = ()
+
+
+def pending_changes(
+    *, environment: Environment, states: Iterable[DatasetState], keys: Collection[str], seen: Seen
+) -> Pending:
+    """The pending operations on the datasets with these keys, ``seen`` being their tables as they are now."""
+    states, policy = tuple(states), policy_of(environment)
+    applied = applied_states(environment=environment)
+    chosen = tuple(state for state in states if state.key in keys)
+    own = tuple(state for state in applied if state.key in keys)
+    basis = Basis(environment, Scope(), chosen, own, seen, policy)
+    operations = plan(basis.current, chosen, policy).operations
+    if operations:  # whether a name is free can depend on a dataset that is not loaded
+        others = last_seen(environment=environment)
+        whole = Basis(environment, Scope(), states, applied, _over(others, seen), policy)
+        operations = plan(whole.current, states, policy, keys).operations
+    needing = _needing(operations, basis)
+    steps = () if needing else basis.steps(operations)
+    return Pending(basis, operations, steps, needing)
+
+
+def _over(others: Seen, seen: Seen) -> Seen:
+    tables = {key: table for key, table in others.tables.items() if key not in seen.asked}
+    return Seen({**tables, **seen.tables}, others.asked | seen.asked, seen.at)
+
+
+def _needing(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:
+    """Everything that is not safe; all of it where the environment wants a person even for what is."""
+    policy = basis.policy
+    unasked = policy.automatic_safe_changes and not policy.approvals[SAFE].count
+    found = [one for one in operations if not unasked or one.decision not in (ALLOWED, METADATA_ONLY)]
+    said = [f"{one.describe()} ({one.message})" if one.message else one.describe() for one in found]
+    # What differs and no operation speaks of is for a person, too: a report warns of it.
+    planned = {one.dataset_key for one in operations}
+    differing = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
+    return tuple(said + [step.describe() for step in differing if step.table.dataset_key not in planned])
+
+
+@transaction.atomic
+def begin_execution(
+    *, pending: Pending, reason: str, user: Any = None, described_at: datetime | None = None
+) -> Execution:
+    """Open an execution of pending changes, with a row for each step, in order (ordinals from 0)."""
+    basis, now = pending.basis, timezone.now()
+    rows = [operation.as_row() for operation in pending.operations]
+    before = {placed.state.key: as_row(placed.state) for placed in basis.current.datasets}
+    content = {
+        "format": FORMAT,
+        "environment": basis.environment.name,
+        "operations": [_plain_row(row) for row in rows],
+        "steps": [step_row(step) for step in pending.steps],
+        "policy": basis.policy.as_json(),
+    }
+    execution = Execution.objects.create(
+        environment=basis.environment,
+        status=Execution.Status.RUNNING,
+        attempt=1,
+        reason=reason[:200],
+        command="load",
+        requested_by=user,
+        started_at=now,
+        planned=planned_of(
+            rows=rows,
+            basis=basis,
+            described_at=(described_at or now).isoformat(),
+            scope=basis.scope.as_json(sorted(state.qualified_name for state in basis.desired)),
+            before={row["dataset_key"]: before.get(row["dataset_key"]) for row in rows},
+            report={"report_id": None, "fingerprint": sha256_hex(content), "content": content},
+        ),
+    )
+    warehouse = basis.environment.warehouse
+    steps = [
+        operation_row(execution, ordinal, step, statement_text(step, warehouse))
+        for ordinal, step in enumerate(pending.steps)
+    ]
+    ExecutionOperation.objects.bulk_create(steps + rows_without_step(execution, pending.operations, steps))
+    return execution
+
+
+def attempt_of_load(execution: Execution) -> ExecutionAttempt:
+    """The one attempt that a load run's execution has: the run itself is what is fenced."""
+    return ExecutionAttempt(execution.pk, 1)
+
+
+@transaction.atomic
+def finish_execution(*, execution: Execution) -> Execution:
+    """Close a load run's execution: it succeeded if every step did. Its record is sealed either way. Once only."""
+    unfinished = execution.operations.exclude(status=ExecutionOperation.Status.SUCCEEDED).exists()
+    status = Execution.Status.FAILED if unfinished else Execution.Status.SUCCEEDED
+    ended = Execution.objects.filter(pk=execution.pk, status=Execution.Status.RUNNING).update(
+        status=status, finished_at=timezone.now()
+    )
+    execution.refresh_from_db()
+    if ended:
+        seal(execution)
+    return execution
+
+
+def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "columns": [list(column) for column in row["columns"]]}

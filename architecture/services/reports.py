@@ -1,0 +1,198 @@
+"""Change reports: made for a scope, superseded by newer ones, found stale by making them again."""
+
+import logging
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from architecture.domain import report as domain
+from architecture.domain import workflow
+from architecture.domain.flat import of_row
+from architecture.domain.operations import Operation, operation_of
+from architecture.domain.scope import Scope
+from architecture.domain.workflow import Decided, Refused
+from architecture.models import AppliedDataset, ChangeReport, Environment
+from architecture.selectors import authors_since, environment_named
+from architecture.services.basis import Basis, gather, table_keys, tables_in_scope
+from architecture.services.environments import current_environment
+from architecture.services.observing import CannotLook, Seen, look
+from metadata.services.actor import current_actor
+
+log = logging.getLogger(__name__)
+
+_STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+
+
+@transaction.atomic
+def build_report(
+    *, environment: Environment, scope: Scope | None = None, person: Any = None, seen: Seen | None = None
+) -> ChangeReport:
+    """Make the report of a scope (all, if none is given) from metadata, applied state and what was seen.
+
+    The same report again is the same row, with its approvals. A different one supersedes the open
+    ones of its scope. Without ``seen`` the last observation counts. Refused NOT_OBSERVED if there is none.
+    """
+    return _build(environment, scope or Scope(), person, seen)[1]
+
+
+def plan_report(*, scope: Scope, environment: str = "", local: bool | None = None) -> domain.ChangeReport:
+    """Look at the warehouse, make the report and keep it; the one who acts here and now asks for it.
+
+    ``environment`` is a name, the installation's own if it is empty. Another one's warehouse cannot be
+    looked at from here: its last observation counts, as it does where nobody can look.
+    """
+    own = not environment or environment == settings.ENVIRONMENT
+    row = current_environment() if own else environment_named(environment)
+    if own:
+        try:
+            look(environment=row, keys=tables_in_scope(environment=row, scope=scope), local=local)
+        except CannotLook as problem:
+            log.warning("compared with what was seen last, for the warehouse cannot be looked at: %s", problem)
+    with transaction.atomic():
+        return _build(row, scope, current_actor().user, None)[0]
+
+
+def _build(
+    environment: Environment, scope: Scope, person: Any, seen: Seen | None
+) -> tuple[domain.ChangeReport, ChangeReport]:
+    Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment come one by one
+    basis = gather(environment=environment, scope=scope, seen=seen)
+    made = basis.report()
+    return made, _standing(basis, made) or store_report(basis, made, person)
+
+
+def store_report(
+    basis: Basis, made: domain.ChangeReport, person: Any, *, undo_of: Any = None, extra: dict | None = None
+) -> ChangeReport:
+    """Keep a report. ``extra`` goes into its document, ``undo_of`` is the record that it takes back."""
+    keys = {operation.dataset_key for operation in made.operations}
+    authors = [person.get_username()] if undo_of is not None else sorted(_authors(basis.environment, keys))
+    row = ChangeReport.objects.create(
+        environment=basis.environment,
+        scope=scope_row(basis.scope),
+        document=made.as_json() | {"rows": [operation.as_row() for operation in made.operations]} | (extra or {}),
+        content=made.content,
+        fingerprint=made.fingerprint,
+        status=made.status,
+        risk=made.risk,
+        destructive=made.destructive,
+        authors=authors,
+        observed_at=basis.seen.at,
+        created_by=person,
+        undo_of=undo_of,
+    )
+    if undo_of is None:
+        _supersede(row)
+    return row
+
+
+def scope_row(scope: Scope) -> dict[str, Any]:
+    """A scope for storage; ``Scope(**row)`` is the scope again."""
+    return {"kind": scope.kind, "name": scope.name, "target_only": scope.target_only}
+
+
+def operations_of(report: ChangeReport) -> tuple[Operation, ...]:
+    """A report's operations, in its order."""
+    return tuple(operation_of(row) for row in report.document["rows"])
+
+
+def shown(report: ChangeReport) -> dict[str, Any]:
+    """The report as everybody reads it, ``change-report/v1``."""
+    hidden = ("rows", "desired", "restores")
+    return {name: value for name, value in report.document.items() if name not in hidden}
+
+
+def basis_of(report: ChangeReport, seen: Seen | None = None) -> Basis:
+    """What the report would be made from now; an undo's desired state is its own, not the metadata's."""
+    scope = Scope(**report.scope)
+    if report.undo_of_id is None:
+        return gather(environment=report.environment, scope=scope, seen=seen)
+    desired = [of_row(row) for row in report.document["desired"]["states"]]
+    keys = set(report.document["desired"]["keys"])
+    return gather(environment=report.environment, scope=scope, seen=seen, desired=desired, only=keys)
+
+
+def tables_of(report: ChangeReport) -> frozenset[str]:
+    """Stable keys of the tables to look at before the report is previewed or executed."""
+    basis = basis_of(report)
+    keys = basis.keys()
+    return table_keys(state for state in (*basis.desired, *basis.applied) if state.key in keys)
+
+
+def refuse_stale(report: ChangeReport, seen: Seen | None = None) -> Basis:
+    """Make the report again; Refused with what moved (POLICY_MOVED, REPORT_STALE, TABLE_MOVED) if it differs."""
+    basis = basis_of(report, seen)
+    made = basis.report()
+    if made.fingerprint != report.fingerprint:
+        raise Refused(what_moved(report.content, made.content))
+    return basis
+
+
+def is_stale(report: ChangeReport) -> str:
+    """The code of what moved since the report was made; empty if nothing did."""
+    try:
+        refuse_stale(report)
+    except Refused as refused:
+        return refused.code
+    return ""
+
+
+def what_moved(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """The code for two contents that differ: policy first, then metadata; what is left is the warehouse."""
+    if before["policy"] != now["policy"]:
+        return "POLICY_MOVED"
+    # Contents went through JSON on one side only.
+    return "REPORT_STALE" if _plain(before["desired"]) != _plain(now["desired"]) else "TABLE_MOVED"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
+    """What people decided on the report, oldest first."""
+    return tuple(
+        Decided(one.person_name, one.decision, one.fingerprint, tuple(one.roles))
+        for one in report.approvals.order_by("pk")
+    )
+
+
+def authors_of_report(report: ChangeReport) -> frozenset[str]:
+    """Who had a hand in what the report changes: found when it was made, and again now."""
+    known = frozenset(report.authors)
+    if report.undo_of_id is not None:
+        return known
+    return known | _authors(report.environment, {operation.dataset_key for operation in operations_of(report)})
+
+
+def _authors(environment: Environment, keys: Collection[str]) -> frozenset[str]:
+    described: dict[str, datetime | None] = dict.fromkeys(keys)
+    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__in=list(keys))
+    described |= {str(key): at for key, at in rows.values_list("dataset_key", "described_at")}
+    return authors_since(described)
+
+
+def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
+    """The newest report of this scope, if it is this very one and still to be carried out."""
+    same = ChangeReport.objects.filter(
+        environment=basis.environment, scope=scope_row(basis.scope), undo_of__isnull=True
+    )
+    newest = same.order_by("-pk").first()
+    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in _STANDING:
+        return None
+    return None if newest.executions.filter(status__in=workflow.ENDED).exists() else newest
+
+
+def _supersede(row: ChangeReport) -> None:
+    """Close the open reports of the scope; those that are being executed are left alone."""
+    older = ChangeReport.objects.filter(
+        environment=row.environment, scope=row.scope, undo_of__isnull=True, executions__isnull=True, pk__lt=row.pk
+    )
+    older.filter(status__in=workflow.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)).update(
+        status=workflow.SUPERSEDED, superseded_by=row
+    )

@@ -1,0 +1,129 @@
+"""Execute an approved, previewed change report: in the worker, or with --local in this process."""
+
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.db import connection
+
+from architecture.domain import workflow
+from architecture.management.deciding import REFUSED_EXIT, report_argument
+from architecture.models import ChangeReport, Execution
+from architecture.selectors import report_named
+from architecture.services.executions import abandon_execution, cancel_execution, request_execution
+from architecture.services.people import must_be_permitted
+from elevata.cli import FAILED, CommandExit, ProductCommand
+from loader.domain.refusals import Refusal
+from loader.management.executing import StepLines, described, follow_execution
+from loader.management.following import NoWorker
+from loader.selectors import live_workers
+from loader.services.executions import perform_execution, wake_for
+from loader.services.processes import process_name
+from loader.services.supervisor import Runner
+from metadata.domain.roles import Permission
+from metadata.services.actor import current_actor
+
+_RETRY_SECONDS = 1.0
+
+
+class Command(ProductCommand):
+    """One that failed, was cancelled or lost goes on where it was: what it had finished is not done twice."""
+
+    help = (
+        "Execute a change report as the person whose personal token is in ELEVATA_TOKEN, and wait for the end. "
+        "Ends with 0, 1 if it failed, 2 if it is refused (with the reason's code)."
+    )
+    refused_exit = REFUSED_EXIT
+
+    def make_runner(self, holder: str) -> Runner:
+        return Runner(holder=holder)
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        report_argument(parser)
+        parser.add_argument("--preview", default="", metavar="FINGERPRINT", help="refuse unless this is the preview")
+        parser.add_argument("--abandon", default="", metavar="REASON", help="end an execution that will not go on")
+        parser.add_argument("--local", action="store_true", help="do the work in this process")
+
+    def run(self, *, report: str, preview: str, abandon: str, local: bool, **_: Any) -> None:
+        found, person = report_named(report), current_actor().user
+        must_be_permitted(person, Permission.EXECUTE_REPORTS)
+        if abandon:
+            self._abandon(found, person, abandon)
+            return
+        lines = StepLines(self.say)
+        do = self._locally if local else self._in_worker
+        try:
+            execution = do(found, person, preview, lines)
+        except NoWorker as nobody:
+            raise CommandExit(FAILED, nobody.one_line(), nobody.code) from nobody
+        self._end(execution)
+
+    def _in_worker(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> Execution:
+        if not live_workers().exists():
+            raise NoWorker
+        asked = request_execution(
+            report=report, person=person, preview_fingerprint=preview, command="manage.py execute"
+        )
+        why = wake_for(asked)
+        if why:
+            cancel_execution(execution=asked.execution, person=person)
+            raise CommandExit(FAILED, f"the broker does not answer: {why}", "broker_down")
+        return follow_execution(asked.execution, lines.show, person=person)
+
+    def _locally(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> Execution:
+        """The work is done in a thread, so that this one can show it and hear Ctrl-C."""
+        name = process_name()
+        runner = self.make_runner(f"manage.py execute --local, {name}")
+        stopping = threading.Event()
+        try:
+            try:
+                runner.start()  # refused here if the folder is in use, before anything is asked
+            except Refusal as busy:
+                raise CommandExit(FAILED, busy.one_line(), busy.code) from busy
+            asked = request_execution(
+                report=report, person=person, preview_fingerprint=preview, command="manage.py execute --local"
+            )
+            work = (asked.execution.pk, name, runner, stopping)
+            working = threading.Thread(target=_work, args=work, name="execution", daemon=True)
+            working.start()
+            execution = follow_execution(asked.execution, lines.show, person=person, is_somebody_there=working.is_alive)
+            working.join()
+            return execution
+        finally:
+            stopping.set()
+            runner.close()
+
+    def _abandon(self, report: ChangeReport, person: Any, reason: str) -> None:
+        execution = report.executions.exclude(status=workflow.ABANDONED).first()
+        if execution is None:
+            raise workflow.Refused("NOT_RESUMABLE", "the report has no execution that could be abandoned")
+        ended = abandon_execution(execution=execution, person=person, reason=reason)
+        self.print_json(described(ended))
+        self.say(f"execution {ended.pk} {ended.status}: record {ended.record.record_id}")
+
+    def _end(self, execution: Execution) -> None:
+        self.print_json(described(execution))
+        spent = f" in {execution.seconds:.1f} s" if execution.seconds is not None else ""
+        said = f"execution {execution.pk} {execution.status}{spent}"
+        if execution.status == workflow.SUCCEEDED:
+            self.say(f"{said}: record {execution.record.record_id}")
+            return
+        error = execution.error or {}
+        refused = error.get("code") in workflow.CODES and not execution.operations.filter(status="succeeded").exists()
+        parts = [str(error[name]) for name in ("message", "hint") if error.get(name)]
+        raise CommandExit(
+            REFUSED_EXIT if refused else FAILED,
+            ": ".join([said, "; ".join(parts)]),
+            error.get("code", execution.status),
+        )
+
+
+def _work(execution_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
+    """Do it; while another holds a lease, try again until it is given back."""
+    try:
+        waiting = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
+        while not stopping.is_set() and waiting.exists():
+            if perform_execution(execution_pk=execution_pk, worker=name, runner=runner, stopping=stopping) is None:
+                stopping.wait(_RETRY_SECONDS)
+    finally:
+        connection.close()

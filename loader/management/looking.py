@@ -1,0 +1,52 @@
+"""How architecture's commands have the warehouse looked at: by a worker, or by this process."""
+
+from collections.abc import Collection
+from typing import Any
+
+from architecture.services.observing import CannotLook
+from loader.domain import runs as states
+from loader.domain.refusals import Refusal
+from loader.management.following import NoWorker, follow_read
+from loader.models import ReadRequest
+from loader.selectors import live_workers
+from loader.services.processes import process_name
+from loader.services.reads import OBSERVE, perform_read, request_read, withdraw_read
+from loader.services.supervisor import Runner
+
+
+def look(*, keys: Collection[str], sizes: bool, local: bool | None) -> None:
+    """Have tables looked at and what is seen stored. CannotLook says why it could not be."""
+    arguments = {"tables": sorted(keys), "sizes": sizes}
+    here = not live_workers().exists() if local is None else local
+    try:
+        read = _locally(arguments) if here else _in_worker(arguments)
+    except (NoWorker, Refusal) as problem:
+        raise CannotLook(problem.one_line()) from problem
+    except OSError as problem:
+        raise CannotLook(str(problem)) from problem
+    if read.status != states.SUCCEEDED:
+        said = Refusal.from_json(read.error).one_line() if read.error else "nobody looked at the warehouse"
+        raise CannotLook(said)
+
+
+def _in_worker(arguments: dict[str, Any]) -> ReadRequest:
+    if not live_workers().exists():
+        raise NoWorker
+    asked = request_read(kind=OBSERVE, arguments=arguments)
+    if asked.wakeup_sent is False:
+        withdraw_read(read=asked.read)
+        raise Refusal("BROKER_DOWN", f"the broker does not answer: {asked.reason}")
+    return follow_read(asked.read)
+
+
+def _locally(arguments: dict[str, Any]) -> ReadRequest:
+    name = process_name()
+    runner = Runner(holder=f"manage.py, {name}")
+    try:
+        runner.start()
+        asked = request_read(kind=OBSERVE, arguments=arguments, wake_worker=False)
+        perform_read(read_pk=asked.read.pk, worker=name, runner=runner)
+    finally:
+        runner.close()
+    asked.read.refresh_from_db()
+    return asked.read

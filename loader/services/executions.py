@@ -1,0 +1,159 @@
+"""Performing an execution: claim → observe → verify everything → steps on the runner → record.
+
+The runner does one step after another and proves each by observing; every event is stored as it
+comes. Whatever happens, the execution ends in a state that says so; only a worker that dies leaves it
+to be found lost, and to be resumed.
+"""
+
+import logging
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from architecture.domain import workflow
+from architecture.domain.workflow import Refused
+from architecture.models import Execution
+from architecture.services.attempts import ExecutionAttempt, Superseded
+from architecture.services.executions import Requested, claim_execution, end_attempt
+from architecture.services.observing import store_observations
+from architecture.services.verification import Todo, tables_of_execution, verify
+from loader.domain.manifest import ExecuteManifest, ObserveManifest
+from loader.domain.refusals import Refusal
+from loader.services.conversations import Conversation, Stopped, SupportsRequests
+from loader.services.database import retried
+from loader.services.wakeup import WAKE_EXECUTION, wake
+from metadata.domain.errors import MetadataError
+
+log = logging.getLogger(__name__)
+
+
+def wake_for(asked: Requested) -> str:
+    """Tell a worker of an execution; returns why that could not be done, or an empty string."""
+    return wake(WAKE_EXECUTION, asked.execution.pk)
+
+
+def perform_execution(
+    *, execution_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> Execution | None:
+    """Do one execution from claim to end; None if it was not there to be claimed, or waits for a lease."""
+    attempt = retried(partial(claim_execution, execution_pk=execution_pk, worker=worker))
+    if attempt is None:
+        return None
+    execution = retried(
+        lambda: Execution.objects.select_related("environment", "report", "preview").get(pk=execution_pk)
+    )
+    talk = Conversation(attempt, runner, stopping or threading.Event())
+    try:
+        error = _outcome(ExecutionWork(execution, attempt, talk), worker)
+        wanted = workflow.FAILED if error else workflow.SUCCEEDED
+        retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))
+    except Superseded:
+        log.warning("%s, attempt %s was given up, claimed again or lost a lease", execution, attempt.number)
+    return retried(Execution.objects.filter(pk=execution_pk).first)
+
+
+def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
+    """Do the work; what went wrong as JSON, None if nothing did."""
+    try:
+        work.perform()
+    except Stopped:
+        return Refusal(
+            "WORKER_STOPPED",
+            f"worker {worker} was stopped during the execution",
+            hint="resume the execution: what it had finished is not done twice",
+        ).as_json()
+    except (Refused, Refusal, MetadataError) as refusal:
+        return refusal.as_json()
+    except Superseded:
+        raise
+    except Exception as failure:  # an execution must never stay "running" with nobody running it
+        log.exception("%s failed", work.execution)
+        first = (str(failure).strip().splitlines() or [""])[0][:500]
+        return Refusal(
+            "UNEXPECTED", f"{type(failure).__name__}: {first}", hint="the worker's log has the details"
+        ).as_json()
+    return None
+
+
+@dataclass
+class ExecutionWork:
+    """One attempt's work, step by step."""
+
+    execution: Execution
+    attempt: ExecutionAttempt
+    talk: Conversation
+
+    def perform(self) -> None:
+        self.attempt.say(f"attempt {self.attempt.number}: worker {self.execution.claimed_by}")
+        self._observe()
+        self.attempt.enter("checking that everything is as it was approved")
+        todo = retried(partial(verify, self.execution))
+        if todo.left:
+            self._run(todo)
+        finish_silent_rows(self.attempt)
+
+    def _observe(self) -> None:
+        """Look at every table the report speaks of, and keep what is seen."""
+        self.attempt.enter("looking at the warehouse")
+        keys = retried(partial(tables_of_execution, self.execution))
+        answer = _answer(self.talk.ask("observe", ObserveManifest(tuple(sorted(keys)), dropped=True)))
+        store = partial(store_observations, environment=self.execution.environment, asked=keys, tables=answer)
+        retried(store)
+
+    def _run(self, todo: Todo) -> None:
+        """All steps go along, those that are done marked as such: so events carry the ordinals of the rows."""
+        self.attempt.enter("changing tables")
+        done = tuple(place for place in range(len(todo.steps)) if place not in todo.left)
+        manifest = ExecuteManifest(str(self.execution.pk), todo.steps, done)
+
+        def store(event: dict) -> None:
+            if event["event"] == "step_started":
+                place = event["ordinal"]
+                said = f"step {place + 1} of {len(todo.steps)}: {todo.steps[place].describe()}"
+                retried(partial(self.attempt.enter, said))
+            store_step(self.attempt, event)
+
+        finished = self.talk.ask("execute", manifest, store)
+        if self.talk.is_to_stop and finished["status"] != workflow.SUCCEEDED:
+            raise Stopped
+        _answer(finished)
+        if finished["status"] != workflow.SUCCEEDED:
+            rows = retried(lambda: list(self.execution.operations.exclude(error="")))
+            raise Refusal("STEP_FAILED", rows[0].error if rows else "the runner ended the steps without saying why")
+
+
+def store_step(attempt: ExecutionAttempt, event: dict) -> None:
+    """One event of a step into its row."""
+    ordinal = event["ordinal"]
+    if event["event"] == "step_started":
+        write = partial(
+            attempt.step_started,
+            ordinal,
+            statement=event.get("statement", ""),
+            version_before=event.get("version_before"),
+        )
+    else:
+        write = partial(
+            attempt.step_finished,
+            ordinal,
+            succeeded=event["status"] == workflow.SUCCEEDED,
+            observed=event.get("observed"),
+            version_after=event.get("version_after"),
+            error=event.get("error"),
+            seconds=event.get("seconds"),
+        )
+    retried(write)
+
+
+def finish_silent_rows(attempt: ExecutionAttempt) -> None:
+    """Operations that change no table are done once everything before them is."""
+    for ordinal in retried(attempt.silent_rows):
+        retried(partial(attempt.step_finished, ordinal, succeeded=True))
+
+
+def _answer(finished: dict) -> dict[str, Any]:
+    """What the runner answered, or the refusal it gave instead."""
+    if finished.get("error"):
+        raise Refusal.from_json(finished["error"])
+    return finished.get("answer") or {}

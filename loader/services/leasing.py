@@ -1,0 +1,78 @@
+"""Claiming a load run together with the leases of the datasets it writes, in one transaction."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from django.db import transaction
+
+from architecture.domain.workflow import Refused
+from architecture.services.leases import Held, Holder, take_leases
+from loader.domain import runs as states
+from loader.domain.dependencies import Scope
+from loader.domain.governance import BRINGING, HISTORY_BATCH
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun
+from loader.services.database import retried
+from loader.services.manifests import LoadPlan, plan_history_batch, plan_load, plan_named
+from loader.services.runs import LOAD_RUN, claim
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A run that is ours, with what it loads as it was when its leases were taken.
+
+    ``problem`` is why there is no plan: the run then ends with it.
+    """
+
+    run: LoadRun
+    leases: Held
+    plan: LoadPlan | None
+    problem: Refusal | None = None
+
+    def planned(self) -> LoadPlan:
+        if self.plan is None:
+            raise self.problem or Refusal("UNEXPECTED", "the run was not planned")
+        return self.plan
+
+
+def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
+    """Take a queued run and its leases; None if it is not there to be taken.
+
+    A run that meets somebody else's lease stays queued and says whom it waits for; the sweeper has it
+    tried again.
+    """
+    run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
+    if run is None:
+        return None
+    plan, problem = None, None
+    try:
+        plan = retried(partial(plan_of, run))
+    except Refusal as refusal:
+        problem = refusal
+    try:
+        return retried(lambda: _claim(run_pk, worker, plan, problem))
+    except Refused as held:
+        phase = f"waiting: {held.message}"[:200]
+        retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).update(phase=phase))
+        return None
+
+
+def plan_of(run: LoadRun) -> LoadPlan:
+    """What a run of any kind is about. Refusal where its scope names nothing any more."""
+    if run.kind == HISTORY_BATCH:
+        return plan_history_batch(run.scope["name"])
+    return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
+
+
+@transaction.atomic
+def _claim(run_pk: int, worker: str, plan: LoadPlan | None, problem: Refusal | None) -> Claimed | None:
+    run = claim(run_pk=run_pk, worker=worker)
+    if run is None:
+        return None
+    keys = plan.written if plan is not None else frozenset()
+    leases = take_leases(environment=run.environment, dataset_keys=keys, holder=holder_of(run))
+    return Claimed(run, leases, plan, problem)
+
+
+def holder_of(run: LoadRun) -> Holder:
+    return Holder(LOAD_RUN, run.run_id, run.attempt)

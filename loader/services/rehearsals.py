@@ -1,0 +1,114 @@
+"""Performing a rehearsal: the runner does a preview's steps on shallow clones and says what it saw."""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from architecture.domain.history_views import history_views
+from architecture.domain.step import Step
+from architecture.models import Rehearsal
+from architecture.selectors import applied_states
+from architecture.services.previews import steps_in
+from architecture.services.rehearsals import beat, claim_rehearsal, end_rehearsal
+from architecture.services.reports import basis_of
+from loader.domain import runs as states
+from loader.domain.dependencies import tables_read
+from loader.domain.layers import view_sql
+from loader.domain.manifest import DownstreamQuery, RehearseManifest
+from loader.domain.refusals import Refusal
+from loader.services.conversations import Conversation, Stopped, SupportsRequests
+from loader.services.database import retried
+from metadata.domain.errors import MetadataError
+from metadata.domain.state import DatasetState
+
+log = logging.getLogger(__name__)
+
+
+class GivenUp(Exception):
+    """The rehearsal is no longer this worker's."""
+
+
+@dataclass(frozen=True)
+class RehearsalAttempt:
+    """A worker's hold on a rehearsal, as a conversation needs it."""
+
+    rehearsal: Rehearsal
+
+    def heartbeat(self) -> str:
+        if not retried(partial(beat, rehearsal=self.rehearsal)):
+            raise GivenUp
+        return states.RUNNING
+
+    def say(self, message: str, **_: object) -> None:
+        log.info("%s: %s", self.rehearsal, message)
+
+
+def perform_rehearsal(
+    *, rehearsal_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> Rehearsal | None:
+    """Do one rehearsal; None if it was not there to be claimed. It always ends with a result or an error."""
+    rehearsal = retried(partial(claim_rehearsal, rehearsal_pk=rehearsal_pk, worker=worker))
+    if rehearsal is None:
+        return None
+    talk = Conversation(RehearsalAttempt(rehearsal), runner, stopping or threading.Event())
+    try:
+        manifest = retried(partial(rehearse_manifest, rehearsal))
+        finished = talk.ask("rehearse", manifest, lambda _: None)
+        end = {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
+    except GivenUp:
+        return retried(Rehearsal.objects.filter(pk=rehearsal_pk).first)
+    except Stopped:
+        end = {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="rehearse again").as_json()}
+    except (Refusal, MetadataError) as refusal:
+        end = {"error": refusal.as_json()}
+    except Exception as failure:  # a page waits for this row: it must end
+        log.exception("%s failed", rehearsal)
+        end = {"error": Refusal("UNEXPECTED", f"{type(failure).__name__}: {failure}"[:500]).as_json()}
+    retried(partial(end_rehearsal, rehearsal=rehearsal, **end))
+    return retried(Rehearsal.objects.filter(pk=rehearsal_pk).first)
+
+
+def rehearse_manifest(rehearsal: Rehearsal) -> RehearseManifest:
+    """What the runner needs: the steps, and the queries over the touched tables as they are and will be."""
+    preview = rehearsal.preview
+    steps = steps_in(preview)
+    touched = {step.table.dataset_key for step in steps}
+    desired = {state.key: state for state in basis_of(preview.report).desired}
+    applied = {state.key: state for state in applied_states(environment=preview.report.environment)}
+    before, after = {**desired, **applied}, {**applied, **desired}
+    read = {key for state in _readers(touched, before) for key in _read_by(state, before)}
+    return RehearseManifest(
+        rehearsal=str(rehearsal.pk),
+        steps=_without_views(steps),
+        tables=tuple(sorted(read - touched)),
+        queries=tuple(_queries(touched, before)),
+        after=tuple(_queries(touched, after)),
+    )
+
+
+def _without_views(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Views are asked as queries; publishing them would need the warehouse's own names."""
+    return tuple(step for step in steps if not step.view)
+
+
+def _queries(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> Iterable[DownstreamQuery]:
+    for key in sorted(touched & states_by_key.keys()):
+        state = states_by_key[key]
+        if state.active and state.historize and state.history_key is not None:
+            for place, statement in enumerate(history_views(state), start=1):
+                yield DownstreamQuery(f"{state.qualified_name}: view {place} of its history", statement)
+    for state in _readers(touched, states_by_key):
+        yield DownstreamQuery(state.qualified_name, view_sql(state, states_by_key))
+
+
+def _readers(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> list[DatasetState]:
+    """Active views that read a touched dataset, directly or through other views, by name."""
+    views = (state for state in states_by_key.values() if state.active and state.materialization == "view")
+    found = [state for state in views if touched & _read_by(state, states_by_key)]
+    return sorted(found, key=lambda state: state.qualified_name)
+
+
+def _read_by(state: DatasetState, states_by_key: Mapping[str, DatasetState]) -> set[str]:
+    return {table.key for table in tables_read(state, states_by_key)}
