@@ -3,6 +3,7 @@
 A conftest would be too late: pytest-django reads the settings before any conftest is imported.
 """
 
+import os
 from collections.abc import Generator
 
 import pytest
@@ -30,7 +31,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 def _only_hands_out(config: pytest.Config) -> bool:
     """Whether this process gives its tests to others (``-n 2``), each of which has servers of its own."""
-    return bool(getattr(config.known_args_namespace, "numprocesses", None)) and not hasattr(config, "workerinput")
+    return bool(getattr(config.known_args_namespace, "numprocesses", None)) and "PYTEST_XDIST_WORKER" not in os.environ
 
 
 def pytest_report_header() -> str:
