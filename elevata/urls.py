@@ -6,7 +6,9 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
+from architecture.api.views import RecordViewSet
 from elevata import views
+from loader.api.control import ExecutionViewSet, ReportViewSet
 from loader.api.views import LoadRunViewSet
 from metadata.api.views import DatasetViewSet, SchemaViewSet, SourceDatasetViewSet, SystemViewSet
 
@@ -25,6 +27,9 @@ router.register("source-datasets", SourceDatasetViewSet, basename="api-source-da
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
+router.register("reports", ReportViewSet, basename="api-report")
+router.register("executions", ExecutionViewSet, basename="api-execution")
+router.register("records", RecordViewSet, basename="api-record")
 
 describe_api = SpectacularAPIView.as_view(permission_classes=[IsAuthenticated])
 
@@ -36,6 +41,7 @@ urlpatterns = [
     path("api/v1/schema/", describe_api, name="api-schema-document"),
     path("api/v1/", include(router.urls)),
     path("", include("metadata.urls")),
+    path("", include("architecture.urls")),
     path("", include("loader.urls")),
 ]
 

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 
 from loader.converters import RunIdConverter
-from loader.views import datasets, history, runs
+from loader.views import datasets, executions, history, looks, reports, runs
 
 register_converter(RunIdConverter, "run_id")
 
@@ -22,4 +22,19 @@ urlpatterns = [
     path("load-runs/<run_id:run_id>/live/", runs.run_live, name="run_live"),
     path("load-runs/<run_id:run_id>/cancel/", runs.run_cancel, name="run_cancel"),
     path("load-runs/<run_id:run_id>/again/", runs.run_again, name="run_again"),
+    path("reports/make/", reports.report_build, name="report_build"),
+    path("reports/<uuid:report_id>/preview/", reports.report_preview, name="report_preview"),
+    path("reports/<uuid:report_id>/rehearse/", reports.report_rehearse, name="report_rehearse"),
+    path("reports/<uuid:report_id>/execute/", reports.report_execute, name="report_execute"),
+    path("rehearsals/<int:pk>/", reports.rehearsal_live, name="rehearsal_live"),
+    path("drift/look/", reports.drift_look, name="drift_look"),
+    path("looks/<int:pk>/", looks.look_page, name="look_page"),
+    path("looks/<int:pk>/live/", looks.look_live, name="look_live"),
+    path("looks/<int:pk>/go/", looks.look_go, name="look_go"),
+    path("executions/<int:pk>/", executions.execution_page, name="execution_page"),
+    path("executions/<int:pk>/live/", executions.execution_live, name="execution_live"),
+    path("executions/<int:pk>/cancel/", executions.execution_cancel, name="execution_cancel"),
+    path("executions/<int:pk>/resume/", executions.execution_resume, name="execution_resume"),
+    path("executions/<int:pk>/abandon/", executions.execution_abandon, name="execution_abandon"),
+    path("executions/<int:pk>/undo/", executions.execution_undo, name="execution_undo"),
 ]

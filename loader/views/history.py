@@ -110,7 +110,7 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 def read_part(request: HttpRequest, pk: int) -> HttpResponse:
     """The answer of a read, or how it stands. Only whoever asked sees it."""
-    read = get_object_or_404(read_requests().filter(requested_by=request.user), pk=pk)
+    read = get_object_or_404(read_requests().filter(requested_by=request.user, dataset__isnull=False), pk=pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
     return _part(request, read)

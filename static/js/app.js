@@ -74,6 +74,15 @@
   }
   follow();
 
+  // --- a form that only says "go on" is sent as soon as it arrives -----------------------------
+  function goOn() {
+    var form = document.querySelector("form[data-go-on]:not([data-sent])");
+    if (!form) return;
+    form.dataset.sent = "yes";
+    form.requestSubmit();
+  }
+  document.addEventListener("htmx:afterSettle", goOn);
+
   // --- lost connection: said once, taken back with the next answer ----------------------------
   function connection(lost) {
     var note = document.getElementById("connection-lost");

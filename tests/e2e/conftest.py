@@ -40,12 +40,12 @@ class Installation:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "route.csv").write_bytes((PROJECT / "examples/airports/data/route.csv").read_bytes())
 
-    def manage(self, *arguments: str) -> subprocess.CompletedProcess:
+    def manage(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         """Run a command of the product here; fails the test if the command fails."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=PROJECT,
-            env=self.environment,
+            env=self.environment | (environment or {}),
             capture_output=True,
             text=True,
             check=False,

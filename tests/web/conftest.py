@@ -6,9 +6,12 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from metadata.domain.roles import Role
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services.generation import generate_targets
 from metadata.services.references import create_reference
+from tests.architecture.world import World, customers, make_world
+from tests.architecture.world import person as someone
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
 from tests.loader_factories import REFUSAL, DatasetRunFactory, LoadRunFactory, loaded
 
@@ -27,9 +30,10 @@ def person(db) -> User:
 
 @pytest.fixture
 def starter(db) -> User:
-    """May start and cancel load runs."""
+    """May start and cancel load runs, decide on reports, execute them, and change policies."""
     user = User.objects.create_user("eve", password="analytical engine")
-    user.user_permissions.add(Permission.objects.get(codename="start_load"))
+    allowed = ("start_load", "approve_reports", "execute_reports", "manage_policies")
+    user.user_permissions.add(*Permission.objects.filter(codename__in=allowed))
     return user
 
 
@@ -89,6 +93,23 @@ def warehouse(airport: TargetDataset, add_routes: Callable) -> TargetDataset:
     )
     DatasetRunFactory(run=running, dataset=airport, status="queued", counts={}, depends_on=[str(raw.key)], seconds=None)
     return airport
+
+
+@pytest.fixture
+def world(db) -> World:
+    """Ada, bob and olga with a warehouse that obeys: customers are built, and nothing is pending."""
+    world = make_world()
+    customers(world.author)
+    world.executed()
+    return world
+
+
+@pytest.fixture
+def viewer(db) -> Client:
+    """Vera only reads."""
+    client = Client()
+    client.force_login(someone("vera", Role.VIEWER))
+    return client
 
 
 @pytest.fixture

@@ -32,6 +32,17 @@ def _api(*values: str) -> Rule:
     return Rule(anonymous=REFUSED, values=values, page=False)
 
 
+def _post(*values: str, operator: object, data: dict | None = None) -> Rule:
+    """Something is done: those without a permission are refused."""
+    return Rule("post", reader=REFUSED, operator=operator, values=values, data=data or {}, page=False)
+
+
+def _api_post(*values: str, operator: object, data: dict | None = None) -> Rule:
+    return Rule(
+        "post", anonymous=REFUSED, reader=REFUSED, operator=operator, values=values, data=data or {}, page=False
+    )
+
+
 RULES = {
     "home": Rule(),
     "healthz": Rule(anonymous=200, page=False),
@@ -55,6 +66,35 @@ RULES = {
     "run_start": Rule("post", reader=REFUSED, operator="/load-runs/", data={"scope": "all"}, page=False),
     "run_cancel": Rule(values=("run_id",), reader=REFUSED),
     "run_again": Rule("post", values=("run_id",), reader=REFUSED, operator="/load-runs/", page=False),
+    "report_list": Rule(),
+    "report_page": Rule(values=("report_id",)),
+    "report_standing": Rule(values=("report_id",)),
+    "report_file": Rule(values=("report_id",), page=False),
+    "report_approvals": Rule(values=("report_id",), page=False),
+    "report_approve": _post("report_id", operator="/reports/"),
+    "report_reject": _post("report_id", operator="/reports/"),
+    "report_build": _post(operator="/looks/", data={"scope": "all"}),
+    "report_preview": _post("report_id", operator="/looks/"),
+    "report_rehearse": _post("report_id", operator="/reports/"),
+    "report_execute": _post("report_id", operator=409),
+    "rehearsal_live": Rule(values=("rehearsal",)),
+    "look_page": Rule(values=("look",), operator=404),
+    "look_live": Rule(values=("look",), operator=404),
+    "look_go": Rule(values=("look",), reader="/looks/", operator=404),
+    "execution_list": Rule(),
+    "execution_page": Rule(values=("execution",)),
+    "execution_live": Rule(values=("execution",)),
+    "execution_cancel": Rule(values=("execution",), reader=REFUSED),
+    "execution_resume": _post("execution", operator=409),
+    "execution_abandon": Rule(values=("execution",), reader=REFUSED),
+    "execution_undo": _post("execution", operator="/reports/"),
+    "record_file": Rule(values=("record_id",), page=False),
+    "drift_page": Rule(),
+    "drift_look": _post(operator="/looks/"),
+    "drift_adopt": _post(operator=422),
+    "own_policy": Rule(reader="/policies/", operator="/policies/"),
+    "policy_page": Rule(values=("environment",)),
+    "change_list": Rule(),
     "api-root": API,
     "api-schema-document": API,
     "api-system-list": API,
@@ -69,6 +109,22 @@ RULES = {
     "api-load-run-list": API,
     "api-load-run-detail": _api("run_id"),
     "api-load-run-events": _api("run_id"),
+    "api-report-list": API,
+    "api-report-detail": _api("report_id"),
+    "api-report-approvals": _api("report_id"),
+    "api-report-preview": _api("report_id"),
+    "api-report-approve": _api_post("report_id", operator=201),
+    "api-report-reject": _api_post("report_id", operator=201),
+    "api-report-execute": _api_post("report_id", operator=409, data={"preview": "a" * 64}),
+    "api-execution-list": API,
+    "api-execution-detail": _api("execution"),
+    "api-execution-events": _api("execution"),
+    "api-execution-cancel": _api_post("execution", operator=200),
+    "api-execution-abandon": _api_post("execution", operator=409, data={"reason": "enough"}),
+    "api-execution-resume": _api_post("execution", operator=409),
+    "api-record-list": API,
+    "api-record-detail": _api("record_id"),
+    "api-record-undo": _api_post("record_id", operator=201),
 }
 
 

@@ -1,6 +1,8 @@
 """Who may see and do what, for every route there is."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -8,28 +10,88 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
+from architecture.models import Environment, ExecutionRecord, Preview, Rehearsal
+from architecture.services import current_environment
+from architecture.services.previews import make_preview
 from elevata.middleware import CONTENT_SECURITY_POLICY
+from loader.models import ReadRequest
+from metadata.domain.roles import Role
 from metadata.models import TargetDataset
+from metadata.services.actor import acting_as
+from metadata.services.lifecycle import rename_column
+from metadata.services.people import ensure_person
+from tests.architecture.world import Warehouse, World
 from tests.loader_factories import ReadRequestFactory
-from tests.web.routes import RULES, SIGN_IN, route_names
+from tests.web.routes import RULES, SIGN_IN, Rule, route_names
 
 PAGES = sorted(name for name, rule in RULES.items() if rule.page)
 
 
 @pytest.fixture
-def addresses(warehouse: TargetDataset, person: User) -> dict[str, str]:
-    """The address of every route, filled with things that exist."""
-    read = ReadRequestFactory(dataset=warehouse, requested_by=person)
-    things = {
-        "key": ("key", warehouse.key),
-        "source_key": ("key", warehouse.generated_from.key),
-        "entity_key": ("entity_key", "a" * 64),
-        "run_id": ("run_id", "bad"),
-        "pk": ("pk", read.pk),
-        "system": ("short_name", "air"),
-        "schema": ("name", "rawcore"),
-    }
-    return {name: reverse(name, kwargs=dict(things[value] for value in rule.values)) for name, rule in RULES.items()}
+def controlled(warehouse: TargetDataset, starter: User) -> Preview:
+    """The preview of an open report that needs an approval, beside an execution that left its record."""
+    world = World(
+        ensure_person(name="mia", roles=[Role.EDITOR]),
+        ensure_person(name="bob", roles=[Role.APPROVER]),
+        ensure_person(name="olga", roles=[Role.OPERATOR]),
+        Warehouse(current_environment()),
+    )
+    world.executed()
+    Environment.objects.update(policies={"approvals": {"safe": {"count": 1}}})
+    with acting_as(world.author):
+        column = warehouse.columns.get(name="name")
+        rename_column(column=column, name="title", expected_version=column.version)
+    return make_preview(report=world.report(), person=starter)
+
+
+class Addresses(dict):
+    """The address of every route, filled with things that exist; what takes time is made when it is needed."""
+
+    def __init__(self, warehouse: TargetDataset, person: User, controlled: Callable[[], Preview]) -> None:
+        super().__init__()
+        self._warehouse, self._person, self._controlled = warehouse, person, controlled
+
+    def __missing__(self, name: str) -> str:
+        filled = dict(self._thing(value) for value in RULES[name].values)
+        self[name] = reverse(name, kwargs=filled)
+        return self[name]
+
+    def _thing(self, value: str) -> tuple[str, Any]:
+        known = {
+            "key": lambda: ("key", self._warehouse.key),
+            "source_key": lambda: ("key", self._warehouse.generated_from.key),
+            "entity_key": lambda: ("entity_key", "a" * 64),
+            "run_id": lambda: ("run_id", "bad"),
+            "pk": lambda: ("pk", ReadRequestFactory(dataset=self._warehouse, requested_by=self._person).pk),
+            "system": lambda: ("short_name", "air"),
+            "schema": lambda: ("name", "rawcore"),
+            "look": lambda: ("pk", self._look().pk),
+            "environment": lambda: ("name", Environment.objects.get().name),
+            "report_id": lambda: ("report_id", self._controlled().report.report_id),
+            "rehearsal": lambda: ("pk", Rehearsal.objects.create(preview=self._controlled()).pk),
+            "execution": lambda: ("pk", self._record().execution_id),
+            "record_id": lambda: ("record_id", self._record().record_id),
+        }
+        return known[value]()
+
+    def _look(self) -> ReadRequest:
+        asked = {"tables": [], "sizes": False, "then": {"do": "drift"}}
+        return ReadRequestFactory(kind="observe", arguments=asked, requested_by=self._person)
+
+    def _record(self) -> ExecutionRecord:
+        return self._controlled().report.environment.records.get()
+
+
+@pytest.fixture
+def addresses(warehouse: TargetDataset, person: User, request: pytest.FixtureRequest) -> Addresses:
+    return Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
+
+
+def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpResponse:
+    """Send what the rule says; the API is told in JSON."""
+    if rule.method == "post" and address.startswith("/api/"):
+        options["content_type"] = "application/json"
+    return getattr(client, rule.method)(address, rule.data, **options)
 
 
 def check(answer: HttpResponse, expected: object) -> None:
@@ -47,19 +109,19 @@ def test_every_route_has_a_rule():
 @pytest.mark.parametrize("name", RULES)
 def test_anonymous(client: Client, addresses: dict[str, str], name: str):
     rule = RULES[name]
-    check(getattr(client, rule.method)(addresses[name], rule.data), rule.anonymous)
+    check(ask(client, rule, addresses[name]), rule.anonymous)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_signed_in(reader: Client, addresses: dict[str, str], name: str):
     rule = RULES[name]
-    check(getattr(reader, rule.method)(addresses[name], rule.data), rule.reader)
+    check(ask(reader, rule, addresses[name]), rule.reader)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_with_permission(operator: Client, addresses: dict[str, str], name: str):
     rule = RULES[name]
-    check(getattr(operator, rule.method)(addresses[name], rule.data), rule.operator)
+    check(ask(operator, rule, addresses[name]), rule.operator)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -78,9 +140,8 @@ def test_pages_hold_nothing_inline(operator: Client, client: Client, addresses: 
 @pytest.mark.parametrize("name", sorted(set(RULES) - {"sign_out"}))
 def test_every_answer_names_its_request(operator: Client, addresses: dict[str, str], name: str):
     rule = RULES[name]
-    send = getattr(operator, rule.method)
-    assert re.fullmatch(r"[0-9a-f]{32}", send(addresses[name], rule.data).headers["X-Request-ID"])
-    given = send(addresses[name], rule.data, headers={"X-Request-ID": "from-the-proxy.7"})
+    assert re.fullmatch(r"[0-9a-f]{32}", ask(operator, rule, addresses[name]).headers["X-Request-ID"])
+    given = ask(operator, rule, addresses[name], headers={"X-Request-ID": "from-the-proxy.7"})
     assert given.headers["X-Request-ID"] == "from-the-proxy.7"
 
 

@@ -1,0 +1,226 @@
+"""Reports, approvals, previews, executions and records as the API answers them."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
+from architecture.models import (
+    Approval,
+    ChangeReport,
+    Execution,
+    ExecutionEvent,
+    ExecutionOperation,
+    ExecutionRecord,
+    Preview,
+)
+from architecture.services.approvals import approvals_missing
+from architecture.services.policies import policy_of
+from architecture.services.records import record_artifact
+from architecture.services.reports import authors_of_report, shown
+
+SCOPE_KINDS = ((ALL, ALL), (SCHEMA, SCHEMA), (DATASET, DATASET))
+
+
+class ReportScopeSerializer(serializers.Serializer):
+    kind = serializers.ChoiceField(choices=SCOPE_KINDS)
+    name = serializers.CharField(allow_blank=True, required=False, default="", max_length=310)
+    target_only = serializers.BooleanField(required=False, default=False)
+
+    def scope(self) -> Scope:
+        """The scope that was asked for. ScopeProblem if its parts do not go together."""
+        return Scope(**self.validated_data)
+
+
+class ApprovalSerializer(serializers.ModelSerializer):
+    person = serializers.CharField(source="person_name", read_only=True)
+    roles = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Approval
+        fields = ("person", "decision", "note", "fingerprint", "roles", "at")
+
+
+class ReportListSerializer(serializers.ModelSerializer):
+    environment = serializers.CharField(source="environment.name", read_only=True)
+    created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
+    authors = serializers.ListField(child=serializers.CharField(), read_only=True)
+    scope = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ChangeReport
+        fields = (
+            "report_id",
+            "fingerprint",
+            "status",
+            "risk",
+            "destructive",
+            "environment",
+            "scope",
+            "authors",
+            "observed_at",
+            "created_by",
+            "created_at",
+        )
+
+    @extend_schema_field(ReportScopeSerializer)
+    def get_scope(self, report: ChangeReport) -> dict[str, Any]:
+        return report.scope
+
+
+class ReportSerializer(ReportListSerializer):
+    """With the report itself, ``change-report/v1``, and how it stands with people."""
+
+    report = serializers.SerializerMethodField()
+    approvals = ApprovalSerializer(many=True, read_only=True)
+    approvals_needed = serializers.SerializerMethodField()
+    approvals_missing = serializers.SerializerMethodField()
+    authors = serializers.SerializerMethodField()
+    superseded_by = serializers.UUIDField(
+        source="superseded_by.report_id", read_only=True, default=None, allow_null=True
+    )
+    undo_of = serializers.UUIDField(source="undo_of.record_id", read_only=True, default=None, allow_null=True)
+
+    class Meta(ReportListSerializer.Meta):
+        fields = (
+            *ReportListSerializer.Meta.fields,
+            "report",
+            "approvals",
+            "approvals_needed",
+            "approvals_missing",
+            "superseded_by",
+            "undo_of",
+        )
+
+    def get_report(self, report: ChangeReport) -> dict[str, Any]:
+        return shown(report)
+
+    def get_approvals_needed(self, report: ChangeReport) -> int:
+        return policy_of(report.environment).approvals[report.risk].count
+
+    def get_approvals_missing(self, report: ChangeReport) -> int:
+        return approvals_missing(report)
+
+    def get_authors(self, report: ChangeReport) -> list[str]:
+        return sorted(authors_of_report(report))
+
+
+class NoteSerializer(serializers.Serializer):
+    note = serializers.CharField(required=False, allow_blank=True, default="", max_length=2000)
+
+
+class ReasonSerializer(serializers.Serializer):
+    reason = serializers.CharField(max_length=200)
+
+
+class PreviewSerializer(serializers.ModelSerializer):
+    document = serializers.DictField(read_only=True, help_text="The steps with their statements, in order.")
+    sizes = serializers.DictField(read_only=True)
+    estimate = serializers.DictField(read_only=True)
+    created_by = serializers.CharField(source="created_by.username", read_only=True, default=None, allow_null=True)
+
+    class Meta:
+        model = Preview
+        fields = ("fingerprint", "document", "sizes", "estimate", "observed_at", "created_by", "created_at")
+
+
+class ExecuteSerializer(serializers.Serializer):
+    preview = serializers.RegexField(
+        r"\A[0-9a-f]{64}\Z",
+        help_text="The fingerprint of the preview that was looked at; another one is refused.",
+    )
+
+
+class ExecutionListSerializer(serializers.ModelSerializer):
+    environment = serializers.CharField(source="environment.name", read_only=True)
+    report = serializers.UUIDField(source="report.report_id", read_only=True, default=None, allow_null=True)
+    record = serializers.SerializerMethodField()
+    who = serializers.CharField(read_only=True, help_text="Who asked for it; system where nobody is named.")
+    seconds = serializers.FloatField(read_only=True, allow_null=True)
+    error = serializers.DictField(read_only=True, allow_null=True)
+    operation_count = serializers.IntegerField(read_only=True)
+    done_count = serializers.IntegerField(read_only=True)
+    failed_count = serializers.IntegerField(read_only=True)
+
+    class Meta:
+        model = Execution
+        fields = (
+            "id",
+            "status",
+            "environment",
+            "report",
+            "record",
+            "who",
+            "command",
+            "reason",
+            "attempt",
+            "phase",
+            "error",
+            "requested_at",
+            "started_at",
+            "finished_at",
+            "seconds",
+            "operation_count",
+            "done_count",
+            "failed_count",
+        )
+
+    @extend_schema_field(serializers.UUIDField(allow_null=True))
+    def get_record(self, execution: Execution) -> str | None:
+        record = getattr(execution, "record", None)
+        return None if record is None else str(record.record_id)
+
+
+class StepSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = ExecutionOperation
+        fields = (
+            "ordinal",
+            "operation",
+            "op",
+            "qualified_name",
+            "column_name",
+            "statement",
+            "status",
+            "attempt",
+            "version_before",
+            "version_after",
+            "error",
+            "seconds",
+        )
+
+
+class ExecutionSerializer(ExecutionListSerializer):
+    steps = StepSerializer(source="operations", many=True, read_only=True)
+    versions = serializers.DictField(read_only=True)
+
+    class Meta(ExecutionListSerializer.Meta):
+        fields = (*ExecutionListSerializer.Meta.fields, "versions", "steps")
+
+
+class ExecutionEventSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = ExecutionEvent
+        fields = ("id", "at", "attempt", "level", "message")
+
+
+class RecordListSerializer(serializers.ModelSerializer):
+    environment = serializers.CharField(source="environment.name", read_only=True)
+    execution = serializers.IntegerField(source="execution_id", read_only=True)
+
+    class Meta:
+        model = ExecutionRecord
+        fields = ("record_id", "execution", "environment", "outcome", "digest", "created_at")
+
+
+class RecordSerializer(RecordListSerializer):
+    """With the artifact that ``manage.py verify_artifact`` takes."""
+
+    artifact = serializers.SerializerMethodField()
+
+    class Meta(RecordListSerializer.Meta):
+        fields = (*RecordListSerializer.Meta.fields, "artifact")
+
+    def get_artifact(self, record: ExecutionRecord) -> dict[str, Any]:
+        return record_artifact(record)

@@ -1,0 +1,188 @@
+"""The API of reports, executions and records. What wakes a worker is added by the loader (``loader.api``)."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from architecture.api.refusing import ByAction, MayBuild, permitted_to, refusals
+from architecture.api.serializers import (
+    ApprovalSerializer,
+    ExecutionEventSerializer,
+    ExecutionListSerializer,
+    ExecutionSerializer,
+    NoteSerializer,
+    PreviewSerializer,
+    ReasonSerializer,
+    RecordListSerializer,
+    RecordSerializer,
+    ReportListSerializer,
+    ReportScopeSerializer,
+    ReportSerializer,
+)
+from architecture.filtersets import ExecutionFilter, RecordFilter, ReportFilter
+from architecture.models import ChangeReport, Execution, ExecutionRecord
+from architecture.selectors import execution_events, executions, records, reports
+from architecture.services.approvals import approve, reject
+from architecture.services.environments import current_environment
+from architecture.services.executions import abandon_execution, cancel_execution
+from architecture.services.previews import make_preview, newest_preview
+from architecture.services.records import approval_artifact
+from architecture.services.reports import build_report
+from architecture.services.undo import undo_report
+from metadata.api.views import ReadOnly
+from metadata.domain.roles import Permission
+
+APPROVES, EXECUTES = permitted_to(Permission.APPROVE_REPORTS), permitted_to(Permission.EXECUTE_REPORTS)
+
+
+def given(serializer: type, request: Request) -> Any:
+    """The request's body, valid; 400 with the fields that are not."""
+    read = serializer(data=request.data)
+    read.is_valid(raise_exception=True)
+    return read
+
+
+class ReportViewSet(ByAction, ReadOnly):
+    """Change reports, found by their id. A report is made from what was last seen of the warehouse."""
+
+    queryset = ChangeReport.objects.none()
+    serializer_class = ReportSerializer
+    list_serializer_class = ReportListSerializer
+    filterset_class = ReportFilter
+    lookup_field = "report_id"
+    lookup_value_converter = "uuid"
+    needs = {"create": MayBuild, "approve": APPROVES, "reject": APPROVES, "make_preview": EXECUTES}
+
+    def get_queryset(self) -> QuerySet[ChangeReport]:
+        if self.action == "list":
+            return reports()
+        related = ("environment", "created_by", "undo_of", "superseded_by")
+        return ChangeReport.objects.select_related(*related).prefetch_related("approvals")
+
+    @extend_schema(request=ReportScopeSerializer, responses={201: ReportSerializer})
+    def create(self, request: Request) -> Response:
+        """Make the report of a scope; the same report again is the same one."""
+        asked = given(ReportScopeSerializer, request)
+        with refusals():
+            report = build_report(environment=current_environment(), scope=asked.scope(), person=request.user)
+        return Response(ReportSerializer(report).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def approve(self, request: Request, report_id: UUID) -> Response:
+        """Say yes."""
+        return self._decide(approve, request)
+
+    @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def reject(self, request: Request, report_id: UUID) -> Response:
+        """Say no, which ends the report."""
+        return self._decide(reject, request)
+
+    def _decide(self, decide: Any, request: Request) -> Response:
+        note = given(NoteSerializer, request).validated_data["note"]
+        with refusals():
+            approval = decide(report=self.get_object(), person=request.user, note=note)
+        return Response(ApprovalSerializer(approval).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(responses=OpenApiResponse(response={"type": "object"}), filters=False)
+    @action(detail=True, filter_backends=(), pagination_class=None)
+    def approvals(self, request: Request, report_id: UUID) -> Response:
+        """The report and what people decided, as ``manage.py verify_artifact`` takes it."""
+        return Response(approval_artifact(self.get_object()))
+
+    @extend_schema(responses=PreviewSerializer, filters=False)
+    @action(detail=True, filter_backends=(), pagination_class=None)
+    def preview(self, request: Request, report_id: UUID) -> Response:
+        """The newest preview; 404 while there is none."""
+        found = newest_preview(self.get_object())
+        if found is None:
+            raise NotFound("The report has no preview yet.")
+        return Response(PreviewSerializer(found).data)
+
+    @extend_schema(request=None, responses={201: PreviewSerializer})
+    @preview.mapping.post
+    def make_preview(self, request: Request, report_id: UUID) -> Response:
+        """Make the preview from what was last seen of the warehouse."""
+        with refusals():
+            made = make_preview(report=self.get_object(), person=request.user)
+        return Response(PreviewSerializer(made).data, status=status.HTTP_201_CREATED)
+
+
+class ExecutionViewSet(ByAction, ReadOnly):
+    """Executions, with their steps and their log."""
+
+    queryset = Execution.objects.none()
+    serializer_class = ExecutionSerializer
+    list_serializer_class = ExecutionListSerializer
+    filterset_class = ExecutionFilter
+    lookup_value_converter = "int"
+    needs = {"cancel": EXECUTES, "abandon": EXECUTES}
+
+    def get_queryset(self) -> QuerySet[Execution]:
+        return executions() if self.action == "list" else executions().prefetch_related("operations")
+
+    @extend_schema(
+        responses=ExecutionEventSerializer(many=True),
+        filters=False,
+        parameters=[OpenApiParameter("after", int, description="Only lines after the one with this id.")],
+    )
+    @action(detail=True, filter_backends=())
+    def events(self, request: Request, pk: int) -> Response:
+        """The execution's log, oldest line first."""
+        after = request.query_params.get("after", "0")
+        if not (after.isascii() and after.isdigit() and len(after) < 19):
+            raise ValidationError({"after": ["Must be the id of a line."]})
+        page = self.paginate_queryset(execution_events(execution=self.get_object(), after=int(after)))
+        return self.get_paginated_response(ExecutionEventSerializer(page, many=True).data)
+
+    @extend_schema(request=None, responses=ExecutionSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def cancel(self, request: Request, pk: int) -> Response:
+        """Ask for the execution to stop between two steps."""
+        with refusals():
+            cancel_execution(execution=self.get_object(), person=request.user)
+        return self.answer()
+
+    @extend_schema(request=ReasonSerializer, responses=ExecutionSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def abandon(self, request: Request, pk: int) -> Response:
+        """Give up an execution that failed, was cancelled or lost; its record is sealed."""
+        reason = given(ReasonSerializer, request).validated_data["reason"]
+        with refusals():
+            abandon_execution(execution=self.get_object(), person=request.user, reason=reason)
+        return self.answer()
+
+    def answer(self, code: int = status.HTTP_200_OK) -> Response:
+        """The execution as it is now."""
+        return Response(ExecutionSerializer(self.get_object()).data, status=code)
+
+
+class RecordViewSet(ByAction, ReadOnly):
+    """Sealed execution records, found by their id."""
+
+    queryset = ExecutionRecord.objects.none()
+    serializer_class = RecordSerializer
+    list_serializer_class = RecordListSerializer
+    filterset_class = RecordFilter
+    lookup_field = "record_id"
+    lookup_value_converter = "uuid"
+    needs = {"undo": MayBuild}
+
+    def get_queryset(self) -> QuerySet[ExecutionRecord]:
+        return records()
+
+    @extend_schema(request=None, responses={201: ReportSerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def undo(self, request: Request, record_id: UUID) -> Response:
+        """Make the report that takes the record's operations back."""
+        with refusals():
+            report = undo_report(record=self.get_object(), person=request.user)
+        return Response(ReportSerializer(report).data, status=status.HTTP_201_CREATED)

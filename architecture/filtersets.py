@@ -1,0 +1,99 @@
+"""Filters of reports, executions, records and the change log: the same for pages and the API."""
+
+import json
+
+import django_filters as filters
+from django.db.models import Q, QuerySet
+
+from architecture.change_log import about_dataset
+from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord
+from metadata.filtersets import StableOrdering
+from metadata.models import ChangeLogEntry
+
+
+def _environments(_request: object = None) -> QuerySet[Environment]:
+    return Environment.objects.order_by("name")
+
+
+class ReportFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Scope or fingerprint")
+    status = filters.ChoiceFilter(choices=ChangeReport.Status.choices, label="State")
+    risk = filters.ChoiceFilter(choices=ChangeReport.Risk.choices, label="Risk")
+    environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
+    author = filters.CharFilter(method="written_by", label="Author")
+    ordering = StableOrdering(fields=("created_at", "id"))
+
+    class Meta:
+        model = ChangeReport
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        """In the scope's name, the datasets of the operations, and by the beginning of the fingerprint."""
+        return queryset.filter(
+            Q(scope__name__icontains=value)
+            | Q(fingerprint__startswith=value.strip().lower())
+            | Q(document__operations__icontains=value)
+        )
+
+    def written_by(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        # A list in JSON, on databases that cannot ask what it contains: the quotes make it a whole name,
+        # and SQLite holds other letters than ASCII's escaped.
+        return queryset.filter(Q(authors__icontains=f'"{value}"') | Q(authors__icontains=json.dumps(value)))
+
+
+class ExecutionFilter(filters.FilterSet):
+    status = filters.ChoiceFilter(choices=Execution.Status.choices, label="State")
+    environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
+    requested_by = filters.CharFilter(method="asked_by", label="By")
+    kind = filters.ChoiceFilter(
+        method="of_kind", choices=(("report", "Of a report"), ("load", "Of a load run")), label="Kind"
+    )
+    dataset = filters.CharFilter(method="with_dataset", label="Table")
+    ordering = StableOrdering(fields=("requested_at", "id"))
+
+    class Meta:
+        model = Execution
+        fields = ()
+
+    def asked_by(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(Q(requested_by__username=value) | Q(requested_by__isnull=True, requester=value))
+
+    def of_kind(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(report__isnull=value == "load")
+
+    def with_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        touching = Execution.objects.filter(operations__qualified_name__iexact=value).order_by().values("pk")
+        return queryset.filter(pk__in=touching)
+
+
+class RecordFilter(filters.FilterSet):
+    outcome = filters.ChoiceFilter(choices=(("succeeded", "Succeeded"), ("abandoned", "Abandoned")), label="Outcome")
+    environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
+    ordering = StableOrdering(fields=("created_at", "id"))
+
+    class Meta:
+        model = ExecutionRecord
+        fields = ()
+
+
+class ChangeFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
+    dataset = filters.CharFilter(method="of_dataset", label="Dataset")
+    person = filters.CharFilter(field_name="actor", lookup_expr="iexact", label="Person")
+    kind = filters.CharFilter(field_name="subject_kind", label="Kind")
+    action = filters.CharFilter(field_name="action", label="What was done")
+    since = filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From")
+    until = filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To")
+
+    class Meta:
+        model = ChangeLogEntry
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        """In names, reasons, and values before and after: so a former name is found, too."""
+        return queryset.filter(
+            Q(subject_name__icontains=value) | Q(changes__icontains=value) | Q(reason__icontains=value)
+        )
+
+    def of_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(about_dataset(value))

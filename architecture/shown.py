@@ -1,0 +1,290 @@
+"""What pages and the API show of reports beyond their rows: operations, approvals, steps by table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, QuerySet
+
+from architecture.domain import operations as ops
+from architecture.domain import workflow
+from architecture.domain.operations import Operation
+from architecture.domain.policy import RULES
+from architecture.domain.scope import Scope
+from architecture.domain.step import Step, TableShape
+from architecture.domain.undo import inverse
+from architecture.domain.workflow import Need, Refused
+from architecture.models import Approval, ChangeReport, Environment, Execution, Preview
+from architecture.services.executions import refuse_unapproved
+from architecture.services.policies import policy_of
+from architecture.services.previews import steps_in
+from architecture.services.reports import authors_of_report, decisions_on, operations_of
+from metadata.domain.roles import Permission
+from metadata.models import TargetDataset
+from metadata.permissions import may
+
+_FIXES = {rule.code: rule.fix for rule in RULES}
+# Who has a part in the workflow may make reports; those who only read may not.
+BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.EXECUTE_REPORTS)
+
+
+def may_build(user: Any) -> bool:
+    """Whether somebody may make reports: whoever edits, approves or executes."""
+    return any(may(user, permission) for permission in BUILDERS)
+
+
+# --- lists -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """A report in a list."""
+
+    report: ChangeReport
+    scope: str
+    operation_count: int
+    said_yes: int
+    execution: Execution | None
+
+
+def report_rows(page: Any) -> list[ReportRow]:
+    """The reports of one page of a list, with how many operations each has and what became of it."""
+    reports = list(page)
+    pks = [report.pk for report in reports]
+    documents = dict(ChangeReport.objects.filter(pk__in=pks).values_list("pk", "document__operations"))
+    newest = {one.report_id: one for one in Execution.objects.filter(report__in=pks).order_by("pk")}
+    return [
+        ReportRow(
+            report,
+            scope_of(report),
+            len(documents[report.pk] or ()),
+            sum(one.decision == workflow.YES for one in report.approvals.all()),
+            newest.get(report.pk),
+        )
+        for report in reports
+    ]
+
+
+def scope_of(report: ChangeReport) -> str:
+    """A report's scope as people read it."""
+    return Scope(**report.scope).describe()
+
+
+def environments() -> QuerySet[Environment]:
+    """Environments with how many reports each has."""
+    return Environment.objects.annotate(report_count=Count("reports")).order_by("name")
+
+
+# --- one report ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OperationRow:
+    """An operation as a page shows it. ``what`` is its change, ``fix`` what can be done instead."""
+
+    number: int
+    operation: Operation
+    what: str
+    message: str
+    fix: str
+    described: UUID | None
+
+    @property
+    def on_history(self) -> bool:
+        return self.operation.side == ops.HISTORY
+
+
+def operation_rows(report: ChangeReport) -> list[OperationRow]:
+    """A report's operations in its order. Datasets that metadata still describes have their key to link to."""
+    operations = operations_of(report)
+    keys = {operation.dataset_key for operation in operations}
+    described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
+    return [_operation_row(number, operation, described) for number, operation in enumerate(operations, start=1)]
+
+
+def _operation_row(number: int, operation: Operation, described: set[UUID]) -> OperationRow:
+    fix = _FIXES.get(operation.code, "") if operation.decision in (ops.BLOCKED, ops.NEEDS_APPROVAL) else ""
+    message = operation.message.removesuffix(f"; {fix}") if fix else operation.message
+    key = UUID(operation.dataset_key)
+    return OperationRow(number, operation, what_changes(operation), message, fix, key if key in described else None)
+
+
+def what_changes(operation: Operation) -> str:
+    """``full_name → display_name``, ``elevation: integer → bigint``, ``lid``; empty for a whole table."""
+    if operation.columns and not operation.column:
+        return ", ".join(f"{before} → {after}" for _, before, after in operation.columns)
+    if operation.from_ and operation.to:
+        subject = f"{operation.column}: " if operation.column and operation.op != ops.RENAME_COLUMN else ""
+        return f"{subject}{operation.from_} → {operation.to}"
+    return operation.column
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a report stands with people. ``authors`` cannot approve it; ``need`` is the environment's.
+
+    ``cannot_decide`` and ``cannot_execute`` are why this person cannot, None where they can.
+    """
+
+    need: Need
+    approvals: tuple[Approval, ...]
+    missing: int
+    authors: tuple[str, ...]
+    approver_may_execute: bool
+    cannot_approve: Refused | None
+    cannot_reject: Refused | None
+    cannot_execute: Refused | None
+
+
+def standing(report: ChangeReport, user: Any) -> Standing:
+    """How a report stands, and what this person may do about it now."""
+    policy = policy_of(report.environment)
+    need, authors, decided = policy.approvals[report.risk], authors_of_report(report), decisions_on(report)
+    return Standing(
+        need=need,
+        approvals=tuple(report.approvals.order_by("pk")),
+        missing=workflow.approvals_missing(decided, fingerprint=report.fingerprint, need=need, authors=authors),
+        authors=tuple(sorted(authors)),
+        approver_may_execute=policy.approver_may_execute,
+        cannot_approve=_cannot_decide(report, user, workflow.YES, authors, need),
+        cannot_reject=_cannot_decide(report, user, workflow.NO, authors, need),
+        cannot_execute=_cannot_execute(report, user),
+    )
+
+
+def _cannot_decide(
+    report: ChangeReport, user: Any, decision: str, authors: frozenset[str], need: Need
+) -> Refused | None:
+    try:
+        workflow.refuse_decision(
+            status=report.status,
+            person=user.get_username(),
+            decision=decision,
+            authors=authors,
+            decided=decisions_on(report),
+            needed=need.count,
+        )
+    except Refused as refused:
+        return refused
+    if not may(user, Permission.APPROVE_REPORTS):
+        return Refused("NOT_PERMITTED", "your account may read reports, but not decide on them")
+    return None
+
+
+def _cannot_execute(report: ChangeReport, user: Any) -> Refused | None:
+    try:
+        refuse_unapproved(report, user)
+    except Refused as refused:
+        return refused
+    if not may(user, Permission.EXECUTE_REPORTS):
+        return Refused("NOT_PERMITTED", "your account may read reports, but not preview or execute them")
+    return None
+
+
+# --- a preview -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step of a preview with its statements as one text."""
+
+    number: int
+    step: Step
+    statement: str
+
+
+@dataclass
+class TableSteps:
+    """The steps on one table, the structure that the first assumes, and how big the table is."""
+
+    key: str
+    name: str
+    assumes: TableShape | None
+    size: Mapping[str, int]
+    rewritten: bool
+    read: bool
+    steps: list[StepRow] = field(default_factory=list)
+
+
+def steps_by_table(preview: Preview) -> list[TableSteps]:
+    """A preview's steps, table by table in the order in which each is first touched."""
+    estimate = preview.estimate or {}
+    found: dict[str, TableSteps] = {}
+    rows = zip(steps_in(preview), preview.document["steps"], strict=True)
+    for number, (step, row) in enumerate(rows, start=1):
+        table, name = step.table, step.table.qualified_name
+        if table.key not in found:
+            found[table.key] = TableSteps(
+                table.key,
+                step.assumes.qualified_name if step.assumes else name,
+                step.assumes,
+                preview.sizes.get(table.key) or {},
+                rewritten=False,
+                read=False,
+            )
+        known = found[table.key]
+        known.rewritten = known.rewritten or name in estimate.get("rewritten", {})
+        known.read = known.read or name in estimate.get("read", {})
+        known.steps.append(StepRow(number, step, row["statement"]))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Touched:
+    """How much a preview touches in sum; None where a table's size is not known."""
+
+    tables: int
+    steps: int
+    rows: int | None
+    size: int | None
+    rewritten_rows: int | None
+    rewritten_size: int | None
+    rewritten_tables: int
+
+
+def touched(preview: Preview, tables: list[TableSteps]) -> Touched:
+    """What is touched, and what of it is written anew."""
+    rewritten = [table for table in tables if table.rewritten]
+    return Touched(
+        tables=len(tables),
+        steps=len(preview.document["steps"]),
+        rows=_sum(tables, "rows"),
+        size=_sum(tables, "bytes"),
+        rewritten_rows=_sum(rewritten, "rows"),
+        rewritten_size=_sum(rewritten, "bytes"),
+        rewritten_tables=len(rewritten),
+    )
+
+
+def _sum(tables: list[TableSteps], what: str) -> int | None:
+    """Tables that are only made now hold nothing."""
+    sizes = [0 if table.assumes is None else table.size.get(what) for table in tables]
+    return None if any(size is None for size in sizes) else sum(size for size in sizes if size is not None)
+
+
+# --- after an execution ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """An executed step and what takes it back; ``how`` is empty where nothing does."""
+
+    number: int
+    step: str
+    how: str
+    table: str
+
+
+def ways_back(execution: Execution) -> list[WayBack]:
+    """For each step that was done, its inverse, the last one first: the order in which it is taken back."""
+    if execution.preview is None:
+        return []
+    steps = steps_in(execution.preview)
+    done = execution.operations.filter(status="succeeded", ordinal__lt=len(steps)).order_by("-ordinal")
+    found = []
+    for row in done:
+        back = inverse(steps[row.ordinal], row.version_before)
+        how = back.describe() if back is not None else ""
+        found.append(WayBack(row.ordinal + 1, steps[row.ordinal].describe(), how, row.qualified_name))
+    return found

@@ -1,0 +1,142 @@
+"""What people type on the pages of architecture control."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+
+from architecture.domain.policy import RISKS, RULES, SEVERITIES, PolicySet
+from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
+from metadata.domain.roles import ROLES, Permission
+
+ALONE = "dataset_alone"
+
+
+class ScopeForm(forms.Form):
+    """Which datasets a report is about."""
+
+    SCOPES = (
+        (ALL, "Everything"),
+        (SCHEMA, "One schema"),
+        (DATASET, "One dataset and what it depends on"),
+        (ALONE, "One dataset alone"),
+    )
+
+    scope = forms.ChoiceField(choices=SCOPES, initial=ALL)
+    schema = forms.CharField(max_length=100, required=False)
+    dataset = forms.CharField(max_length=310, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        needed = {SCHEMA: "schema", DATASET: "dataset", ALONE: "dataset"}.get(cleaned.get("scope", ""))
+        if needed and not cleaned.get(needed) and needed not in self.errors:
+            self.add_error(needed, f"Choose a {needed}, or make a report of everything.")
+        return cleaned
+
+    def scope_chosen(self) -> Scope:
+        kind = self.cleaned_data["scope"]
+        if kind == ALL:
+            return Scope()
+        if kind == SCHEMA:
+            return Scope(SCHEMA, self.cleaned_data["schema"].strip())
+        return Scope(DATASET, self.cleaned_data["dataset"].strip(), target_only=kind == ALONE)
+
+    @classmethod
+    def of(cls, scope: Scope) -> "ScopeForm":
+        """The form filled with a scope that was asked for before."""
+        kind = ALONE if scope.target_only else scope.kind
+        return cls(initial={"scope": kind, SCHEMA: scope.name, DATASET: scope.name})
+
+
+class DecisionForm(forms.Form):
+    """A yes or no, with a word about it."""
+
+    note = forms.CharField(max_length=2000, required=False, strip=True)
+
+
+class ReasonForm(forms.Form):
+    """Why somebody does what cannot be undone."""
+
+    reason = forms.CharField(
+        max_length=200, strip=True, error_messages={"required": "Say why: it stays with the record."}
+    )
+
+
+class AdoptForm(ReasonForm):
+    """Datasets (stable keys) whose tables are taken as they are, and why."""
+
+    dataset = forms.TypedMultipleChoiceField(coerce=str, error_messages={"required": "Choose at least one dataset."})
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["dataset"].valid_value = _is_key
+
+
+def _is_key(value: str) -> bool:
+    """Whether it can be a stable key; whether there is such a dataset, the service says."""
+    try:
+        return str(UUID(value)) == value
+    except ValueError:
+        return False
+
+
+class PolicyForm(forms.Form):
+    """An environment's policy: a severity for every rule, approvals for every risk, and two choices."""
+
+    LABELS = {"allow": "allow", "needs_approval": "needs approval", "block": "block"}
+
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    approver_may_execute = forms.BooleanField(required=False)
+    automatic_safe_changes = forms.BooleanField(required=False)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
+        roles = [("", "anybody who may approve")] + [(role.value, role.value) for role in approving_roles()]
+        for rule in RULES:
+            self.fields[f"severity_{rule.code}"] = forms.ChoiceField(choices=severities)
+        for risk in RISKS:
+            self.fields[f"count_{risk}"] = forms.IntegerField(
+                min_value=0, max_value=9, error_messages={"required": "Say how many, 0 to 9."}
+            )
+            self.fields[f"role_{risk}"] = forms.ChoiceField(choices=roles, required=False)
+
+    @classmethod
+    def of(cls, policy: PolicySet, version: int) -> "PolicyForm":
+        """The form filled with a policy set."""
+        initial: dict[str, Any] = {
+            "version": version,
+            "approver_may_execute": policy.approver_may_execute,
+            "automatic_safe_changes": policy.automatic_safe_changes,
+        }
+        initial |= {f"severity_{code}": severity for code, severity in policy.severities.items()}
+        for risk, need in policy.approvals.items():
+            initial |= {f"count_{risk}": need.count, f"role_{risk}": need.role}
+        return cls(initial=initial)
+
+    def differing(self, defaults: PolicySet) -> dict[str, Any]:
+        """What was chosen differently from the defaults, as an environment keeps it."""
+        given, default = self.cleaned_data, defaults.as_json()
+        severities = {rule.code: given[f"severity_{rule.code}"] for rule in RULES}
+        approvals = {risk: {"count": given[f"count_{risk}"], "role": given[f"role_{risk}"]} for risk in RISKS}
+        found: dict[str, Any] = {
+            "severities": {code: value for code, value in severities.items() if value != default["severities"][code]},
+            "approvals": {risk: need for risk, need in approvals.items() if need != default["approvals"][risk]},
+        }
+        for name in ("approver_may_execute", "automatic_safe_changes"):
+            if given[name] != default[name]:
+                found[name] = given[name]
+        return {name: value for name, value in found.items() if value != {}}
+
+    def rules(self) -> list[tuple[Any, Any, str]]:
+        """Each rule with its field and its default's name, for the page."""
+        return [(rule, self[f"severity_{rule.code}"], rule.flag) for rule in RULES]
+
+    def risks(self) -> list[tuple[str, Any, Any]]:
+        """Each risk with its two fields, for the page."""
+        return [(risk, self[f"count_{risk}"], self[f"role_{risk}"]) for risk in RISKS]
+
+
+def approving_roles() -> list[Any]:
+    """Roles whose people may approve at all; asking for another one could never be met."""
+    return [role for role, given in ROLES.items() if Permission.APPROVE_REPORTS in given]

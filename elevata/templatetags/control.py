@@ -1,0 +1,41 @@
+"""What the templates of architecture control share: decisions and risks in words and colours, sentences."""
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from architecture.views.deciding import as_sentence
+
+register = template.Library()
+
+_DECISIONS = {
+    "allowed": "allowed",
+    "needs_approval": "needs approval",
+    "blocked": "blocked",
+    "metadata_only": "metadata only",
+}
+_RISKS = {"safe": "safe", "review": "needs review", "destructive": "destructive"}
+
+
+@register.simple_tag
+def decision(value: str) -> SafeString:
+    """What policy says of an operation."""
+    return format_html('<span class="badge-state decision-{}">{}</span>', value, _DECISIONS.get(value, value))
+
+
+@register.simple_tag
+def risk(value: str) -> SafeString:
+    """What a report does at worst."""
+    return format_html('<span class="badge-state risk-{}">{}</span>', value, _RISKS.get(value, value))
+
+
+@register.filter
+def sentence(text: str, name: str = "") -> str:
+    """A message with a capital at its beginning, unless it begins with this name, and a mark at its end."""
+    return as_sentence(text, name)
+
+
+@register.filter
+def words(name: str) -> str:
+    """``source_dataset`` as people read it: ``source dataset``."""
+    return name.replace("_", " ")

@@ -1,0 +1,168 @@
+"""An execution: live step by step, cancelling, resuming, giving it up, and the way back."""
+
+import hashlib
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from architecture.domain import workflow
+from architecture.domain.workflow import Refused
+from architecture.models import Execution
+from architecture.selectors import execution_events, executions
+from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
+from architecture.services.undo import undo_report
+from architecture.shown import may_build, scope_of, ways_back
+from architecture.views.deciding import as_shown, builders, permitted, status_of
+from architecture.views.forms import ReasonForm
+from loader.selectors import live_workers
+from loader.services.executions import wake_for
+from metadata.domain.errors import MetadataError
+from metadata.domain.roles import Permission
+from metadata.permissions import may
+
+EXECUTE = Permission.EXECUTE_REPORTS
+LINES = 300
+
+
+@never_cache
+@require_safe
+def execution_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """One execution."""
+    return _page(request, _execution(pk))
+
+
+def _page(
+    request: HttpRequest, execution: Execution, *, refused: Refused | MetadataError | None = None, where: str = ""
+) -> HttpResponse:
+    live, seen = _live(request, execution)
+    record = getattr(execution, "record", None)
+    context = {
+        "tab": "executions",
+        "record": record,
+        "ways_back": ways_back(execution) if record is not None else [],
+        "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
+        "may_build": may_build(request.user),
+        "execution": execution,
+        "live": live,
+        "seen": seen,
+        "refused": as_shown(refused, request.user) if refused is not None else None,
+        "where": where,
+    }
+    status = status_of(refused) if refused is not None else 200
+    return render(request, "architecture/execution_page.html", context, status=status)
+
+
+@never_cache
+@require_safe
+def execution_live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of an execution's page that changes; nothing (204) while it is as the page has it already."""
+    execution = _execution(pk)
+    live, seen = _live(request, execution)
+    if seen == request.GET.get("seen") and not execution.is_finished:
+        return HttpResponse(status=204)
+    context = {"execution": execution, "live": live, "seen": seen}
+    return render(request, "architecture/execution_live.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@permitted(EXECUTE)
+def execution_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask whether the execution shall stop, then stop it between two steps."""
+    execution = _execution(pk)
+    if request.method != "POST":
+        return render(request, "architecture/execution_cancel.html", {"tab": "executions", "execution": execution})
+    stopped = cancel_execution(execution=execution, person=request.user)
+    if stopped.status == workflow.CANCELED:
+        messages.success(request, "The execution is canceled.")
+    elif stopped.is_finished:
+        messages.info(request, f"The execution had {stopped.get_status_display().lower()} before.")
+    return redirect("execution_page", pk)
+
+
+@require_POST
+@permitted(EXECUTE)
+def execution_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue an execution that failed, was cancelled or lost again; finished steps are not repeated."""
+    execution = _execution(pk)
+    try:
+        resumed = resume_execution(execution=execution, person=request.user)
+    except (Refused, MetadataError) as refused:
+        return _page(request, _execution(pk), refused=refused)
+    transaction.on_commit(lambda: wake_for(Requested(resumed, requested=True)))
+    return redirect("execution_page", pk)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@permitted(EXECUTE)
+def execution_abandon(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask why the execution shall not go on, then end it for good and seal its record."""
+    execution = _execution(pk)
+    form = ReasonForm(request.POST or None)
+    context = {
+        "tab": "executions",
+        "execution": execution,
+        "form": form,
+        "possible": execution.status in workflow.RESUMABLE and execution.report_id is not None,
+    }
+    if request.method != "POST":
+        return render(request, "architecture/execution_abandon.html", context)
+    if not form.is_valid():
+        return render(request, "architecture/execution_abandon.html", context, status=422)
+    try:
+        abandon_execution(execution=execution, person=request.user, reason=form.cleaned_data["reason"])
+    except Refused as refused:
+        return _page(request, _execution(pk), refused=refused)
+    messages.success(request, "The execution is given up; its record says what it did.")
+    return redirect("execution_page", pk)
+
+
+@require_POST
+@builders
+def execution_undo(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make the report that takes a sealed execution back; it goes through the same gate."""
+    execution = _execution(pk)
+    try:
+        if getattr(execution, "record", None) is None:
+            raise Refused("NOTHING_TO_UNDO", "the execution has no sealed record yet", "let it end, or give it up")
+        report = undo_report(record=execution.record, person=request.user)
+    except (Refused, MetadataError) as refused:
+        return _page(request, execution, refused=refused, where="undo")
+    return redirect("report_page", report.report_id)
+
+
+def _execution(pk: int) -> Execution:
+    return get_object_or_404(executions(), pk=pk)
+
+
+def _live(request: HttpRequest, execution: Execution) -> tuple[str, str]:
+    """The changing part as HTML, and a digest by which the next request tells whether it changed."""
+    lines = list(execution_events(execution=execution).order_by("-pk")[: LINES + 1])
+    steps = list(execution.operations.order_by("ordinal"))
+    following = next((row.ordinal for row in steps if row.status == "planned"), None)
+    context: dict[str, Any] = {
+        "execution": execution,
+        "record": getattr(execution, "record", None),
+        "scope": _scope(execution),
+        "steps": steps,
+        "current": following if execution.status in workflow.HELD else None,
+        "lines": lines[:LINES][::-1],
+        "lines_left_out": len(lines) > LINES,
+        "alone": execution.status in workflow.ACTIVE and not live_workers().exists(),
+        "may_execute": may(request.user, EXECUTE),
+        "cancelable": execution.status in (workflow.QUEUED, workflow.RUNNING),
+        "resumable": execution.status in workflow.RESUMABLE and execution.report_id is not None,
+    }
+    html = render_to_string("architecture/execution_state.html", context)
+    return html, hashlib.sha256(html.encode()).hexdigest()[:16]
+
+
+def _scope(execution: Execution) -> str:
+    if execution.report is not None:
+        return scope_of(execution.report)
+    return ""

@@ -1,0 +1,87 @@
+"""Looking at the warehouse on a page's behalf, before something is made from what is seen.
+
+The web process never looks itself: it puts the question to a worker (a read of kind ``observe``), the
+page waits for the answer, and then goes on with what it was asked for. What that is stands in the
+question's row, and only whoever asked can go on with it.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from architecture.domain.scope import Scope
+from architecture.shown import may_build
+from architecture.views.reports import find
+from loader.models import ReadRequest
+from loader.selectors import live_workers, read_requests
+from loader.services.reads import OBSERVE, request_read
+from loader.views.making import make_preview_of, make_report
+
+REPORT, PREVIEW, DRIFT = "report", "preview", "drift"
+_TITLES = {REPORT: "Making a report", PREVIEW: "Making a preview", DRIFT: "Looking for drift"}
+
+
+def look_first(
+    request: HttpRequest, keys: Collection[str], then: dict[str, Any], *, sizes: bool = False
+) -> HttpResponse:
+    """Have these tables looked at (``sizes``: measured, too); the person is led to the page that waits for it."""
+    arguments = {"tables": sorted(keys), "sizes": sizes, "then": then}
+    asked = request_read(kind=OBSERVE, arguments=arguments, user=request.user)
+    return redirect("look_page", asked.read.pk)
+
+
+@never_cache
+@require_safe
+def look_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The page that waits."""
+    return render(request, "architecture/look_page.html", _context(_look(request, pk)))
+
+
+@never_cache
+@require_safe
+def look_live(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of it that changes; nothing (204) while it is as the page has it already."""
+    read = _look(request, pk)
+    if not read.is_finished and request.GET.get("seen") == _seen(read):
+        return HttpResponse(status=204)
+    return render(request, "architecture/look_live.html", _context(read))
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def look_go(request: HttpRequest, pk: int) -> HttpResponse:
+    """Go on with what the look was for. By POST, because something is made."""
+    read = _look(request, pk)
+    if request.method != "POST" or not read.is_finished:
+        return redirect("look_page", read.pk)
+    then = read.arguments["then"]
+    if then["do"] == REPORT:
+        if not may_build(request.user):  # the role may be gone since
+            raise PermissionDenied("Reports are made by people who edit, approve or execute.")
+        return make_report(request, Scope(**then["scope"]))
+    if then["do"] == PREVIEW:
+        return make_preview_of(request, find(then["report"]))
+    return redirect("drift_page")
+
+
+def _look(request: HttpRequest, pk: int) -> ReadRequest:
+    return get_object_or_404(read_requests().filter(kind=OBSERVE, requested_by=request.user), pk=pk)
+
+
+def _seen(read: ReadRequest) -> str:
+    """What the waiting page shows; as long as it is the same, nothing is sent."""
+    return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
+
+
+def _context(read: ReadRequest) -> dict[str, Any]:
+    then = read.arguments["then"]
+    context = {"read": read, "then": then, "title": _TITLES[then["do"]], "tables": len(read.arguments["tables"])}
+    if read.is_finished:
+        return context | {"failed": read.status == ReadRequest.Status.FAILED}
+    seen = _seen(read)
+    return context | {"seen": seen, "alone": seen.endswith("alone")}

@@ -1,0 +1,133 @@
+"""One change set from edit to sealed record, by three people in the browser, on real tables with rows."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import PASSWORD, Installation
+from tests.e2e.test_airports import FRANKFURT, HEATHROW, sideways, start_load, watch_it_finish
+
+pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.services, pytest.mark.embedded]
+
+ARTIFACTS = Path(__file__).resolve().parents[1] / "artifacts"
+# Spark may start cold on a busy machine.
+DONE_WITHIN = 240_000
+
+
+def people(installation: Installation) -> dict[str, str]:
+    """Mia edits and approves, Ben approves, Olga executes, Rita rules; their tokens by name."""
+    roles = {"mia": ("editor", "approver"), "ben": ("approver",), "olga": ("operator",), "rita": ("admin",)}
+    tokens = {}
+    for name, given in roles.items():
+        chosen = [part for role in given for part in ("--role", role)]
+        made = installation.manage("create_person", name, *chosen, "--password", PASSWORD, "--token", "--json")
+        tokens[name] = json.loads(made.stdout)["token"]
+    return tokens
+
+
+def edit(installation: Installation, token: str, folder: Path) -> None:
+    """Mia's change set: a rename on a historized table, a widening, a new dataset, a retired column."""
+    installation.manage("export_metadata", str(folder))
+    routes = folder / "targets" / "rawcore" / "rc_net_route.yaml"
+    described: dict[str, Any] = yaml.safe_load(routes.read_text())
+    columns = {column["name"]: column for column in described["dataset"]["columns"]}
+    columns["airline"]["name"] = "carrier"
+    columns["distance_nm"]["type"] = "bigint"
+    columns["seasonal"] |= {"retired_at": "2026-11-21T08:00:00+00:00", "retired_by": "person"}
+    routes.write_text(yaml.safe_dump(described, sort_keys=False))
+    carriers = {
+        "schema": "rawcore",
+        "name": "rc_net_carrier",
+        "historize": True,
+        "columns": [{"name": "code", "type": "string", "business_key": 1}, {"name": "title", "type": "string"}],
+    }
+    new = folder / "targets" / "rawcore" / "rc_net_carrier.yaml"
+    new.write_text(yaml.safe_dump({"format": "metadata/v1", "dataset": carriers}, sort_keys=False))
+    installation.manage("import_metadata", str(folder), environment={"ELEVATA_TOKEN": token})
+
+
+class Person:
+    """Somebody at their own browser."""
+
+    def __init__(self, browser: Browser, installation: Installation, name: str) -> None:
+        self.page: Page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        self.address = installation.address
+        self.go("/sign-in/")
+        self.page.get_by_label("User name").fill(name)
+        self.page.get_by_label("Password").fill(PASSWORD)
+        self.press("Sign in")
+        expect(self.page).to_have_url(f"{self.address}/")
+
+    def go(self, path: str) -> Page:
+        self.page.goto(path if path.startswith("http") else f"{self.address}{path}")
+        return self.page
+
+    def press(self, button: str) -> None:
+        self.page.get_by_role("button", name=button, exact=True).click()
+
+    def close(self) -> None:
+        self.page.context.close()
+
+
+def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: Installation, tmp_path: Path):
+    installation.deliver_airports([FRANKFURT, HEATHROW])
+    tokens = people(installation)
+    rita = Person(browser, installation, "rita")
+    start_load(rita.page, installation.address)
+    watch_it_finish(rita.page)
+    rita.go("/policies/dev/").get_by_label("Approvals for safe").fill("1")
+    rita.press("Save the policy")
+    expect(rita.page.get_by_text("The policy is in force")).to_be_visible()
+
+    edit(installation, tokens["mia"], tmp_path / "metadata")
+    mia = Person(browser, installation, "mia")
+    mia.go("/reports/")
+    if not mia.page.get_by_role("button", name="Look and make the report").is_visible():
+        mia.page.get_by_text("Make a report", exact=True).click()
+    mia.press("Look and make the report")
+    mia.page.wait_for_url(re.compile(r"/reports/[0-9a-f-]{36}/$"), timeout=DONE_WITHIN)
+    report = mia.page.url
+    operations = mia.page.locator("#operations")
+    for said in ("airline → carrier", "distance_nm: integer → bigint", "create_table", "retire_column"):
+        expect(operations.get_by_text(said).first).to_be_visible()
+    expect(mia.page.locator("#approvals").get_by_text("OWN_CHANGE")).to_be_visible()
+    expect(mia.page.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
+
+    ben = Person(browser, installation, "ben")
+    ben.go(report).get_by_label("Note").fill("Agreed with the network team.")
+    expect(ben.page.get_by_text("Still holds")).to_be_visible()
+    ben.press("Approve")
+    expect(ben.page.get_by_text("The report has the approvals it needs.")).to_be_visible()
+
+    olga = Person(browser, installation, "olga")
+    olga.go(report)
+    olga.press("Look and preview")
+    olga.page.wait_for_url(f"{report}#preview", timeout=DONE_WITHIN)
+    expect(olga.page.locator("#preview").get_by_text("RENAME COLUMN").first).to_be_visible()
+    ARTIFACTS.mkdir(exist_ok=True)
+    olga.page.screenshot(path=ARTIFACTS / "report-wide.png", full_page=True)
+    olga.page.locator("#execute").get_by_role("button").click()
+    expect(olga.page.locator("#execution").get_by_role("status").first).to_have_text("succeeded", timeout=DONE_WITHIN)
+
+    with olga.page.expect_download() as download:
+        olga.page.get_by_role("link", name="Record as JSON").click()
+    record = tmp_path / "record.json"
+    download.value.save_as(record)
+    document = json.loads(record.read_text())["document"]
+    assert [approval["person"] for approval in document["approvals"]] == ["ben"]
+    assert (document["requested_by"], document["outcome"]) == ("olga", "succeeded")
+    installation.manage("verify_artifact", str(record))
+    installation.manage("verify_audit", "--against", str(record))
+    assert json.loads(installation.manage("plan", "--json").stdout)["status"] == "no_changes"
+
+    olga.page.set_viewport_size({"width": 390, "height": 844})
+    for page in (olga.page.url, report, "/reports/", "/drift/", "/policies/dev/", "/changes/"):
+        assert sideways(olga.go(page)) == 0, page
+    olga.go(report).screenshot(path=ARTIFACTS / "report-narrow.png", full_page=True)
+    for someone in (rita, mia, ben, olga):
+        someone.close()
