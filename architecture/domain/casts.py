@@ -68,10 +68,15 @@ def _lost(value: str, cast: str, before: DataType, after: DataType) -> list[str]
 
 
 def _misread(value: str, cast: str, after: DataType) -> list[str]:
-    """Texts that Spark reads, but not all of: more digits than the type has, a time of day in a date."""
+    """Texts that Spark reads as something else: more digits than the type has, a time of day in a date.
+
+    A time of day alone would become a moment of the day on which it is read.
+    """
     if after.name == DECIMAL:
         whole = f"DECIMAL({_MOST_DIGITS},{_MOST_DIGITS - (after.precision - after.scale)})"
         return [f"try_cast({value} AS {whole}) IS NULL", f"try_cast({value} AS {whole}) <> {cast}"]
     if after.name == DATE:
         return [f"coalesce(try_cast({value} AS TIMESTAMP) <> {cast}, false)"]
+    if after.name == TIMESTAMP:
+        return [f"NOT {value} RLIKE '^ *[+-]?[0-9]{{4}}'"]
     return []

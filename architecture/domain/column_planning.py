@@ -78,7 +78,16 @@ def plan_columns(side: Side) -> ColumnPlan:
             plan.drafts.append(_new(side, plan, column, _twins(side, column, found.gone)))
     plan.warnings.extend((*_left_alone(side, found), *_beside(side, found)))
     plan.held = {_name(column) for column in _held(side, found, set(dropped))}
+    if side.before.view and side.after.view:
+        plan.drafts = [_of_view(draft) for draft in plan.drafts]
     return plan
+
+
+def _of_view(draft: Draft) -> Draft:
+    """A view holds no values: whatever becomes of its columns, nothing is rebuilt and nothing is lost."""
+    if draft.operation.code or draft.operation.op in (ops.RETIRE_COLUMN, ops.UNRETIRE_COLUMN, ops.CHANGE_LOGIC):
+        return draft
+    return replace(draft, operation=replace(draft.operation, code=policy.VIEW_COLUMN))
 
 
 def _name(column: ColumnState) -> str:

@@ -27,6 +27,7 @@ FLAGS = ("drop_columns", "drop_history_columns", "drop_tables", "type_alter")
 # Findings of the planner that an operation's kind does not show.
 POSSIBLE_RENAME, KEY_CHANGE, NOT_NULL = "POSSIBLE_RENAME", "KEY_CHANGE", "NOT_NULL"
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
+VIEW_COLUMN = "VIEW_COLUMN"
 FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
 
 
@@ -74,6 +75,11 @@ def changes_the_key_of_a_history(operation: Operation) -> bool:
 )
 def changes_the_materialization(operation: Operation) -> bool:
     return operation.code == MATERIALIZATION
+
+
+@_rule(VIEW_COLUMN, ALLOW, "the view says it so from the next load on; no table changes", "leave the view as it is")
+def changes_a_column_of_a_view(operation: Operation) -> bool:
+    return operation.code == VIEW_COLUMN
 
 
 @_rule(

@@ -123,9 +123,10 @@ def person_named(name: str) -> Any:
 
 def token_in_use(text: str) -> PersonalToken:
     """The token of this text, with its person. MetadataError: ``token_invalid``, ``token_expired``."""
-    known = PersonalToken.objects.filter(token_key=text[: CONSTANTS.TOKEN_KEY_LENGTH]).select_related("user")
-    digest = hash_token(text) if text.isascii() else ""
-    token = next((row for row in known if compare_digest(row.digest, digest)), None)
+    token = None
+    # No token holds anything else, and PostgreSQL can't even be asked for some of it.
+    if text.isascii() and text.isprintable():
+        token = _token_of(text)
     if token is None:
         raise MetadataError("token_invalid", "the personal token is not known, or was revoked")
     now = timezone.now()
@@ -136,6 +137,12 @@ def token_in_use(text: str) -> PersonalToken:
     if token.last_used_at is None or now - token.last_used_at >= _USED_EVERY:
         PersonalToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
+
+
+def _token_of(text: str) -> PersonalToken | None:
+    known = PersonalToken.objects.filter(token_key=text[: CONSTANTS.TOKEN_KEY_LENGTH]).select_related("user")
+    digest = hash_token(text)
+    return next((row for row in known if compare_digest(row.digest, digest)), None)
 
 
 def sync_roles(*, app_label: str) -> None:

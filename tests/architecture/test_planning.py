@@ -286,3 +286,33 @@ def test_a_table_takes_a_name_only_once_it_is_free(before, after) -> None:
     staying = {one.key for one in after.datasets if not one.active}
     held = {"": {one.qualified_name.lower() for one in before.datasets if one.active and one.key not in staying}}
     check_turns(open_, held, ops.RENAME_TABLE, ops.CREATE_TABLE, ops.DROP_TABLE, lambda one: "")
+
+
+# --- views -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("date", "timestamp", "rebuild_table"),
+        ("bigint", "integer", "retype_column"),
+        ("integer", "bigint", "widen_column"),
+    ],
+)
+def test_a_column_of_a_view_may_become_anything_for_no_table_changes(before, after, expected):
+    key = column("id", "id", "integer", role="business_key")
+    views = [
+        state(dataset("d1", "stg_x", key, column("v", "v", type_), materialization="view")) for type_ in (before, after)
+    ]
+    done = report(*views)
+    (operation,) = done.operations
+    assert (operation.op, operation.decision, operation.code) == (expected, ops.ALLOWED, "VIEW_COLUMN")
+    assert not done.destructive
+    assert report(carried_out(views[0], views[1], done), views[1]).status == "no_changes"
+
+
+def test_a_column_gone_from_a_view_is_not_blocked():
+    key = column("id", "id", "integer", role="business_key")
+    before = state(dataset("d1", "stg_x", key, column("v"), materialization="view"))
+    done = report(before, state(dataset("d1", "stg_x", key, materialization="view")))
+    assert [(one.op, one.decision, one.destructive) for one in done.operations] == [("drop_column", ops.ALLOWED, False)]

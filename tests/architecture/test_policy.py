@@ -43,6 +43,7 @@ DEFAULTS = [
     (operation(ops.RETYPE_COLUMN), ops.BLOCKED, "RETYPE_COLUMN"),
     (operation(ops.DROP_COLUMN), ops.BLOCKED, "DROP_COLUMN"),
     (operation(ops.DROP_COLUMN, HISTORY), ops.BLOCKED, "DROP_HISTORY_COLUMN"),
+    (operation(ops.DROP_COLUMN, code="VIEW_COLUMN"), ops.ALLOWED, "VIEW_COLUMN"),
     (operation(ops.CHANGE_LOGIC), ops.ALLOWED, "CHANGE_LOGIC"),
     (operation(ops.CHANGE_LOGIC, code="HISTORY_DIFFERS"), ops.NEEDS_APPROVAL, "HISTORY_DIFFERS"),
     (operation(ops.CHANGE_LOGIC, code="NOT_NULL"), ops.NEEDS_APPROVAL, "NOT_NULL"),

@@ -411,6 +411,8 @@ CASES = [
     ("'2024-01-31'", "string", "date", False),
     ("'2024-01-31 10:00:00'", "string", "date", True),
     ("'2024-02-31'", "string", "date", True),
+    ("'2024-01-31 10:00:00'", "string", "timestamp", False),
+    ("'10:00:00'", "time", "timestamp", True),
     ("TIMESTAMP'2024-01-31 10:00:00'", "timestamp", "date", True),
     ("TIMESTAMP'2024-01-31 00:00:00'", "timestamp", "date", False),
     ("DATE'2024-01-31'", "date", "timestamp", False),

@@ -38,7 +38,7 @@ class Command(ProductCommand):
         if not self._as_json:
             for row, findings in listed:
                 self.say(f"{row.record_id}  {_line(row)}{'  DOES NOT VERIFY' if findings else ''}")
-        self._end([findings for _, findings in listed if findings])
+        self._finish([findings for _, findings in listed if findings])
 
     def _one(self, row: ExecutionRecord, artifact: Path | None) -> None:
         exported = record_artifact(row)
@@ -52,9 +52,9 @@ class Command(ProductCommand):
                 self.say(
                     f"  {operation['status']}  {operation['op']} {operation['dataset']} {operation['column']}".rstrip()
                 )
-        self._end([findings] if findings else [])
+        self._finish([findings] if findings else [])
 
-    def _end(self, failed: list) -> None:
+    def _finish(self, failed: list) -> None:
         if failed:
             first = failed[0][0]
             count = f"{len(failed)} {'record does' if len(failed) == 1 else 'records do'} not verify"

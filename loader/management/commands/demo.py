@@ -1,7 +1,6 @@
 """The product's main job on real data: the world's airports over six years."""
 
 import csv
-import secrets
 import shutil
 import time
 from argparse import ArgumentParser
@@ -12,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
+from architecture.domain.scope import DATASET as ONE_DATASET
+from architecture.domain.scope import Scope as ReportScope
 from elevata import datafolder
 from elevata.cli import CommandExit, ProductCommand
 from loader.domain import runs as states
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
-from loader.management import demofolder, releases
+from loader.management import democontrol, demofolder, releases
 from loader.management.children import Family, worker_command
+from loader.management.democontrol import People
 from loader.management.following import follow
 from loader.management.memory import peak_bytes
 from loader.models import ReadRequest
@@ -29,6 +30,7 @@ from loader.selectors import live_workers
 from loader.services.reads import request_read
 from loader.services.runs import request_load_run
 from metadata.models import SourceDataset
+from metadata.services.actor import acting_as
 from metadata.services.exchange import import_metadata
 from metadata.services.generation import generate_targets
 from metadata.services.proposals import propose_columns, take_columns
@@ -64,17 +66,17 @@ class Command(ProductCommand):
         with ThreadPoolExecutor(2) as fetching, _worker(folder) as worker:
             files = {release: fetching.submit(releases.fetch, release, cache) for release in chosen}
             try:
-                password = _set_up(folder)
+                people = _set_up(folder)
                 _wait_for(worker, folder)
-                table, loading = self._load_all(files, worker, folder)
+                table, loading = self._load_all(files, worker, folder, people)
                 peak = _runner_peak()
             finally:
                 fetching.shutdown(wait=False, cancel_futures=True)
         self.print_json(table)
-        self._say_end(folder, password, loading, time.monotonic() - started, peak)
+        self._say_end(folder, people, loading, time.monotonic() - started, peak)
 
     def _load_all(
-        self, files: dict[releases.Release, Future[Path]], worker: Family, folder: Path
+        self, files: dict[releases.Release, Future[Path]], worker: Family, folder: Path, people: People
     ) -> tuple[list[dict], float]:
         """Load release after release; returns the table and the seconds it took."""
         self.say("".join(f"{name:>12}" for name in ("release", *COUNTS, "seconds")))
@@ -84,8 +86,10 @@ class Command(ProductCommand):
             started = time.monotonic()
             place = folder / "landing" / "air" / "airport.csv"
             _deliver(delivered, place)
-            taken = _take_new_columns(place, worker)
-            row = _load(release, worker)
+            taken = _take_new_columns(place, worker, people)
+            if taken and democontrol.has_tables():
+                self._change_tables(taken, people, folder)
+            row = _load(release, people)
             spent = time.monotonic() - started
             loading += spent
             table.append(row)
@@ -93,27 +97,36 @@ class Command(ProductCommand):
             self.say("".join(f"{value:>12}" for value in row.values()) + f"{spent:>12.1f}{note}")
         return table, loading
 
-    def _say_end(self, folder: Path, password: str, loading: float, total: float, peak: int) -> None:
+    def _change_tables(self, columns: list[str], people: People, folder: Path) -> None:
+        """New columns of tables that are there: a change of structure, which is put before people."""
+        scope = ReportScope(ONE_DATASET, DATASET)
+        record = democontrol.carry_out(scope=scope, people=people, folder=folder)
+        if record is not None:
+            self.say(democontrol.told(columns, record))
+
+    def _say_end(self, folder: Path, people: People, loading: float, total: float, peak: int) -> None:
         self.say(f"loaded in {loading:.1f} s, {total:.1f} s in all; peak memory of the runner {peak / 1e6:,.0f} MB")
         if folder.parent == datafolder.ROOT:
             datafolder.activate(folder.name)
             how = "make serve"
         else:
             how = f"ELEVATA_DATA_DIR={folder} make serve"
-        self.say(f"to look at it: {how}, then open http://localhost:8000/ and sign in as demo, password {password}")
+        self.say(f"to look at it: {how}, then open http://localhost:8000/ and sign in as one of")
+        for person in people:
+            self.say(f"  {person.name:<6}{person.role:<10}password {person.password}")
 
 
-def _set_up(folder: Path) -> str:
-    """Metadata, a first delivery, somebody to sign in; returns the password."""
-    import_metadata(EXAMPLE)
-    for source in SourceDataset.objects.filter(active=True):
-        generate_targets(source_dataset=source)
+def _set_up(folder: Path) -> People:
+    """People, the metadata that their editor describes, a first delivery."""
+    people = People.made()
+    with acting_as(people.editor.user):
+        import_metadata(EXAMPLE)
+        for source in SourceDataset.objects.filter(active=True):
+            generate_targets(source_dataset=source)
     (folder / "landing" / "air").mkdir(parents=True)
     (folder / "landing" / "net").mkdir(parents=True)
     shutil.copy(EXAMPLE / "data" / "route.csv", folder / "landing" / "net")
-    password = secrets.token_urlsafe(9)
-    get_user_model().objects.create_superuser("demo", password=password)
-    return password
+    return people
 
 
 @contextmanager
@@ -144,8 +157,8 @@ def _deliver(file: Path, place: Path) -> None:
     pending.replace(place)
 
 
-def _take_new_columns(file: Path, worker: Family) -> list[str]:
-    """Take columns that the metadata does not know into it; the warehouse says which types they have.
+def _take_new_columns(file: Path, worker: Family, people: People) -> list[str]:
+    """Let the editor take columns that the metadata does not know; the warehouse says which types they have.
 
     The header alone tells whether there are any, so that most releases need no look at the rows.
     """
@@ -165,13 +178,15 @@ def _take_new_columns(file: Path, worker: Family) -> list[str]:
     delivered = [{"name": column["name"], "type": column["type"]} for column in read.answer["columns"]]
     fresh = {column.name for column in propose_columns(source, delivered).new}
     if fresh:
-        take_columns(source_dataset=source, proposals=[one for one in delivered if one["name"] in fresh])
+        with acting_as(people.editor.user):
+            take_columns(source_dataset=source, proposals=[one for one in delivered if one["name"] in fresh])
     return sorted(fresh)
 
 
-def _load(release: releases.Release, worker: Family) -> dict[str, Any]:
+def _load(release: releases.Release, people: People) -> dict[str, Any]:
     """One load run over everything, dated as the release; returns its line of the table."""
-    asked = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}")
+    operator = people.operator.user
+    asked = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}", user=operator)
     if asked.notice:
         raise CommandExit(1, asked.notice)
     run = follow(asked.run, lambda *_: None)

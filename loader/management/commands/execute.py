@@ -56,7 +56,7 @@ class Command(ProductCommand):
             execution = do(found, person, preview, lines)
         except NoWorker as nobody:
             raise CommandExit(FAILED, nobody.one_line(), nobody.code) from nobody
-        self._end(execution)
+        self._finish(execution)
 
     def _in_worker(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> Execution:
         if not live_workers().exists():
@@ -101,7 +101,7 @@ class Command(ProductCommand):
         self.print_json(described(ended))
         self.say(f"execution {ended.pk} {ended.status}: record {ended.record.record_id}")
 
-    def _end(self, execution: Execution) -> None:
+    def _finish(self, execution: Execution) -> None:
         self.print_json(described(execution))
         spent = f" in {execution.seconds:.1f} s" if execution.seconds is not None else ""
         said = f"execution {execution.pk} {execution.status}{spent}"

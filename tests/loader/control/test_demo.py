@@ -1,15 +1,27 @@
-"""The demo's own parts: which releases, which folder. The demo itself is run on the real engine."""
+"""The demo's own parts: releases, folder, people. The demo itself is run on the real engine."""
 
+import json
 import tarfile
 import zipfile
 from datetime import UTC, datetime
 
 import pytest
+from celery.contrib.testing.worker import start_worker
 
+from architecture.domain.artifacts import verify
+from architecture.domain.scope import DATASET, Scope
+from architecture.models import ExecutionRecord
+from elevata.celery import app
+from loader import tasks
 from loader.domain.refusals import Refusal
-from loader.management import demofolder, releases
+from loader.management import democontrol, demofolder, releases
+from loader.management.commands import demo
+from loader.management.democontrol import People
 from loader.management.releases import ReleaseProblem, sorted_releases
 from loader.services.folderlock import FolderLock
+from loader.services.worker import Workplace
+from metadata.services.actor import acting_as
+from metadata.services.proposals import take_columns
 
 
 def test_releases_are_sorted_by_date_and_dated():
@@ -116,3 +128,44 @@ def test_a_demos_folder_that_is_served_is_left_alone(tmp_path):
         demofolder.prepare(tmp_path)
     lock.release()
     assert (tmp_path / "control.sqlite3").is_file()
+
+
+@pytest.fixture
+def worker(make_runner, monkeypatch):
+    """A worker in this process, with a runner that does what it is told."""
+    place = Workplace(make_runner=make_runner)
+    monkeypatch.setattr(tasks, "_workplace", place)
+    with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False, shutdown_timeout=30):
+        place.open()
+        yield
+        place.close()
+
+
+@pytest.mark.embedded
+@pytest.mark.django_db(transaction=True)
+def test_a_column_that_comes_later_goes_from_editor_to_record(airports, worker, tmp_path):
+    people = People.made()
+    assert not democontrol.has_tables()
+    demo._load(*sorted_releases(["20220406"]), people)
+    assert democontrol.has_tables()
+    with acting_as(people.editor.user):
+        take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
+    scope = Scope(DATASET, "rawcore.rc_air_airport")
+    record = democontrol.carry_out(scope=scope, people=people, folder=tmp_path)
+    document = record.document
+    assert [one["person"] for one in document["approvals"]] == [people.approver.name]
+    assert (document["requested_by"], document["outcome"]) == (people.operator.name, "succeeded")
+    assert {(one["op"], one["column"]) for one in document["operations"]} == {("add_column", "lid")}
+    (file,) = (tmp_path / democontrol.RECORDS).iterdir()
+    assert verify(json.loads(file.read_text())) == ()
+    said = democontrol.told(["lid"], record)
+    assert f"lid: described by {people.editor.name}, approved by {people.approver.name}" in said
+    assert democontrol.carry_out(scope=scope, people=people, folder=tmp_path) is None
+    assert ExecutionRecord.objects.filter(execution__report__isnull=False).count() == 1
+
+
+@pytest.mark.django_db
+def test_the_demos_people_have_a_role_each_and_sign_in(client):
+    for person in People.made():
+        assert client.login(username=person.name, password=person.password)
+        assert [group.name for group in person.user.groups.all()] == [person.role.value]

@@ -1,0 +1,43 @@
+"""A worker's one attempt at an execution, with the runner that dies when it is told to.
+
+``python dying_worker.py EXECUTION``: gives up whoever died at it, resumes it as the one who asked for it,
+performs it on real Spark and prints how it ended. A worker that is killed leaves its rows as they are.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
+
+import django
+
+RUNNER = Path(__file__).with_name("dying_runner.py")
+
+
+def main(execution_pk: int) -> None:
+    django.setup()
+    from architecture.domain import workflow
+    from architecture.models import Execution
+    from architecture.services.executions import mark_lost_executions, resume_execution
+    from loader.services.executions import perform_execution
+    from loader.services.processes import is_gone, process_name
+    from loader.services.supervisor import Patience, Runner
+
+    name = process_name()
+    runner = Runner(holder=f"worker {name}", command=[sys.executable, str(RUNNER)], patience=Patience(start=600))
+    runner.start()
+    mark_lost_executions(is_gone=is_gone, execution_pk=execution_pk)
+    execution = Execution.objects.get(pk=execution_pk)
+    if execution.status in workflow.RESUMABLE:
+        resume_execution(execution=execution, person=execution.requested_by)
+    try:
+        done = perform_execution(execution_pk=execution_pk, worker=name, runner=runner)
+        print(done.status if done is not None else "not claimed")
+    finally:
+        runner.close()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,180 @@
+"""An installation of its own for tests: a shop's data, people with tokens, a real worker with its Spark.
+
+Everything goes through the command line, as people use it; the worker is one process with one JVM.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.conf import settings
+
+from loader.management.children import worker_command
+from tests.loader.control.processes import environment
+from tests.loader.control.test_supervisor import wait_until
+
+ITEM = "rawcore.rc_shop_item"
+PEOPLE = {"edda": ("editor", "approver"), "aron": ("approver", "operator")}
+
+SHOP = """
+format: metadata/v1
+system:
+  short_name: shop
+  name: Shop
+  location: '{{ data_dir }}/landing'
+  datasets:
+    - name: item
+      location: item.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: name, type: string}
+        - {name: price, type: integer}
+        - {name: colour, type: string}
+"""
+ROWS = {
+    "item.csv": ("id,name,price,colour", "1,Anvil,100,black", "2,Bell,7,", "3,,12,red"),
+    "member.csv": ("id,label", "1,gold", "2,silver"),
+}
+
+SAMPLE = """
+import json
+from loader.management.following import follow_read
+from loader.services.reads import request_read
+from metadata.models import TargetDataset
+schema, _, name = "{name}".partition(".")
+dataset = TargetDataset.objects.get(schema__name=schema, name=name)
+read = follow_read(request_read(kind="sample", dataset=dataset, arguments={{"limit": 100}}).read)
+assert read.status == "succeeded", read.error
+print(json.dumps(read.answer))
+"""
+
+
+@dataclass
+class Installation:
+    """Commands run in ``folder``, each as the person whose token it is given."""
+
+    folder: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, by: str = "", seconds: float = 300, **variables: str) -> subprocess.CompletedProcess:
+        who = {"ELEVATA_TOKEN": self.tokens[by]} if by else {}
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=settings.BASE_DIR,
+            env=environment(self.folder) | who | variables,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+
+    def json(self, *arguments: str, by: str = "", code: int = 0) -> Any:
+        """The command's document; it must end with ``code``."""
+        done = self.run(*arguments, "--json", by=by)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return json.loads(done.stdout)
+
+    def shell(self, code: str) -> str:
+        """What the code prints: for what is a page's doing and no command's."""
+        done = self.run("shell", "--verbosity", "0", "--command", code)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def allow(self, **policies: Any) -> None:
+        """Let the administrator change the environment's policy, as the page does."""
+        self.shell(
+            "from architecture.services import current_environment as now\n"
+            "from architecture.services.policies import update_policies\n"
+            "from metadata.services.people import ensure_person\n"
+            f"update_policies(environment=now(), policies={policies!r}, expected_version=now().policies_version,"
+            " person=ensure_person(name='admin', roles=['admin']))"
+        )
+
+    def deliver(self, **more: tuple[str, ...]) -> None:
+        landing = self.folder / "landing"
+        landing.mkdir(parents=True, exist_ok=True)
+        for name, lines in (ROWS | {f"{name}.csv": lines for name, lines in more.items()}).items():
+            (landing / name).write_text("\n".join(lines) + "\n")
+
+    def import_text(self, text: str, by: str) -> None:
+        file = self.folder / "change.yaml"
+        file.write_text(text)
+        done = self.run("import_metadata", str(file), by=by)
+        assert done.returncode == 0, done.stderr
+
+    def edit_columns(self, dataset: str, by: str, **changes: dict[str, str]) -> None:
+        """Export everything, change columns (by name) in the dataset's file, import that as somebody."""
+        metadata = self.folder / "metadata"
+        done = self.run("export_metadata", str(metadata))
+        assert done.returncode == 0, done.stderr
+        (file,) = metadata.rglob(f"{dataset.partition('.')[2]}.yaml")
+        document = yaml.safe_load(file.read_text())
+        columns = {column["name"]: column for column in document["dataset"]["columns"]}
+        for name, change in changes.items():
+            columns[name].update(change)
+        self.import_text(yaml.safe_dump(document, sort_keys=False), by=by)
+
+    def rows(self, dataset: str, *names: str) -> list[tuple]:
+        """A table's rows as a page shows them, as texts, by columns; asked of the worker."""
+        answer = json.loads(self.shell(SAMPLE.format(name=dataset)))
+        places = [answer["columns"].index(name) for name in names]
+        return sorted(tuple(row[place] for place in places) for row in answer["rows"])
+
+    def commits(self) -> dict[str, list[dict]]:
+        """The signatures of executions' commits by table folder, in order."""
+        found: dict[str, list[dict]] = {}
+        for log in sorted((self.folder / "warehouse").glob("*/_delta_log/*.json")):
+            for line in log.read_text().splitlines():
+                said = json.loads(line).get("commitInfo", {}).get("userMetadata") or "{}"
+                signature = json.loads(said)
+                if signature.get("what") == "execution":
+                    found.setdefault(log.parents[1].name, []).append(signature)
+        return found
+
+
+def make_installation(folder: Path, described: str = SHOP) -> Installation:
+    """Two people, and a shop's data, described by one of them and not loaded yet."""
+    made = Installation(folder)
+    made.deliver()
+    done = made.run("migrate", "--verbosity", "0")
+    assert done.returncode == 0, done.stderr
+    for name, roles in PEOPLE.items():
+        chosen = [part for role in roles for part in ("--role", role)]
+        made.tokens[name] = made.json("create_person", name, *chosen, "--token")["token"]
+    made.import_text(described, by="edda")
+    return made
+
+
+@contextmanager
+def working(installation: Installation) -> Iterator[subprocess.Popen]:
+    """A real worker in a process group of its own."""
+    log = installation.folder / "worker.log"
+    with log.open("a") as output:
+        process = subprocess.Popen(
+            worker_command(),
+            cwd=settings.BASE_DIR,
+            env=environment(installation.folder) | {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        wait_until(lambda: installation.run("worker_health").returncode == 0 or process.poll() is not None, 60)
+        assert process.poll() is None, log.read_text()
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

@@ -1,0 +1,163 @@
+"""An execution whose runner or worker is killed between any two steps, on the real engine: it ends right."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from architecture.domain.step import ADD_COLUMN, CREATE_TABLE, REBUILD_TABLE, WITHOUT_TRACE
+from tests.loader.control.installation import ITEM, SHOP, Installation, make_installation, working
+from tests.loader.control.processes import environment
+
+# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+pytestmark = pytest.mark.spark
+
+WORKER = Path(__file__).with_name("dying_worker.py")
+STEPS = 12
+BEFORE = SHOP.replace("{name: colour, type: string}", "{name: since, type: date}")
+AFTER = (
+    SHOP.replace("{name: price, type: integer}", "{name: price, type: bigint}").replace(
+        "{name: colour, type: string}", "{name: since, type: date}\n        - {name: note, type: string}"
+    )
+    + """
+    - name: member
+      location: member.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: label, type: string}
+"""
+)
+ITEMS = ("id,name,price,since", "1,Anvil,100,2024-01-31", "2,Bell,7,", "3,,12,1999-12-31")
+ROWS = {
+    ("1", "Anvil", "100", "2024-01-31 00:00:00", None),
+    ("2", "Bell", "7", None, None),
+    ("3", None, "12", "1999-12-31 00:00:00", None),
+}
+COLUMNS = ("id", "label", "price", "since", "note")
+
+REQUEST = """
+from architecture.selectors import report_named
+from architecture.services.executions import request_execution
+from metadata.services.people import person_named
+asked = request_execution(report=report_named("{fingerprint}"), person=person_named("aron"), command="a test")
+print(asked.execution.pk)
+"""
+
+
+@dataclass(frozen=True)
+class Death:
+    """Who is killed once a step is done; ``told``: after the worker could hear of it."""
+
+    step: int
+    who: str
+    told: bool
+
+
+def everywhere(who: str, told: bool) -> list[Death]:
+    return [Death(step, who, told) for step in range(STEPS)]
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        pytest.param(
+            [Death(1, "worker", True), Death(4, "runner", False), Death(7, "worker", False), Death(10, "runner", True)],
+            id="at-four-boundaries",
+        ),
+        *(
+            pytest.param(everywhere(who, told), id=f"{who}-{'after' if told else 'before'}-it-is-told", marks=nightly)
+            for nightly in [pytest.mark.nightly]
+            for who in ("runner", "worker")
+            for told in (True, False)
+        ),
+    ],
+)
+def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: list[Death]):
+    shop = make_installation(tmp_path / "data", BEFORE)
+    shop.deliver(item=ITEMS)
+    execution = queued(shop)
+    for death in deaths:
+        died = attempt(shop, execution, death)
+        assert died is (death.who == "worker")
+        finished = recorded(shop, execution)
+        before = commits(shop)
+        assert set(range(death.step)) <= finished <= set(range(death.step + 1))
+        assert {step for step, count in before.items() if count} >= finished
+    assert attempt(shop, execution, None) is False
+
+    rows = steps_of(shop, execution)
+    assert {status for _, _, status in rows} == {"succeeded"}
+    assert commits(shop) == Counter({ordinal: commits_of(op) for ordinal, op, _ in rows if commits_of(op)})
+    with working(shop):
+        assert set(shop.rows(ITEM, *COLUMNS)) == set(shop.rows(f"{ITEM}_hist", *COLUMNS)) == ROWS
+        assert shop.json("plan", by="edda")["status"] == "no_changes"
+    (record,) = [one for one in shop.json("records")["records"] if one["requested_by"] == "aron"]
+    assert (record["outcome"], record["findings"]) == ("succeeded", [])
+
+
+def queued(shop: Installation) -> int:
+    """A load, a change set of many steps, approved, previewed and asked for; the execution's id."""
+    with working(shop):
+        shop.json("load", "--at", "2024-01-01")
+        shop.import_text(AFTER, by="edda")
+        shop.edit_columns("stage.stg_shop_item", by="edda", price={"type": "bigint"}, since={"type": "timestamp"})
+        shop.edit_columns(
+            ITEM, by="edda", price={"type": "bigint"}, since={"type": "timestamp"}, name={"name": "label"}
+        )
+        fingerprint = shop.json("plan", by="edda")["fingerprint"]
+        shop.json("approve", fingerprint, by="aron")
+        assert len(shop.json("preview", fingerprint, by="aron")["steps"]) == STEPS
+        return int(shop.shell(REQUEST.format(fingerprint=fingerprint)))
+
+
+def attempt(shop: Installation, execution: int, death: Death | None) -> bool:
+    """One worker's attempt, which comes to its end or to a death; whether the worker died."""
+    told = shop.folder / "death.json"
+    if death is not None:
+        told.write_text(json.dumps({"step": death.step, "who": death.who, "told": death.told}))
+    done = subprocess.run(
+        [sys.executable, str(WORKER), str(execution)],
+        cwd=settings.BASE_DIR,
+        env=environment(shop.folder) | {"ELEVATA_TEST_DEATH": str(told)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert not told.exists(), done.stderr
+    if done.returncode >= 0:
+        said = done.stdout.strip()
+        assert said == ("failed" if death else "succeeded"), done.stderr
+    return done.returncode < 0
+
+
+def steps_of(shop: Installation, execution: int) -> list[tuple[int, str, str]]:
+    """Ordinal, kind and status of every row that is a statement."""
+    rows = shop.shell(
+        "import json; from architecture.models import ExecutionOperation as Row\n"
+        f"rows = Row.objects.filter(execution={execution}).exclude(statement='').order_by('ordinal')\n"
+        "print(json.dumps(list(rows.values_list('ordinal', 'op', 'status'))))"
+    )
+    return [tuple(row) for row in json.loads(rows)]
+
+
+def recorded(shop: Installation, execution: int) -> set[int]:
+    return {ordinal for ordinal, _, status in steps_of(shop, execution) if status == "succeeded"}
+
+
+def commits(shop: Installation) -> Counter:
+    """How many Delta commits each step of the execution left, over all tables."""
+    return Counter(
+        one["step"] for signatures in shop.commits().values() for one in signatures if one["execution"] == "2"
+    )
+
+
+def commits_of(op: str) -> int:
+    """What an undisturbed step commits: itself, and the keys of the columns that it makes."""
+    if op in WITHOUT_TRACE:
+        return 0
+    return 2 if op in (CREATE_TABLE, ADD_COLUMN, REBUILD_TABLE) else 1

@@ -1,0 +1,277 @@
+"""Every planning case on real Delta tables with rows in them: refused while it is blocked, then carried out.
+
+The rows are compared before and after, column by stable key: nothing is lost but what an operation of
+the report drops, every value says the same in its new type, and what is new is empty.
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pytest
+
+from architecture.domain.history_views import history_views
+from architecture.domain.operations import DROP_COLUMN, HISTORY, METADATA_ONLY
+from architecture.domain.policy import APPROVE, BLOCK, PolicySet
+from architecture.domain.report import ChangeReport
+from architecture.domain.state_files import ArchitectureState
+from architecture.domain.step import StepProblem, stored
+from architecture.domain.step_rendering import place_of
+from architecture.domain.steps import check_belongs, plan_steps
+from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.tables import tables_of as tables_of_dataset
+from loader.spark import steps
+from loader.spark.tables import DeltaTable
+from metadata.domain.state import DatasetState
+from metadata.domain.types import parse, spark_type
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
+from tests.architecture.test_plan_cases import CASES
+from tests.architecture.test_steps_of_reports import changed, report, states, tables, with_retired
+
+pytestmark = pytest.mark.spark
+
+# Of each kind of change one, where it is hardest; the others run in the nightly target.
+BY_DAY = {
+    "contract-rename_historized_table",
+    "history-another_kind_of_type_where_types_may_change",
+    "history-decimal_moves_its_point",
+    "history-switched_on_with_a_rename",
+    "renames-a_name_of_200_characters",
+    "renames-case_only",
+    "renames-names_that_need_quotes",
+    "renames-onto_the_name_of_a_retired_column",
+    "renames-onto_the_name_of_one_that_goes_historized",
+    "renames-swap_of_columns_historized",
+    "tables-onto_the_name_of_one_that_may_go",
+    "tables-swap",
+    "types-rebuild_beside_widening_and_rename",
+}
+PARAMETERS = [
+    case if case.id in BY_DAY else pytest.param(*case.values, id=case.id, marks=pytest.mark.nightly)
+    for case in CASES
+    if case.values[0]["expect"]["status"] != "no_changes"
+]
+
+# Whatever a rule blocks may be let through by an environment that says so.
+NOTHING_BLOCKED = replace(
+    EVERYTHING_ALLOWED,
+    severities={
+        code: APPROVE if severity == BLOCK else severity for code, severity in EVERYTHING_ALLOWED.severities.items()
+    },
+)
+# No value of the one is a value of the other: only rows without a value can change.
+NEVER_FITS = {("date", "boolean"), ("boolean", "integer")}
+_numbers = itertools.count()
+
+
+def test_the_day_knows_its_cases():
+    assert {case.id for case in CASES} >= BY_DAY
+
+
+@dataclass
+class Warehouse:
+    """The tables of one case, published in schemas of its own."""
+
+    spark: Any
+    folder: str
+    prefix: str
+
+    def table(self, key: str) -> DeltaTable:
+        return DeltaTable(self.spark, self.folder, key)
+
+    def observed(self, keys: set[str]) -> dict[str, ObservedTable]:
+        return {key: found for key in keys if (found := self.table(key).observe()) is not None}
+
+    def run(self, planned: tuple) -> None:
+        said: list[dict] = []
+        done = steps.execute(
+            self.spark,
+            self.folder,
+            planned,
+            lambda event, **fields: said.append({"event": event} | fields),
+            execution="1",
+            schema_prefix=self.prefix,
+        )
+        assert done, next(event["error"] for event in said if event.get("error"))
+
+    def fill(self, table: TableSpec, rows: list[list[str]]) -> None:
+        listed = ", ".join(f"({', '.join(row)})" for row in rows)
+        self.spark.sql(f"INSERT INTO {place_of(table.key, self.folder)} VALUES {listed}")
+
+    def published(self) -> set[str]:
+        """Names of the tables that the catalog has of this case; views stand over them."""
+        schemas = [row[0] for row in self.spark.sql("SHOW SCHEMAS").collect() if row[0].startswith(self.prefix)]
+        listed = [row for schema in schemas for row in self.spark.sql(f"SHOW TABLES IN `{schema}`").collect()]
+        views = {
+            (row.namespace, row.viewName)
+            for schema in schemas
+            for row in self.spark.sql(f"SHOW VIEWS IN `{schema}`").collect()
+        }
+        return {
+            f"{row.namespace}.{row.tableName}".lower() for row in listed if (row.namespace, row.tableName) not in views
+        }
+
+    def rows(self, key: str) -> list[dict[str, Any]]:
+        """Rows by the columns' names."""
+        return [row.asDict() for row in self.table(key).frame().collect()]
+
+
+@pytest.fixture
+def warehouse(spark, tmp_path):
+    made = Warehouse(spark, str(tmp_path / "warehouse"), f"case{next(_numbers)}_")
+    yield made
+    for schema, *_ in spark.sql("SHOW SCHEMAS").collect():
+        if schema.startswith(made.prefix):
+            spark.sql(f"DROP SCHEMA `{schema}` CASCADE")
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_a_case_on_tables_with_rows(case: dict, warehouse: Warehouse):
+    before, after = states(case)
+    made = filled(warehouse, before, after)
+    keys = {table.key for table in (*made, *tables(after))}
+    start = warehouse.observed(keys)
+    refuse_while_blocked(case, before, after, start)
+    done = report(before, start, after, NOTHING_BLOCKED)
+    if changed(done) - {one.key for one in after.datasets}:
+        # A table lies where its stable key says: one that got another key is not found by the new one.
+        with pytest.raises(StepProblem, match="another stable key"):
+            plan_steps(tables(after), start, done.operations)
+        return
+    rows = {table.key: warehouse.rows(table.key) for table in made}
+    views = {one.history_key: history_views(one) for one in after.datasets if one.historize and one.active}
+    warehouse.run(check_belongs(plan_steps(tables(after), start, done.operations, views)))
+    found = warehouse.observed(keys)
+    for table in made:
+        compare(warehouse, start[table.key], found[table.key], rows[table.key], lost(table, done))
+    names = {f"{warehouse.prefix}{one.qualified_name}".lower() for one in found.values() if not one.dropped}
+    assert warehouse.published() == names
+    for key in found.keys() - start.keys():
+        assert warehouse.rows(key) == []
+    assert left(carried_out(before, after, done), found, after) == ([], ())
+
+
+def refuse_while_blocked(
+    case: dict, before: ArchitectureState, after: ArchitectureState, start: dict[str, ObservedTable]
+) -> None:
+    policy = PolicySet.of_flags({name.removeprefix("allow_"): value for name, value in case["policy"].items()})
+    done = report(before, start, after, policy)
+    assert done.status == case["expect"]["status"]
+    if done.status == "blocked":
+        with pytest.raises(StepProblem) as refused:
+            plan_steps(tables(after), start, done.operations)
+        assert refused.value.code == "BLOCKED"
+
+
+def left(
+    reached: ArchitectureState, found: dict[str, ObservedTable], after: ArchitectureState
+) -> tuple[list[str], tuple]:
+    """What a report made once more still wants, and the steps of it."""
+    there = {key: table for key, table in found.items() if not table.dropped}
+    again = report(reached, there, after, NOTHING_BLOCKED)
+    wanted = [one.describe() for one in again.operations if one.decision != METADATA_ONLY]
+    return wanted, plan_steps(tables(after), found, again.operations)
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureState) -> list[TableSpec]:
+    """The tables of the state before, retired ones and retired columns too, with three rows each."""
+    there = [with_retired(replace(dataset, active=True)) for dataset in before.datasets]
+    made = [(dataset, table) for dataset in there for table in tables_of_dataset(dataset)]
+    warehouse.run(plan_steps([table for _, table in made], {}))
+    for dataset, table in made:
+        wanted = wanted_of(dataset, after)
+        warehouse.fill(table, [[literal(column, wanted, row) for column in table.columns] for row in range(3)])
+    return [table for _, table in made]
+
+
+def wanted_of(dataset: DatasetState, after: ArchitectureState) -> dict[str, tuple[str, bool]]:
+    """What columns are to be, by stable key and by name: their type, and whether they may be NULL."""
+    columns = [column for one in after.datasets if one.key == dataset.key for column in one.columns]
+    said = {column.key: (column.type, column.nullable) for column in columns}
+    return {column.name: said[column.key] for column in columns} | said
+
+
+def literal(column: ColumnSpec, wanted: dict[str, tuple[str, bool]], row: int) -> str:
+    """SQL of a value that survives the case. The last row has no attributes, where that may be."""
+    type_, nullable = wanted.get(column.key) or wanted.get(column.name) or (column.type, True)
+    before, after = parse(stored(column.type)), parse(stored(type_))
+    if column.purpose == "segment":
+        return f"'{(OPEN, CLOSED, DELETED)[row]}'"
+    empty = column.purpose == "attribute" and nullable and row == 2
+    if empty or (before.name, after.name) in NEVER_FITS:
+        return "NULL"
+    return f"CAST({VALUES.get((before.name, after.name), VALUES[before.name])(row + 7)} AS {spark_type(before)})"
+
+
+VALUES = {
+    "string": lambda number: f"'text {number}'",
+    "integer": str,
+    "bigint": str,
+    "decimal": lambda number: f"{number}.5",
+    "float": lambda number: f"{number}.0",
+    "boolean": lambda number: f"{number % 2 == 0}",
+    "date": lambda number: f"'2024-01-{number:02}'",
+    "timestamp": lambda number: f"'2024-01-{number:02} 00:00:00'",
+    "binary": lambda number: f"'bytes {number}'",
+    ("string", "integer"): lambda number: f"'{number}'",
+    ("string", "timestamp"): lambda number: f"'2024-01-{number:02} 10:30:00'",
+}
+
+
+def lost(table: TableSpec, done: ChangeReport) -> set[str]:
+    """Stable keys of the columns that operations of the report drop from a table."""
+    side = HISTORY if table.kind in ("history", "memory") else "base"
+    return {
+        one.column_key
+        for one in done.operations
+        if one.op == DROP_COLUMN and one.side == side and one.dataset_key == table.dataset_key
+    }
+
+
+def compare(
+    warehouse: Warehouse, before: ObservedTable, now: ObservedTable, rows: list[dict], dropped: set[str]
+) -> None:
+    """Every row is there with the values it had; what is new is empty, what is gone was dropped."""
+    found = warehouse.rows(now.key)
+    pairs = {column.name: found_again(column, before, now) for column in before.columns}
+    gone = {column.key for column in before.columns if pairs[column.name] is None}
+    assert gone == dropped
+    kept = {old: new for old, new in pairs.items() if new is not None}
+    assert said(found, kept.values()) == said(rows, kept)
+    fresh = {column.name for column in now.columns} - set(kept.values())
+    assert {row[name] for row in found for name in fresh} <= {None}
+    if not now.dropped:
+        assert warehouse.spark.table(f"{warehouse.prefix}{now.qualified_name}").count() == len(rows)
+
+
+def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
+    """What a column is called now. One that made way for another kind of type lost its key, not its values."""
+    for one in now.columns:
+        if one.key is None and one.name.startswith("__retired_") and one.name.endswith(f"_{column.name}"):
+            return one.name
+    return next((one.name for one in now.columns if one.key == column.key), None)
+
+
+def said(rows: list[dict], names: Any) -> list[tuple]:
+    """Rows as what their values say, whatever their types; in order."""
+    return sorted((tuple(meaning(row[name]) for name in names) for row in rows), key=repr)
+
+
+def meaning(value: Any) -> Any:
+    """``7``, ``7.0``, ``Decimal("7.00")`` and ``"7"`` say the same, so do a day and its midnight."""
+    if value is None or isinstance(value, bool):
+        return value if value is None else str(value).lower()
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, date):
+        return f"{value.isoformat()} 00:00:00"
+    text = bytes(value).decode() if isinstance(value, bytes | bytearray) else str(value)
+    try:
+        return str(Decimal(text).normalize())
+    except InvalidOperation:
+        return f"{text} 00:00:00" if len(text) == 10 and text.count("-") == 2 else text
