@@ -91,8 +91,15 @@ def _text(value: Any) -> str | None:
         return "yes" if value else "no"
     if isinstance(value, str) and _INSTANT.fullmatch(value):
         return f"{value[:10]} {value[11:19]}"
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = ", ".join(map(_item, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _item(value: Any) -> str:
+    """One of a list; a column that came with its dataset is told by its name and type."""
+    if isinstance(value, dict) and "name" in value:
+        return f"{value['name']} {value.get('type', '')}".strip()
+    return str(value)
 
 
 def people() -> list[str]:

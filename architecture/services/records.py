@@ -103,7 +103,7 @@ def approval_artifact(report: ChangeReport) -> dict[str, Any]:
 def _link(row: ExecutionRecord | Approval) -> dict[str, Any]:
     """The row's link in the chain. A row that was committed a moment ago is linked first."""
     kind = KINDS[type(row)]
-    chain.seal()
+    chain.seal(wait=True)
     link = ChainLink.objects.get(kind=kind, subject_id=row.pk)
     return {
         "sequence": link.sequence,

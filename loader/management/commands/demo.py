@@ -49,6 +49,8 @@ class Command(ProductCommand):
     """Load releases of the airportsdata package, each as one day's full snapshot."""
 
     help = "Load releases of airportsdata into an empty data folder of its own, and show what changed."
+    # It works in a data folder of its own, where nobody has a token yet.
+    takes_person = False
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--releases", nargs="+", metavar="R", default=list(DEFAULT_RELEASES), help="in any order")
