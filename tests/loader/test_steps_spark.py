@@ -21,6 +21,8 @@ from loader.spark.sizes import sizes
 from loader.spark.tables import DeltaTable
 from tests.loader.harness import stable
 
+pytestmark = pytest.mark.spark
+
 LONG = "ä" * 100 + "n" * 55
 
 
