@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
-from architecture.domain.flat import of_row
-from architecture.domain.tables import TableSpec, tables_of
+from architecture.domain.states.flat import of_row
+from architecture.domain.states.tables import TableSpec, tables_of
 from architecture.domain.workflow import Refused
 from architecture.models import (
     AppliedDataset,

@@ -12,8 +12,8 @@ from architecture.domain import workflow
 from architecture.domain.operations import Operation
 from architecture.domain.policy import RULES
 from architecture.domain.scope import Scope
-from architecture.domain.step import Step, TableShape
-from architecture.domain.undo import inverse
+from architecture.domain.steps.step import Step, TableShape
+from architecture.domain.steps.undo import inverse
 from architecture.domain.workflow import Need, Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, Preview
 from architecture.services.executions import refuse_unapproved

@@ -11,8 +11,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from pyspark.sql import DataFrame, SparkSession
 
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import history_table, memory_table, raw_table, rawcore_table, tables_of
+from architecture.domain.states.tables import history_table, memory_table, raw_table, rawcore_table, tables_of
+from architecture.domain.steps.report_steps import plan_steps
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time

@@ -57,9 +57,7 @@ class TargetSchemaFactory(DjangoModelFactory):
 
     name = "rawcore"
     layer = factory.SelfAttribute("name")
-    ordinal = factory.LazyAttribute(
-        lambda row: [value for value, _ in TargetSchema.Layer.choices].index(row.layer) + 1
-    )
+    ordinal = factory.LazyAttribute(lambda row: [value for value, _ in TargetSchema.Layer.choices].index(row.layer) + 1)
 
 
 class TargetDatasetFactory(DjangoModelFactory):

@@ -1,7 +1,7 @@
 """Applied state moves with each finished operation, and with nothing else.
 
 So it never claims more than was done, and what is left of a half-finished report is what a new
-report finds. States are flat (``architecture.domain.flat``).
+report finds. States are flat (``architecture.domain.states.flat``).
 """
 
 from collections.abc import Callable, Iterable
@@ -10,9 +10,9 @@ from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain import policy
-from architecture.domain.diff import match
-from architecture.domain.flat import flat
 from architecture.domain.operations import HISTORY, Operation
+from architecture.domain.planning.diff import match
+from architecture.domain.states.flat import flat
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from architecture.domain.history_layout import ends_inclusive, open_end
-from architecture.domain.tables import OPEN, ColumnSpec, TableSpec, history_table, version_time_type
+from architecture.domain.states.tables import OPEN, ColumnSpec, TableSpec, history_table, version_time_type
 from metadata.domain import naming
 from metadata.domain.history_columns import CHANGE, CHANGED_AT, CHANGED_BY, VALID_FROM, VALID_TO
 from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE, TOMBSTONE, HistoryPolicy

@@ -1,7 +1,7 @@
 """Operations: what a change report says will happen, each with the decision that policy took on it.
 
 They are logical: a swap of two names is two renames. Which statements that takes, and in which
-order, is a preview's business (``architecture.domain.steps``).
+order, is a preview's business (``architecture.domain.steps.report_steps``).
 """
 
 from dataclasses import asdict, dataclass

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from architecture.domain.current import CurrentState, Placed, Table
-from architecture.domain.flat import flat
 from architecture.domain.operations import BLOCKED, Operation, Warning
-from architecture.domain.planning import plan
+from architecture.domain.planning.plan import plan
 from architecture.domain.policy import PolicySet, risk_of
 from architecture.domain.scope import Scope
-from architecture.domain.state_files import ArchitectureState
+from architecture.domain.states.current import CurrentState, Placed, Table
+from architecture.domain.states.flat import flat
+from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.state import ColumnState, DatasetState
 

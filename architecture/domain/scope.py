@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from architecture.domain.current import CurrentState
+from architecture.domain.states.current import CurrentState
 from metadata.domain.errors import MetadataError
 from metadata.domain.state import DatasetState
 

@@ -26,7 +26,7 @@ class Environment(models.Model):
 class AppliedDataset(models.Model):
     """A dataset as the last finished operation on it left it, per environment.
 
-    ``state`` is the dataset as ``architecture.domain.flat`` keeps it, ``table_versions`` the Delta version
+    ``state`` is the dataset as ``architecture.domain.states.flat`` keeps it, ``table_versions`` the Delta version
     of each of its tables (by stable key) that was seen with it, ``described_at`` the time of the
     metadata that it came from: who edited later has a hand in what comes next. Written in the
     transaction that records the operation, so it never claims more than was seen.
@@ -50,7 +50,7 @@ class AppliedDataset(models.Model):
 
 
 class Observation(models.Model):
-    """A table as it was last seen in a warehouse (``architecture.domain.tables.ObservedTable`` as JSON).
+    """A table as it was last seen in a warehouse (``architecture.domain.states.tables.ObservedTable`` as JSON).
 
     ``document`` is NULL where there was no table; ``size`` is rows, bytes and files, where they are known.
     """

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any
 
 from architecture.domain.advance import advance
-from architecture.domain.flat import as_row, of_row
 from architecture.domain.operations import Operation, operation_of
+from architecture.domain.states.flat import as_row, of_row
 from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation
 from metadata.domain.state import DatasetState
 

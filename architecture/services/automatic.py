@@ -12,14 +12,14 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from architecture.domain.flat import as_row
 from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
-from architecture.domain.planning import plan
+from architecture.domain.planning.plan import plan
 from architecture.domain.policy import SAFE
 from architecture.domain.scope import Scope
-from architecture.domain.step import Step
-from architecture.domain.step_rendering import statement_text
-from architecture.domain.steps import plan_steps
+from architecture.domain.states.flat import as_row
+from architecture.domain.steps.rendering import statement_text
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.step import Step
 from architecture.models import Environment, Execution, ExecutionOperation
 from architecture.selectors import applied_states
 from architecture.services.attempts import ExecutionAttempt

@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from architecture.domain import report as domain
-from architecture.domain.current import CurrentState
 from architecture.domain.history_views import history_views
 from architecture.domain.operations import Operation
 from architecture.domain.policy import PolicySet
 from architecture.domain.scope import Scope
-from architecture.domain.step import Step
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import TableSpec, memory_key
+from architecture.domain.states.current import CurrentState
+from architecture.domain.states.tables import TableSpec, memory_key
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
 from architecture.models import Environment
 from architecture.selectors import applied_states, desired_tables

@@ -8,9 +8,9 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from architecture.domain import drift as domain
-from architecture.domain.current import CurrentState, Placed
-from architecture.domain.drift import DatasetDrift
+from architecture.domain.states import drift as domain
+from architecture.domain.states.current import CurrentState, Placed
+from architecture.domain.states.drift import DatasetDrift
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment
 from architecture.selectors import applied_states

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from django.db import transaction
 from django.utils import timezone
 
-from architecture.domain.tables import ObservedColumn, ObservedTable
+from architecture.domain.states.tables import ObservedColumn, ObservedTable
 from architecture.models import Environment, Observation
 
 

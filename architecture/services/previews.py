@@ -10,12 +10,13 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain import step as steps_of
-from architecture.domain import step_rows, workflow
+from architecture.domain import workflow
 from architecture.domain.operations import Operation
-from architecture.domain.step import Step
-from architecture.domain.step_rendering import statement_text
-from architecture.domain.undo import inverses
+from architecture.domain.steps import rows as step_rows
+from architecture.domain.steps import step as steps_of
+from architecture.domain.steps.rendering import statement_text
+from architecture.domain.steps.step import Step
+from architecture.domain.steps.undo import inverses
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Execution, ExecutionOperation, Preview
 from architecture.services.basis import Basis

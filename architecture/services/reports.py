@@ -10,9 +10,9 @@ from django.db import transaction
 
 from architecture.domain import report as domain
 from architecture.domain import workflow
-from architecture.domain.flat import of_row
 from architecture.domain.operations import Operation, operation_of
 from architecture.domain.scope import Scope
+from architecture.domain.states.flat import of_row
 from architecture.domain.workflow import Decided, Refused
 from architecture.models import AppliedDataset, ChangeReport, Environment
 from architecture.selectors import authors_since, environment_named

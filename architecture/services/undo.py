@@ -4,9 +4,9 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain.flat import of_row
 from architecture.domain.operations import Warning
 from architecture.domain.scope import ALL, DATASET, Scope
+from architecture.domain.states.flat import of_row
 from architecture.domain.workflow import NO_CHANGES, Refused
 from architecture.models import ChangeReport, Environment, ExecutionOperation, ExecutionRecord
 from architecture.services.basis import Basis, gather

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from architecture.domain.flat import as_row, flat
-from architecture.domain.resume import steps_left
-from architecture.domain.step import Step
+from architecture.domain.states.flat import as_row, flat
+from architecture.domain.steps.resume import steps_left
+from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
 from architecture.models import Execution, ExecutionOperation
 from architecture.services.basis import Basis

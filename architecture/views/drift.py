@@ -6,7 +6,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from architecture.domain.drift import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.domain.workflow import Refused
 from architecture.services.drift import adopt_as_baseline, drift_of
 from architecture.services.environments import current_environment

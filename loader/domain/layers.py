@@ -6,7 +6,7 @@ their statements say the same in SQL's own words and are never executed.
 
 from collections.abc import Mapping
 
-from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
 from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from loader.domain.stage import stage_inputs, view_branches
 from metadata.domain.history_policy import HistoryPolicy

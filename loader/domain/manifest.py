@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from architecture.domain.step import Step
-from architecture.domain.tables import TableSpec
+from architecture.domain.states.tables import TableSpec
+from architecture.domain.steps.step import Step
 
 PROTOCOL = 1
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlglot
 from sqlglot import exp
 
-from architecture.domain.tables import TableSpec, raw_table, rawcore_table
+from architecture.domain.states.tables import TableSpec, raw_table, rawcore_table
 from loader.domain.manifest import StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy

@@ -5,35 +5,52 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('loader', '0001_initial'),
+        ("loader", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='datasetrun',
-            name='reverted_by',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='reverted_rows', to='loader.loadrun'),
+            model_name="datasetrun",
+            name="reverted_by",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="reverted_rows",
+                to="loader.loadrun",
+            ),
         ),
         migrations.AddField(
-            model_name='loadrun',
-            name='details',
+            model_name="loadrun",
+            name="details",
             field=models.JSONField(blank=True, default=dict),
         ),
         migrations.AddField(
-            model_name='loadrun',
-            name='kind',
-            field=models.CharField(choices=[('load', 'Load'), ('history_batch', 'History batch'), ('revert', 'Revert'), ('prune', 'Prune'), ('compact', 'Compact')], default='load', max_length=20),
+            model_name="loadrun",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("load", "Load"),
+                    ("history_batch", "History batch"),
+                    ("revert", "Revert"),
+                    ("prune", "Prune"),
+                    ("compact", "Compact"),
+                ],
+                default="load",
+                max_length=20,
+            ),
         ),
         migrations.AddField(
-            model_name='loadrun',
-            name='reason',
-            field=models.CharField(blank=True, default='', max_length=500),
+            model_name="loadrun",
+            name="reason",
+            field=models.CharField(blank=True, default="", max_length=500),
         ),
         migrations.AddField(
-            model_name='loadrun',
-            name='requester',
-            field=models.CharField(blank=True, default='', help_text='Who asked, where that is no user of the pages.', max_length=150),
+            model_name="loadrun",
+            name="requester",
+            field=models.CharField(
+                blank=True, default="", help_text="Who asked, where that is no user of the pages.", max_length=150
+            ),
         ),
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from architecture.domain.tables import history_table, rawcore_table
+from architecture.domain.states.tables import history_table, rawcore_table
 from loader.domain.dependencies import named_dataset
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import CheckManifest

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from architecture.domain.tables import history_table
+from architecture.domain.states.tables import history_table
 from loader.domain import runs as states
 from loader.domain.dependencies import DATASET, Scope
 from loader.domain.governance import BRINGING, COMPACT, HISTORY_BATCH, PRUNE, REVERT

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from architecture.domain.tables import TableSpec, tables_of
+from architecture.domain.states.tables import TableSpec, tables_of
 from loader.domain import runs as states
 from loader.domain.dependencies import LoadStep, named_dataset
 from loader.domain.governance import COMPACT, PRUNE, REVERT

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db.models import Max, Prefetch, QuerySet
 
 from architecture.domain.history_views import history_views
-from architecture.domain.tables import TableSpec, history_table, memory_table, raw_table, rawcore_table
+from architecture.domain.states.tables import TableSpec, history_table, memory_table, raw_table, rawcore_table
 from architecture.models import Environment
 from architecture.selectors import desired_tables
 from loader.domain.checked import delivery_checked

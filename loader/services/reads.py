@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from architecture.domain.history_layout import ends_inclusive
-from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.services import current_environment
 from architecture.services.observing import store_observations
 from loader.domain import runs as states

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from architecture.domain.history_views import history_views
-from architecture.domain.step import Step
+from architecture.domain.steps.step import Step
 from architecture.models import Rehearsal
 from architecture.selectors import applied_states
 from architecture.services.previews import steps_in

@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import DELETED, OPEN
+from architecture.domain.states.tables import DELETED, OPEN
 from loader.domain import history as rules
 from loader.domain.manifest import RawcoreLoad
 from loader.spark import history, rawcore

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from architecture.domain.step import CREATE_TABLE, DROP_TABLE, PUBLISH_TABLE, RENAME_TABLE, Step, becomes
-from architecture.domain.step_rendering import CATALOG, Statement, catalog_name, location_of
+from architecture.domain.steps.rendering import CATALOG, Statement, catalog_name, location_of
+from architecture.domain.steps.step import CREATE_TABLE, DROP_TABLE, PUBLISH_TABLE, RENAME_TABLE, Step, becomes
 
 _PUBLISHING = (CREATE_TABLE, RENAME_TABLE, PUBLISH_TABLE)
 

@@ -20,7 +20,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.states.tables import TableSpec
 from loader.domain import history as rules
 from loader.spark.commits import PLACE
 from metadata.domain.sql import quote_identifier

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.states.tables import TableSpec
 from loader.domain import history as rules
 from loader.domain.fold.events import ABSENT, EventFold
 from loader.domain.fold.sql import struct

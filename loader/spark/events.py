@@ -16,7 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import CLOSED, DELETED, OPEN
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN
 from loader.domain import history as rules
 from loader.domain.fold.events import ABSENT, EventFold
 from loader.domain.fold.events import Column as FoldColumn

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from architecture.domain.tables import CLOSED, OPEN
+from architecture.domain.states.tables import CLOSED, OPEN
 from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.files import FilesFold
 from loader.domain.fold.sql import last, struct

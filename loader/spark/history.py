@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN, TableSpec
 from loader.domain import history as rules
 from loader.spark.commits import PLACE, commit
 from loader.spark.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference

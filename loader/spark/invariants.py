@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from architecture.domain.history_layout import open_end
-from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain import history as rules
 from loader.domain.manifest import CheckManifest
 from loader.domain.refusals import Refusal

@@ -7,7 +7,7 @@
 
 from pyspark.sql import SparkSession
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.states.tables import TableSpec
 from loader.spark.tables import DeltaTable, RunCommit
 from metadata.domain.sql import quote_identifier
 

@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import CLOSED, DELETED
+from architecture.domain.states.tables import CLOSED, DELETED
 from loader.domain import history as rules
 from loader.domain.fold.events import ABSENT
 from loader.domain.fold.sql import last

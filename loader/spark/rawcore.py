@@ -7,7 +7,7 @@ yet (a crash between the two commits), rawcore is rebuilt from the open versions
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.states.tables import TableSpec
 from loader.domain import history as rules
 from loader.spark.commits import PLACE, commit
 from loader.spark.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
+from architecture.domain.states.tables import OPEN, ColumnSpec, TableSpec
 from loader.domain.history import parse_instant
 from loader.domain.manifest import ReadManifest
 from loader.domain.refusals import Refusal

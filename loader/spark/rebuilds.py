@@ -6,8 +6,8 @@ A rebuild is one atomic overwrite at the same place, verified, or taken back.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.step import Step, TableShape, becomes
-from architecture.domain.step_rendering import DROPPED_FOLDER, rebuilt_columns
+from architecture.domain.steps.rendering import DROPPED_FOLDER, rebuilt_columns
+from architecture.domain.steps.step import Step, TableShape, becomes
 from loader.domain.refusals import Refusal
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier

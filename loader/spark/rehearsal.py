@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.step import DROP_VIEWS, PUBLISH_VIEW
-from architecture.domain.step_rendering import catalog_name, place_of
+from architecture.domain.steps.rendering import catalog_name, place_of
+from architecture.domain.steps.step import DROP_VIEWS, PUBLISH_VIEW
 from loader.domain.manifest import DownstreamQuery, RehearseManifest
 from loader.domain.published_names import query_of, renamed_schemas, with_other_names
 from loader.spark.catalog import make_room

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import DELETED, OPEN, TableSpec, history_table, memory_table, rawcore_table
+from architecture.domain.states.tables import DELETED, OPEN, TableSpec, history_table, memory_table, rawcore_table
+from architecture.domain.steps.report_steps import plan_steps
 from loader.domain import history as rules
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import LoadManifest, RawcoreLoad, StageColumn

@@ -162,9 +162,7 @@ class _Revert:
         events = frame.join(touched, F.col(key) == F.col("__touched"), "left_semi")
         events = events.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         before = logs(events, spec, fold)
-        after = logs(events.where(~own), spec, fold).select(
-            F.col(KEY).alias("__kept"), F.col(LOG).alias("__left")
-        )
+        after = logs(events.where(~own), spec, fold).select(F.col(KEY).alias("__kept"), F.col(LOG).alias("__left"))
         joined = before.join(after, F.col(KEY) == F.col("__kept"), "left")
         left = joined.withColumn("__left", F.coalesce(F.col("__left"), F.expr(fold.no_events())))
         nothing = [F.lit(0).alias(name) for name in ("late", "ignored", "beyond")]

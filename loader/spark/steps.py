@@ -13,7 +13,17 @@ from dataclasses import asdict, dataclass, field
 
 from pyspark.sql import SparkSession
 
-from architecture.domain.step import (
+from architecture.domain.states.tables import ObservedTable
+from architecture.domain.steps.rendering import (
+    CHANGE,
+    KEYS,
+    Statement,
+    statement_text,
+    statements,
+    tie_statement,
+    ties_of,
+)
+from architecture.domain.steps.step import (
     CREATE_TABLE,
     PUBLISH_VIEW,
     REBUILD_TABLE,
@@ -26,16 +36,6 @@ from architecture.domain.step import (
     moved,
     steps_done,
 )
-from architecture.domain.step_rendering import (
-    CHANGE,
-    KEYS,
-    Statement,
-    statement_text,
-    statements,
-    tie_statement,
-    ties_of,
-)
-from architecture.domain.tables import ObservedTable
 from loader.domain.refusals import Refusal
 from loader.spark.catalog import make_room, publish_step
 from loader.spark.rebuilds import rebuild, set_aside

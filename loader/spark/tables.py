@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from architecture.domain.step_rendering import COLUMN, DROPPED, KEY, NAME
-from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.states.tables import ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.steps.rendering import COLUMN, DROPPED, KEY, NAME
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
 

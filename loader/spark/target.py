@@ -5,7 +5,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
-from architecture.domain.tables import OPEN
+from architecture.domain.states.tables import OPEN
 from loader.domain.manifest import RawcoreLoad
 from loader.spark.commits import TableFiles, rows_in
 from loader.spark.history import open_versions, segment_counts

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.states.tables import TableSpec
 from loader.domain.history import parse_instant
 from loader.domain.refusals import Refusal
 from loader.spark.tables import COLUMN, DeltaTable

@@ -2,8 +2,8 @@
 
 import json
 
-from architecture.domain.casts import does_not_survive
-from architecture.domain.step import (
+from architecture.domain.steps.casts import does_not_survive
+from architecture.domain.steps.step import (
     CHECK_NOT_NULL,
     DROP_COLUMN,
     REBUILD_TABLE,

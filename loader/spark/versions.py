@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from architecture.domain.history_layout import open_end
-from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain import history as rules
 from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.sql import struct, text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 
-from architecture.domain.tables import OPEN, TableSpec
+from architecture.domain.states.tables import OPEN, TableSpec
 
 NARROWEST = 5.0
 LABEL_FROM = 13.0

@@ -32,7 +32,7 @@ MAX_SYSTEM_NAME = 20
 MAX_COLUMN_CHARACTERS = 200
 MAX_COLUMN_BYTES = 255
 
-# The columns that architecture.domain.tables derives for every table that is loaded.
+# The columns that architecture.domain.states.tables derives for every table that is loaded.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
 
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)

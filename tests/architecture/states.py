@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from architecture.domain.advance import advance
-from architecture.domain.current import CurrentState
 from architecture.domain.policy import FLAGS, PolicySet
 from architecture.domain.report import ChangeReport, build_report
 from architecture.domain.scope import FILES, Scope
-from architecture.domain.state_files import ArchitectureState
+from architecture.domain.states.current import CurrentState
+from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.state import ColumnState, DatasetState
 
 EVERYTHING_ALLOWED = PolicySet.of_flags(dict.fromkeys(FLAGS, True))

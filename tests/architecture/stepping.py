@@ -4,7 +4,8 @@ from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
 from architecture.domain.operations import Operation
-from architecture.domain.step import (
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
     DROP_COLUMN,
@@ -18,7 +19,6 @@ from architecture.domain.step import (
     Step,
     stored,
 )
-from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
 
 
 def key(*names: str) -> str:

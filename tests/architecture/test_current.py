@@ -7,13 +7,13 @@ import pytest
 
 from architecture.domain import operations as ops
 from architecture.domain.advance import advance
-from architecture.domain.current import CurrentState
-from architecture.domain.drift import drift
-from architecture.domain.flat import flat
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.policy import PolicySet
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.tables import ObservedColumn, ObservedTable, tables_of
+from architecture.domain.states.current import CurrentState
+from architecture.domain.states.drift import drift
+from architecture.domain.states.flat import flat
+from architecture.domain.states.tables import ObservedColumn, ObservedTable, tables_of
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from metadata.domain.types import parse, stored_type
 from tests.architecture.states import EVERYTHING_ALLOWED

@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
-from architecture.domain.step import StepProblem
+from architecture.domain.steps.step import StepProblem
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation, ExecutionRecord
 from architecture.selectors import applied_datasets, desired_tables, executions, operations_on

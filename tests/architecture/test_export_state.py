@@ -6,8 +6,8 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from architecture.domain.flat import as_row, flat
-from architecture.domain.state_files import ArchitectureState, dump_state, parse_state
+from architecture.domain.states.flat import as_row, flat
+from architecture.domain.states.state_files import ArchitectureState, dump_state, parse_state
 from architecture.management.commands import plan
 from architecture.models import AppliedDataset
 from architecture.services import current_environment

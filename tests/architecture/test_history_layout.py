@@ -5,7 +5,7 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 
 from architecture.domain.history_layout import ends_inclusive, open_end
-from architecture.domain.tables import history_table, memory_table
+from architecture.domain.states.tables import history_table, memory_table
 from metadata.domain import naming
 from metadata.domain.history_columns import LAYOUTS
 from metadata.domain.history_policy import HistoryPolicy

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from architecture.domain import operations as ops
-from architecture.domain.current import CurrentState
 from architecture.domain.operations import BASE, HISTORY
-from architecture.domain.planning import plan
+from architecture.domain.planning.plan import plan
 from architecture.domain.policy import BLOCK, PolicySet
+from architecture.domain.states.current import CurrentState
 from metadata.domain.state import DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state
 

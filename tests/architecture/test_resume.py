@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architecture.domain.resume import steps_left
-from architecture.domain.step import (
+from architecture.domain.states.tables import ColumnSpec, ObservedTable, TableSpec
+from architecture.domain.steps.resume import steps_left
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
     RENAME_COLUMN,
@@ -21,7 +22,6 @@ from architecture.domain.step import (
     becomes,
     done_by,
 )
-from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec
 
 
 def key(name: str) -> str:

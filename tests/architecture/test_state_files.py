@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architecture.domain.flat import as_row, of_row
-from architecture.domain.state_files import StateProblem, dump_state, offset_of, parse_state
+from architecture.domain.states.flat import as_row, of_row
+from architecture.domain.states.state_files import StateProblem, dump_state, offset_of, parse_state
 from metadata.domain.state import ReferenceState
 from tests.architecture.states import column, dataset, state
 

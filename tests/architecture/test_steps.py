@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from architecture.domain.operations import BLOCKED, HISTORY, METADATA_ONLY, Operation
-from architecture.domain.step import (
+from architecture.domain.states.tables import TableSpec
+from architecture.domain.steps.names import NameTaken, order_moves, retired_name
+from architecture.domain.steps.rendering import statement_text, statements
+from architecture.domain.steps.report_steps import check_belongs, plan_steps, runs_by_itself
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
     DROP_TABLE,
@@ -26,11 +30,7 @@ from architecture.domain.step import (
     steps_done,
     stored,
 )
-from architecture.domain.step_names import NameTaken, order_moves, retired_name
-from architecture.domain.step_rendering import statement_text, statements
-from architecture.domain.steps import check_belongs, plan_steps, runs_by_itself
-from architecture.domain.tables import TableSpec
-from architecture.domain.undo import inverse, inverses
+from architecture.domain.steps.undo import inverse, inverses
 from loader.domain.manifest import ExecuteManifest, from_json, to_json
 from tests.architecture.stepping import after, column, key, names_of, observed, operation, ops, seen, table
 

@@ -7,14 +7,14 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import pytest
 
-from architecture.domain.current import CurrentState
 from architecture.domain.operations import DROP_TABLE, METADATA_ONLY
 from architecture.domain.policy import PolicySet
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.state_files import ArchitectureState, parse_state
-from architecture.domain.step import WITHOUT_TRACE, StepProblem, steps_done
-from architecture.domain.steps import check_belongs, plan_steps
-from architecture.domain.tables import ObservedTable, TableSpec, tables_of
+from architecture.domain.states.current import CurrentState
+from architecture.domain.states.state_files import ArchitectureState, parse_state
+from architecture.domain.states.tables import ObservedTable, TableSpec, tables_of
+from architecture.domain.steps.report_steps import check_belongs, plan_steps
+from architecture.domain.steps.step import WITHOUT_TRACE, StepProblem, steps_done
 from metadata.domain.state import TECHNICAL, DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 from tests.architecture.stepping import after as run

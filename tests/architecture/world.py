@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from architecture.domain.scope import Scope
-from architecture.domain.step import WITHOUT_TRACE, Step, TableShape, becomes, done_by
-from architecture.domain.tables import ObservedTable
+from architecture.domain.states.tables import ObservedTable
+from architecture.domain.steps.step import WITHOUT_TRACE, Step, TableShape, becomes, done_by
 from architecture.models import ChangeReport, Environment, Execution, Preview
 from architecture.services import current_environment
 from architecture.services.approvals import approve

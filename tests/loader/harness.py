@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import NAMESPACE_DNS, uuid5
 
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import (
+from architecture.domain.states.tables import (
     ColumnSpec,
     TableSpec,
     history_table,
@@ -16,6 +15,7 @@ from architecture.domain.tables import (
     rawcore_table,
     tables_of,
 )
+from architecture.domain.steps.report_steps import plan_steps
 from loader.domain.layers import row_hash_components
 from loader.domain.manifest import (
     DeliveredColumn,

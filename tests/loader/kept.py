@@ -4,7 +4,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
-from architecture.domain.tables import rawcore_table
+from architecture.domain.states.tables import rawcore_table
 from loader.domain.manifest import (
     CompactManifest,
     HistoryFiles,

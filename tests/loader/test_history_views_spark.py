@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 
 from architecture.domain.history_views import history_views
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import history_table, tables_of
+from architecture.domain.states.tables import history_table, tables_of
+from architecture.domain.steps.report_steps import plan_steps
 from loader.spark import steps
 from loader.spark.tables import DeltaTable, publish, publish_views
 from metadata.domain.history_policy import VIEWS

@@ -16,12 +16,20 @@ from architecture.domain.history_views import history_views
 from architecture.domain.operations import DROP_COLUMN, HISTORY, METADATA_ONLY
 from architecture.domain.policy import APPROVE, BLOCK, PolicySet
 from architecture.domain.report import ChangeReport
-from architecture.domain.state_files import ArchitectureState
-from architecture.domain.step import StepProblem, stored
-from architecture.domain.step_rendering import place_of
-from architecture.domain.steps import check_belongs, plan_steps
-from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, ObservedColumn, ObservedTable, TableSpec
-from architecture.domain.tables import tables_of as tables_of_dataset
+from architecture.domain.states.state_files import ArchitectureState
+from architecture.domain.states.tables import (
+    CLOSED,
+    DELETED,
+    OPEN,
+    ColumnSpec,
+    ObservedColumn,
+    ObservedTable,
+    TableSpec,
+)
+from architecture.domain.states.tables import tables_of as tables_of_dataset
+from architecture.domain.steps.rendering import place_of
+from architecture.domain.steps.report_steps import check_belongs, plan_steps
+from architecture.domain.steps.step import StepProblem, stored
 from loader.spark import steps
 from loader.spark.tables import DeltaTable
 from metadata.domain.state import DatasetState

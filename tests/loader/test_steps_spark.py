@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from architecture.domain.casts import does_not_survive
 from architecture.domain.operations import Operation
-from architecture.domain.step import Step, steps_done
-from architecture.domain.step_rendering import DROPPED_FOLDER, place_of
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec
-from architecture.domain.undo import inverses
+from architecture.domain.states.tables import ColumnSpec, ObservedTable, TableSpec
+from architecture.domain.steps.casts import does_not_survive
+from architecture.domain.steps.rendering import DROPPED_FOLDER, place_of
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.step import Step, steps_done
+from architecture.domain.steps.undo import inverses
 from loader.domain.manifest import DownstreamQuery, RehearseManifest
 from loader.domain.refusals import Refusal
 from loader.spark import rebuilds, rehearsal, steps, value_checks

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from architecture.domain.steps import plan_steps
-from architecture.domain.tables import TableSpec, history_table, rawcore_table
+from architecture.domain.states.tables import TableSpec, history_table, rawcore_table
+from architecture.domain.steps.report_steps import plan_steps
 from loader.domain.hashing import digest
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import CheckManifest, ReadManifest

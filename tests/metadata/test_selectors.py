@@ -3,7 +3,7 @@
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from architecture.domain.tables import history_table
+from architecture.domain.states.tables import history_table
 from metadata import selectors
 from metadata.models import TargetDataset
 from metadata.services.generation import generate_targets

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from architecture.domain.tables import history_table
+from architecture.domain.states.tables import history_table
 from loader.models import ReadRequest
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors import dataset_state

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architecture.domain.tables import TableSpec, history_table
+from architecture.domain.states.tables import TableSpec, history_table
 from elevata.templatetags.elevata import duration, number, span
 from loader.views.versions import NARROWEST, _widths, found_rows, instant, time_line, versions
 from metadata.domain.state import ColumnState, DatasetState

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.conf import settings
 
-from architecture.domain.drift import DRIFTED, UNKNOWN
 from architecture.domain.scope import Scope
+from architecture.domain.states.drift import DRIFTED, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors import applied_states, environment_named
 from architecture.services import current_environment

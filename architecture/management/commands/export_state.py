@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.state_files import ArchitectureState, dump_state
+from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.selectors import applied_states, environment_named
 from architecture.services import current_environment
 from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand

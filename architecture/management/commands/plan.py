@@ -5,12 +5,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.current import CurrentState
 from architecture.domain.policy import FLAGS, PolicySet
 from architecture.domain.rendering import as_markdown, as_text
 from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
 from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
-from architecture.domain.state_files import ArchitectureState, parse_state
+from architecture.domain.states.current import CurrentState
+from architecture.domain.states.state_files import ArchitectureState, parse_state
 from elevata.cli import INVALID, CommandExit, ProductCommand
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"

@@ -31,7 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from architecture.domain.step import becomes
+from architecture.domain.steps.step import becomes
 from loader.domain.manifest import ExecuteManifest, from_json
 
 SCRIPT = Path(os.environ["ELEVATA_FAKE_SCRIPT"])

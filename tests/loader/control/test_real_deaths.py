@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from architecture.domain.step import ADD_COLUMN, CREATE_TABLE, REBUILD_TABLE, WITHOUT_TRACE
+from architecture.domain.steps.step import ADD_COLUMN, CREATE_TABLE, REBUILD_TABLE, WITHOUT_TRACE
 from tests.loader.control.installation import ITEM, SHOP, Installation, make_installation, working
 from tests.loader.control.processes import environment
 

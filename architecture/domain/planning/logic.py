@@ -7,7 +7,7 @@ compare other values than before is told apart from what does not.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from architecture.domain.diff import Pair
+from architecture.domain.planning.diff import Pair
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, rename_in_expression

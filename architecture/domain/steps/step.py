@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
 from metadata.domain.errors import MetadataError
 from metadata.domain.types import parse, stored_type
 

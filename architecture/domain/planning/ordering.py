@@ -9,8 +9,8 @@ before what they read. Swaps have no order; they go through a temporary name in 
 from collections.abc import Iterable, Mapping, Sequence
 
 from architecture.domain import operations as ops
-from architecture.domain.drafts import Draft
 from architecture.domain.operations import Operation
+from architecture.domain.planning.drafts import Draft
 
 _LAYERS = ("raw", "stage", "rawcore", "bizcore", "serving")
 

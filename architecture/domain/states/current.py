@@ -8,9 +8,9 @@ same form either way, so that there is one planner.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from architecture.domain.flat import FOREIGN_KEY, flat
-from architecture.domain.state_files import ArchitectureState
-from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec, tables_of
+from architecture.domain.states.flat import FOREIGN_KEY, flat
+from architecture.domain.states.state_files import ArchitectureState
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec, tables_of
 from metadata.domain import naming
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 from metadata.domain.types import parse, stored_type

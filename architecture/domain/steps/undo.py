@@ -8,7 +8,7 @@ once rows were written since.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from architecture.domain.step import (
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
     DROP_COLUMN,

@@ -7,14 +7,14 @@ out what is beyond the scope at the end: whether a name is free can depend on a 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from architecture.domain.current import CurrentState, Placed
-from architecture.domain.dataset_planning import TABLES, DatasetPlan, plan_gone, plan_new, plan_pair, table_name
-from architecture.domain.diff import Matching, match
-from architecture.domain.drafts import Draft, block_taken_names
-from architecture.domain.logic import Renames
 from architecture.domain.operations import BLOCKED, Operation, Warning
-from architecture.domain.ordering import in_order
+from architecture.domain.planning.datasets import TABLES, DatasetPlan, plan_gone, plan_new, plan_pair, table_name
+from architecture.domain.planning.diff import Matching, match
+from architecture.domain.planning.drafts import Draft, block_taken_names
+from architecture.domain.planning.logic import Renames
+from architecture.domain.planning.ordering import in_order
 from architecture.domain.policy import PolicySet, decide
+from architecture.domain.states.current import CurrentState, Placed
 from metadata.domain.state import DatasetState
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from architecture.domain.current import Table, in_warehouse
-from architecture.domain.flat import flat
-from architecture.domain.tables import ObservedTable
+from architecture.domain.states.current import Table, in_warehouse
+from architecture.domain.states.flat import flat
+from architecture.domain.states.tables import ObservedTable
 from architecture.domain.type_changes import classify_types
 from metadata.domain.state import DatasetState
 from metadata.domain.types import parse, stored_type

@@ -14,7 +14,9 @@ from dataclasses import replace
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
-from architecture.domain.step import (
+from architecture.domain.states.tables import ObservedTable, TableSpec
+from architecture.domain.steps.names import NameTaken, moving_name, order_moves, retired_name
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
     DROP_TABLE,
@@ -27,9 +29,7 @@ from architecture.domain.step import (
     becomes,
     shape_of,
 )
-from architecture.domain.step_names import NameTaken, moving_name, order_moves, retired_name
-from architecture.domain.table_changes import Changes, differences, follow_operations
-from architecture.domain.tables import ObservedTable, TableSpec
+from architecture.domain.steps.table_changes import Changes, differences, follow_operations
 from metadata.domain import naming
 
 # The catalog takes 128 characters; the reserved beginning of a kept history's name needs some of them.

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
-from architecture.domain.step import (
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, TableSpec
+from architecture.domain.steps.names import moving_name, order_moves, retired_name
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CHECK_NOT_NULL,
     DROP_COLUMN,
@@ -24,8 +26,6 @@ from architecture.domain.step import (
     TableShape,
     stored,
 )
-from architecture.domain.step_names import moving_name, order_moves, retired_name
-from architecture.domain.tables import ColumnSpec, ObservedColumn, TableSpec
 from architecture.domain.type_changes import TypeChange, classify, common_type
 
 NEVER_NARROWER = ("history", "memory")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as ops
 from architecture.domain import policy
-from architecture.domain.current import Table
-from architecture.domain.diff import Matching, Pair, match
-from architecture.domain.drafts import Draft
-from architecture.domain.flat import FOREIGN_KEY
-from architecture.domain.logic import Renames, column_moved, follows_table
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
+from architecture.domain.planning.diff import Matching, Pair, match
+from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.logic import Renames, column_moved, follows_table
+from architecture.domain.states.current import Table
+from architecture.domain.states.flat import FOREIGN_KEY
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.state import TECHNICAL, ColumnState

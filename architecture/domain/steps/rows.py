@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from architecture.domain.step import Retyped, Step, TableShape
-from architecture.domain.tables import ColumnSpec, ObservedColumn, TableSpec
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, TableSpec
+from architecture.domain.steps.step import Retyped, Step, TableShape
 
 
 def as_row(step: Step) -> dict[str, Any]:

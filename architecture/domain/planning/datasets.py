@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from architecture.domain import operations as ops
 from architecture.domain import policy
-from architecture.domain.column_planning import ColumnPlan, Side, plan_columns
-from architecture.domain.current import Placed, Table
-from architecture.domain.drafts import Draft
-from architecture.domain.logic import Moved, Renames, dataset_moved, key_moved
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
+from architecture.domain.planning.columns import ColumnPlan, Side, plan_columns
+from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.logic import Moved, Renames, dataset_moved, key_moved
 from architecture.domain.policy import PolicySet
+from architecture.domain.states.current import Placed, Table
 from metadata.domain import naming
 
 TABLES = "tables"

@@ -7,8 +7,9 @@ physical name when it makes it.
 
 from dataclasses import dataclass
 
-from architecture.domain.casts import cast_to
-from architecture.domain.step import (
+from architecture.domain.states.tables import ColumnSpec, TableSpec
+from architecture.domain.steps.casts import cast_to
+from architecture.domain.steps.step import (
     ADD_COLUMN,
     CHECK_NOT_NULL,
     CREATE_TABLE,
@@ -24,7 +25,6 @@ from architecture.domain.step import (
     StepProblem,
     becomes,
 )
-from architecture.domain.tables import ColumnSpec, TableSpec
 from metadata.domain import naming
 from metadata.domain.history_policy import AS_OF
 from metadata.domain.sql import quote_identifier, quote_text

@@ -8,8 +8,8 @@ further. Anywhere else, somebody else changed it, and nothing is run.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from architecture.domain.step import WITHOUT_TRACE, Step, assumed_by, done_by, half_done_by, moved
-from architecture.domain.tables import ObservedTable
+from architecture.domain.states.tables import ObservedTable
+from architecture.domain.steps.step import WITHOUT_TRACE, Step, assumed_by, done_by, half_done_by, moved
 
 
 def steps_left(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from architecture.domain.flat import flat
+from architecture.domain.states.flat import flat
 from metadata.domain.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState

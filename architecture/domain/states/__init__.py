@@ -1,0 +1,1 @@
+"""Desired, applied and observed structure; how two of them are compared for drift."""
