@@ -125,6 +125,19 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
     assert item.versions() == before
 
 
+def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+    monkeypatch.setattr(governance, "SMALL_FILE_BYTES", 1)
+    monkeypatch.setattr(governance, "COMPACTED_FILE_BYTES", 2)
+    item = Kept(spark, tmp_path)
+    item.load([{"id": n, "v": "a"} for n in range(4)], at=DAY[0])
+    item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
+    before = item.versions()
+    assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
+    assert not any(file.deletionVector() for file in TableFiles(spark, item.table(item.history_spec)).all)
+    assert item.versions() == before
+
+
 @pytest.mark.nightly
 def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(governance, "MOST_SMALL_FILES", 3)
