@@ -1,14 +1,12 @@
-"""Filters of reports, executions, records and the change log: the same for pages and the API."""
+"""Filters of reports, executions and records: the same for pages and the API."""
 
 import json
 
 import django_filters as filters
 from django.db.models import Q, QuerySet
 
-from architecture.change_log import about_dataset
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord
 from metadata.filtersets import StableOrdering
-from metadata.models import ChangeLogEntry
 
 
 def _environments(_request: object = None) -> QuerySet[Environment]:
@@ -74,26 +72,3 @@ class RecordFilter(filters.FilterSet):
     class Meta:
         model = ExecutionRecord
         fields = ()
-
-
-class ChangeFilter(filters.FilterSet):
-    q = filters.CharFilter(method="search", label="Text")
-    dataset = filters.CharFilter(method="of_dataset", label="Dataset")
-    person = filters.CharFilter(field_name="actor", lookup_expr="iexact", label="Person")
-    kind = filters.CharFilter(field_name="subject_kind", label="Kind")
-    action = filters.CharFilter(field_name="action", label="What was done")
-    since = filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From")
-    until = filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To")
-
-    class Meta:
-        model = ChangeLogEntry
-        fields = ()
-
-    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """In names, reasons, and values before and after: so a former name is found, too."""
-        return queryset.filter(
-            Q(subject_name__icontains=value) | Q(changes__icontains=value) | Q(reason__icontains=value)
-        )
-
-    def of_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        return queryset.filter(about_dataset(value))

@@ -1,11 +1,12 @@
 """Questions about what should be, what was applied and what was decided, shared by pages, the API and the loader."""
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 
+from architecture.domain import workflow
+from architecture.domain.planning.identity import as_known
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.tables import TableSpec, tables_of
 from architecture.domain.workflow import Refused
@@ -21,7 +22,8 @@ from architecture.models import (
     Lease,
 )
 from metadata.domain.state import DatasetState
-from metadata.models import ChangeLogEntry, TargetDataset
+from metadata.models import TargetDataset
+from metadata.selectors import dataset_state, dataset_states
 
 # --- states ----------------------------------------------------------------------------------
 
@@ -40,6 +42,21 @@ def applied_states(*, environment: Environment) -> tuple[DatasetState, ...]:
     """The applied states themselves (flat), ordered by stable key."""
     rows = AppliedDataset.objects.filter(environment=environment).order_by("dataset_key")
     return tuple(of_row(state) for state in rows.values_list("state", flat=True))
+
+
+def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:
+    """What metadata describes, ordered by name, under the stable keys by which the environment knows it."""
+    return as_known(dataset_states(), applied_states(environment=environment)).states
+
+
+def described_state(dataset: TargetDataset, *, environment: Environment) -> DatasetState:
+    """One dataset's state (of a history dataset, that of its base) under the keys of its own tables there."""
+    state = dataset_state(dataset)
+    row = AppliedDataset.objects.filter(environment=environment, dataset_key=state.key).first()
+    if row is not None:  # known by its key, so only its columns may have others
+        return as_known([state], [of_row(row.state)]).states[0]
+    named = state.qualified_name
+    return next(one for one in described_states(environment=environment) if one.qualified_name == named)
 
 
 def dataset_names(keys: Collection[str], *, environment: Environment) -> dict[str, str]:
@@ -87,29 +104,6 @@ def report_named(text: str) -> ChangeReport:
     return report
 
 
-def authors_of(dataset_keys: Collection[str], since: datetime | None) -> frozenset[str]:
-    """User names of who changed any of these datasets after ``since`` (None: ever), by the change log."""
-    return authors_since(dict.fromkeys(dataset_keys, since))
-
-
-def authors_since(since: dict[str, datetime | None]) -> frozenset[str]:
-    """User names of who changed a dataset after its own time, in one query.
-
-    Keys are those of datasets and of their histories, and of source datasets: what is logged of a thing
-    that belongs to a dataset carries the dataset's key.
-    """
-    histories = TargetDataset.objects.filter(history_of__key__in=list(since)).values_list("key", "history_of__key")
-    times = dict(since) | {str(history): since[str(base)] for history, base in histories}
-    entries = ChangeLogEntry.objects.filter(user__isnull=False)
-    about = Q(dataset_key__in=list(times)) | Q(subject_key__in=list(times))
-    found = entries.filter(about).values_list("dataset_key", "subject_key", "at", "user__username")
-    return frozenset(name for dataset, subject, at, name in found if _is_after(at, times, str(dataset), subject))
-
-
-def _is_after(at: datetime, times: dict[str, datetime | None], *keys: str) -> bool:
-    return any(key in times and (times[key] is None or at > times[key]) for key in keys)
-
-
 # --- executions ------------------------------------------------------------------------------
 
 
@@ -148,6 +142,47 @@ def records(*, environment: Environment | None = None) -> QuerySet[ExecutionReco
     return found if environment is None else found.filter(environment=environment)
 
 
+def record_named(text: str) -> ExecutionRecord:
+    """The record of this id. Refused UNKNOWN_RECORD."""
+    try:
+        record = records().filter(record_id=UUID(text)).first()
+    except ValueError:
+        record = None
+    if record is None:
+        raise Refused("UNKNOWN_RECORD", f"there is no record {text!r}")
+    return record
+
+
 def leases_held(*, environment: Environment) -> QuerySet[Lease]:
     """Who writes where at this moment."""
     return Lease.objects.filter(environment=environment).exclude(holder_kind="").order_by("taken_at")
+
+
+# --- waiting for somebody --------------------------------------------------------------------
+
+_IN_PLAY = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.REJECTED)
+
+
+def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
+    """Reports in which somebody may be asked for something, newest first.
+
+    Those that no newer one of their scope has replaced and that were not executed, nor given up half-way;
+    and what this person made that a report of others took the place of which is still to be carried out.
+    Undos of one record may stand beside each other as long as they are open. Annotated with ``live``, the
+    state of the newest execution.
+    """
+    same_scope = ChangeReport.objects.filter(
+        environment=OuterRef("environment"), scope=OuterRef("scope"), undo_of__isnull=True, pk__gt=OuterRef("pk")
+    )
+    same_undo = ChangeReport.objects.filter(undo_of=OuterRef("undo_of"), scope=OuterRef("scope"), pk__gt=OuterRef("pk"))
+    an_undo = Q(undo_of__isnull=False)
+    newest = (~an_undo & ~Exists(same_scope)) | (an_undo & (Q(status=workflow.OPEN) | ~Exists(same_undo)))
+    own = Q(created_by=person_pk, status=workflow.SUPERSEDED) & ~Exists(same_scope.filter(created_by=person_pk))
+    taken = same_scope.filter(status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True)
+    executions_ = Execution.objects.filter(report=OuterRef("pk")).order_by("-pk")
+    return (
+        ChangeReport.objects.annotate(live=Subquery(executions_.values("status")[:1]))
+        .filter((Q(status__in=_IN_PLAY) & newest) | (own & Exists(taken)))
+        .filter(Q(live__isnull=True) | Q(live__in=workflow.RESUMABLE))
+        .order_by("-pk")
+    )

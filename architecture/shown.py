@@ -1,7 +1,7 @@
 """What pages and the API show of reports beyond their rows: operations, approvals, steps by table."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -13,15 +13,13 @@ from architecture.domain.operations import Operation
 from architecture.domain.policy import RULES
 from architecture.domain.scope import Scope
 from architecture.domain.steps.step import Step, TableShape
-from architecture.domain.steps.undo import inverse
 from architecture.domain.workflow import Need, Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, Preview
-from architecture.services.executions import refuse_unapproved
 from architecture.services.policies import policy_of
 from architecture.services.previews import steps_in
 from architecture.services.reports import authors_of_report, decisions_on, operations_of
 from metadata.domain.roles import Permission
-from metadata.models import TargetDataset
+from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.permissions import may
 
 _FIXES = {rule.code: rule.fix for rule in RULES}
@@ -95,9 +93,9 @@ class OperationRow:
         return self.operation.side == ops.HISTORY
 
 
-def operation_rows(report: ChangeReport) -> list[OperationRow]:
-    """A report's operations in its order. Datasets that metadata still describes have their key to link to."""
-    operations = operations_of(report)
+def operation_rows(report: ChangeReport, *, limit: int | None = None) -> list[OperationRow]:
+    """A report's operations (the first ones) in its order. Datasets that metadata still describes can be linked to."""
+    operations = operations_of(report)[:limit]
     keys = {operation.dataset_key for operation in operations}
     described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
     return [_operation_row(number, operation, described) for number, operation in enumerate(operations, start=1)]
@@ -132,54 +130,93 @@ class Standing:
     missing: int
     authors: tuple[str, ...]
     approver_may_execute: bool
-    cannot_approve: Refused | None
+    cannot_approve: Refused | Mapping[str, Any] | None
     cannot_reject: Refused | None
-    cannot_execute: Refused | None
+    cannot_execute: Refused | Mapping[str, Any] | None
+
+    @property
+    def may_say_something(self) -> bool:
+        """Whether the person may still say yes or no to it."""
+        return not (self.cannot_approve and self.cannot_reject)
 
 
 def standing(report: ChangeReport, user: Any) -> Standing:
     """How a report stands, and what this person may do about it now."""
     policy = policy_of(report.environment)
-    need, authors, decided = policy.approvals[report.risk], authors_of_report(report), decisions_on(report)
+    need, authors = policy.approvals[report.risk], authors_of_report(report)
+    approvals, decided = tuple(report.approvals.order_by("pk")), decisions_on(report)
+    name = user.get_username()
+
+    def decide(decision: str) -> None:
+        workflow.refuse_decision(
+            status=report.status,
+            person=name,
+            decision=decision,
+            authors=authors,
+            decided=decided,
+            needed=need.count,
+        )
+
+    def execute() -> None:
+        workflow.refuse_execution(
+            status=report.status,
+            decisions=decided,
+            fingerprint=report.fingerprint,
+            need=need,
+            authors=authors,
+            person=name,
+            approver_may_execute=policy.approver_may_execute,
+        )
+
+    deciding = (user, Permission.APPROVE_REPORTS, "your account may read reports, but not decide on them")
+    executing = (user, Permission.EXECUTE_REPORTS, "your account may read reports, but not preview or execute them")
     return Standing(
         need=need,
-        approvals=tuple(report.approvals.order_by("pk")),
+        approvals=approvals,
         missing=workflow.approvals_missing(decided, fingerprint=report.fingerprint, need=need, authors=authors),
         authors=tuple(sorted(authors)),
         approver_may_execute=policy.approver_may_execute,
-        cannot_approve=_cannot_decide(report, user, workflow.YES, authors, need),
-        cannot_reject=_cannot_decide(report, user, workflow.NO, authors, need),
-        cannot_execute=_cannot_execute(report, user),
+        cannot_approve=_why_not(lambda: decide(workflow.YES), *deciding),
+        cannot_reject=_why_not(lambda: decide(workflow.NO), *deciding),
+        cannot_execute=_why_not(execute, *executing),
     )
 
 
-def _cannot_decide(
-    report: ChangeReport, user: Any, decision: str, authors: frozenset[str], need: Need
-) -> Refused | None:
+def _why_not(asking: Callable[[], None], user: Any, permission: Permission, said: str) -> Refused | None:
+    """Why the workflow does not let the person do it, or else that they lack the permission; None if they may."""
     try:
-        workflow.refuse_decision(
-            status=report.status,
-            person=user.get_username(),
-            decision=decision,
-            authors=authors,
-            decided=decisions_on(report),
-            needed=need.count,
-        )
+        asking()
     except Refused as refused:
         return refused
-    if not may(user, Permission.APPROVE_REPORTS):
-        return Refused("NOT_PERMITTED", "your account may read reports, but not decide on them")
-    return None
+    return None if may(user, permission) else Refused("NOT_PERMITTED", said)
 
 
-def _cannot_execute(report: ChangeReport, user: Any) -> Refused | None:
-    try:
-        refuse_unapproved(report, user)
-    except Refused as refused:
-        return refused
-    if not may(user, Permission.EXECUTE_REPORTS):
-        return Refused("NOT_PERMITTED", "your account may read reports, but not preview or execute them")
-    return None
+def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:
+    """How it stands with a report that does not hold any more: nothing but a no can be said to it."""
+    if not refusal:
+        return standing
+    return replace(
+        standing,
+        cannot_approve=standing.cannot_approve or refusal,
+        cannot_execute=standing.cannot_execute or refusal,
+    )
+
+
+def names_of(keys: Collection[str]) -> dict[str, str]:
+    """What the datasets and columns with these stable keys are called now; keys that nothing describes are left out."""
+    found: dict[str, str] = {}
+    for model, parts in _NAMED.items():
+        for key, *names in model.objects.filter(key__in=keys).values_list("key", *parts):
+            found[str(key)] = ".".join(names)
+    return found
+
+
+_NAMED: dict[Any, tuple[str, ...]] = {
+    TargetDataset: ("schema__name", "name"),
+    SourceDataset: ("system__short_name", "name"),
+    TargetColumn: ("dataset__schema__name", "dataset__name", "name"),
+    SourceColumn: ("dataset__system__short_name", "dataset__name", "name"),
+}
 
 
 # --- a preview -------------------------------------------------------------------------------
@@ -261,30 +298,3 @@ def _sum(tables: list[TableSteps], what: str) -> int | None:
     """Tables that are only made now hold nothing."""
     sizes = [0 if table.assumes is None else table.size.get(what) for table in tables]
     return None if any(size is None for size in sizes) else sum(size for size in sizes if size is not None)
-
-
-# --- after an execution ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class WayBack:
-    """An executed step and what takes it back; ``how`` is empty where nothing does."""
-
-    number: int
-    step: str
-    how: str
-    table: str
-
-
-def ways_back(execution: Execution) -> list[WayBack]:
-    """For each step that was done, its inverse, the last one first: the order in which it is taken back."""
-    if execution.preview is None:
-        return []
-    steps = steps_in(execution.preview)
-    done = execution.operations.filter(status="succeeded", ordinal__lt=len(steps)).order_by("-ordinal")
-    found = []
-    for row in done:
-        back = inverse(steps[row.ordinal], row.version_before)
-        how = back.describe() if back is not None else ""
-        found.append(WayBack(row.ordinal + 1, steps[row.ordinal].describe(), how, row.qualified_name))
-    return found

@@ -2,12 +2,16 @@
 
 from django.urls import path
 
-from architecture.views import changes, drift, executions, policies, reports
+from architecture.views import changes, drift, executions, inbox, policies, report_parts, reports
 
 urlpatterns = [
+    path("inbox/", inbox.inbox, name="inbox"),
+    path("inbox/rows/", inbox.inbox_rows, name="inbox_rows"),
     path("reports/", reports.report_list, name="report_list"),
     path("reports/<uuid:report_id>/", reports.report_page, name="report_page"),
-    path("reports/<uuid:report_id>/standing/", reports.report_standing, name="report_standing"),
+    path("reports/<uuid:report_id>/standing/", report_parts.report_standing, name="report_standing"),
+    path("reports/<uuid:report_id>/differences/", report_parts.report_differences, name="report_differences"),
+    path("reports/<uuid:report_id>/downstream/", report_parts.report_downstream, name="report_downstream"),
     path("reports/<uuid:report_id>/approve/", reports.report_approve, name="report_approve"),
     path("reports/<uuid:report_id>/reject/", reports.report_reject, name="report_reject"),
     path("reports/<uuid:report_id>/report.json", reports.report_file, name="report_file"),

@@ -1,7 +1,8 @@
 """What every command of the product has in common.
 
 Errors are one line on stderr without a traceback, exit codes say what happened, and ``--json``
-prints exactly one JSON document on stdout, also when the command fails.
+prints exactly one JSON document on stdout, also when the command fails. No output fails for the
+terminal's encoding.
 """
 
 import json
@@ -16,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, ProgrammingError, connections
 
 FAILED = 1
+REFUSED = 2
 INVALID = 4
 INTERRUPTED = 130
 
@@ -75,13 +77,14 @@ class ProductCommand(BaseCommand):
 
     def say(self, text: str) -> None:
         """A line for people; with ``--json`` it goes to stderr, because stdout holds the document."""
-        (self.stderr if self._as_json else self.stdout).write(text, style_func=str)
+        out = self.stderr if self._as_json else self.stdout
+        out.write(printable(text, out), style_func=str)
 
     def print_json(self, document: Any) -> None:
         """The one JSON document, if it was asked for."""
         if self._as_json and not self._printed:
             self._printed = True
-            self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False))
+            self.stdout.write(json_text(document, self.stdout))
 
     # --- how it works ------------------------------------------------------------------------
 
@@ -115,8 +118,10 @@ class ProductCommand(BaseCommand):
         except Exception as error:
             if not hasattr(error, "one_line"):
                 raise
-            code = str(getattr(error, "code", "refused"))
-            raise CommandExit(self.refused_exit, error.one_line(), code) from error
+            code, said = str(getattr(error, "code", "refused")), error.one_line()
+            # Who was refused looks the code up, or acts on it.
+            message = f"{code}: {said}" if self.refused_exit == REFUSED else said
+            raise CommandExit(self.refused_exit, message, code) from error
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Django's, but for how errors end it."""
@@ -156,10 +161,26 @@ class ProductCommand(BaseCommand):
     def _end(self, end: CommandExit) -> NoReturn:
         message = " ".join(str(end).split())
         if message:
-            self.stderr.write(message, style_func=str)
+            self.stderr.write(printable(message, self.stderr), style_func=str)
         if self.with_json and end.returncode:
-            self.print_json({"error": {"code": end.code, "message": message}})
+            self.print_json({"error": {"code": end.code, "message": message.removeprefix(f"{end.code}: ")}})
         sys.exit(end.returncode)
+
+
+def json_text(document: Any, out: Any) -> str:
+    """A document as JSON that this stream can take: what its encoding lacks is escaped as JSON has it."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return text if printable(text, out) == text else json.dumps(document, indent=2)
+
+
+def printable(text: str, out: Any) -> str:
+    """``text`` as this stream can take it: what its encoding lacks is written in ASCII, arrows as ``->``."""
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.replace("→", "->").encode(encoding, "backslashreplace").decode(encoding)
+    return text
 
 
 def _database_problem(error: Exception) -> str:

@@ -19,6 +19,7 @@ from architecture.services.approvals import approvals_missing
 from architecture.services.policies import policy_of
 from architecture.services.records import record_artifact
 from architecture.services.reports import authors_of_report, shown
+from architecture.services.ways_back import offered
 
 SCOPE_KINDS = ((ALL, ALL), (SCHEMA, SCHEMA), (DATASET, DATASET))
 
@@ -214,13 +215,55 @@ class RecordListSerializer(serializers.ModelSerializer):
         fields = ("record_id", "execution", "environment", "outcome", "digest", "created_at")
 
 
+class RefusedSerializer(serializers.Serializer):
+    """Why something cannot be done."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField()
+
+
+class WayBackSerializer(serializers.Serializer):
+    """What was done as one, by its ordinals in the record, and what takes it back, step by step."""
+
+    operations = serializers.ListField(child=serializers.IntegerField())
+    done = serializers.ListField(child=serializers.CharField())
+    back = serializers.ListField(
+        child=serializers.CharField(), help_text="Empty where no table changes, only what is known of the dataset."
+    )
+    possible = serializers.BooleanField()
+    refused = RefusedSerializer(allow_null=True)
+
+
 class RecordSerializer(RecordListSerializer):
-    """With the artifact that ``manage.py verify_artifact`` takes."""
+    """With the artifact that ``manage.py verify_artifact`` takes, and with what takes each operation back."""
 
     artifact = serializers.SerializerMethodField()
+    ways_back = serializers.SerializerMethodField()
+    undo_reports = serializers.SerializerMethodField()
 
     class Meta(RecordListSerializer.Meta):
-        fields = (*RecordListSerializer.Meta.fields, "artifact")
+        fields = (*RecordListSerializer.Meta.fields, "artifact", "ways_back", "undo_reports")
 
     def get_artifact(self, record: ExecutionRecord) -> dict[str, Any]:
         return record_artifact(record)
+
+    @extend_schema_field(WayBackSerializer(many=True))
+    def get_ways_back(self, record: ExecutionRecord) -> list[dict[str, Any]]:
+        return [one.as_json() for one in offered(record)]
+
+    @extend_schema_field(serializers.ListField(child=serializers.UUIDField()))
+    def get_undo_reports(self, record: ExecutionRecord) -> list[str]:
+        return [str(pk) for pk in record.undo_reports.order_by("-pk").values_list("report_id", flat=True)]
+
+
+class UndoSerializer(serializers.Serializer):
+    operations = serializers.ListField(
+        child=serializers.IntegerField(min_value=0),
+        required=False,
+        allow_null=True,
+        default=None,
+        allow_empty=False,
+        max_length=10_000,
+        help_text="Ordinals of the record; of those that belong together any one means all. Without it, all of them.",
+    )

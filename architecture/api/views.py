@@ -25,7 +25,9 @@ from architecture.api.serializers import (
     ReportListSerializer,
     ReportScopeSerializer,
     ReportSerializer,
+    UndoSerializer,
 )
+from architecture.domain.scope import Scope
 from architecture.filtersets import ExecutionFilter, RecordFilter, ReportFilter
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.selectors import execution_events, executions, records, reports
@@ -71,7 +73,11 @@ class ReportViewSet(ByAction, ReadOnly):
         """Make the report of a scope; the same report again is the same one."""
         asked = given(ReportScopeSerializer, request)
         with refusals():
-            report = build_report(environment=current_environment(), scope=asked.scope(), person=request.user)
+            return self.made(asked.scope(), request.user)
+
+    def made(self, scope: Scope, person: Any) -> Response:
+        """The report of a scope, from what was last seen."""
+        report = build_report(environment=current_environment(), scope=scope, person=person)
         return Response(ReportSerializer(report).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
@@ -112,7 +118,11 @@ class ReportViewSet(ByAction, ReadOnly):
     def make_preview(self, request: Request, report_id: UUID) -> Response:
         """Make the preview from what was last seen of the warehouse."""
         with refusals():
-            made = make_preview(report=self.get_object(), person=request.user)
+            return self.previewed(self.get_object(), request.user)
+
+    def previewed(self, report: ChangeReport, person: Any) -> Response:
+        """The preview of a report, from what was last seen."""
+        made = make_preview(report=report, person=person)
         return Response(PreviewSerializer(made).data, status=status.HTTP_201_CREATED)
 
 
@@ -179,10 +189,14 @@ class RecordViewSet(ByAction, ReadOnly):
     def get_queryset(self) -> QuerySet[ExecutionRecord]:
         return records()
 
-    @extend_schema(request=None, responses={201: ReportSerializer})
+    @extend_schema(request=UndoSerializer, responses={201: ReportSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def undo(self, request: Request, record_id: UUID) -> Response:
-        """Make the report that takes the record's operations back."""
+        """Make the report that takes the record's operations back, or those that are named.
+
+        It goes through the same gate. The metadata still say what they said: bring them back, too.
+        """
+        chosen = given(UndoSerializer, request).validated_data["operations"]
         with refusals():
-            report = undo_report(record=self.get_object(), person=request.user)
+            report = undo_report(record=self.get_object(), person=request.user, operations=chosen)
         return Response(ReportSerializer(report).data, status=status.HTTP_201_CREATED)

@@ -27,6 +27,8 @@ def advance(applied: DatasetState | None, operation: Operation, desired: Dataset
     wanted = flat(desired) if desired is not None else None
     if operation.op == ops.CREATE_TABLE:
         return _created(applied, operation, _needed(wanted, operation))
+    if applied is None and operation.op == ops.RENAME_TABLE and operation.side == HISTORY:
+        return None  # a kept history gets its name back before the base table is made anew
     if applied is None:
         raise ValueError(f"{operation.describe()}: the dataset was never applied")
     state = _STEPS[operation.op](flat(applied), operation, wanted)
@@ -41,7 +43,9 @@ def settled(applied: DatasetState, desired: DatasetState) -> DatasetState:
     wanted = flat(desired)
     applied = flat(applied)
     pairs = match(applied.columns, wanted.columns, name=_name, former=_former).pairs
-    known = {pair.before.key: pair.after for pair in pairs if pair.by != "former"}
+    # No operation speaks of the columns of a retired dataset: one under a known name may be another.
+    ways = ("key", "name") if wanted.active else ("key",)
+    known = {pair.before.key: pair.after for pair in pairs if pair.by in ways}
     columns = tuple(_settled(column, known.get(column.key)) for column in applied.columns)
     named = applied.qualified_name.lower() == wanted.qualified_name.lower()
     return replace(

@@ -1,7 +1,8 @@
 """Exported proofs, verified from the file alone: no database, no network, no clock.
 
-Two formats: ``approval-artifact/v1`` (a report and what people decided on it) and
-``execution-record/v1`` (what an execution did). Both carry the link of each row in the hash chain
+Three formats: ``approval-artifact/v1`` (a report and what people decided on it),
+``execution-record/v1`` (what an execution did) and ``governed-run-record/v1`` (what an attempt of a
+governed run did). All carry the link of each row in the hash chain
 and the chain's head at the time of export (``metadata.domain.chain``).
 """
 
@@ -13,7 +14,7 @@ from metadata.domain.canonical import sha256_hex
 from metadata.domain.chain import link_hash, parse_head
 from metadata.domain.errors import MetadataError
 
-APPROVALS, RECORD = "approval-artifact/v1", "execution-record/v1"
+APPROVALS, RECORD, GOVERNED = "approval-artifact/v1", "execution-record/v1", "governed-run-record/v1"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def verify(artifact: object) -> tuple[Finding, ...]:
     """
     if not isinstance(artifact, Mapping):
         raise MetadataError("invalid", "an artifact is a JSON object")
-    checks = {APPROVALS: _approvals, RECORD: _record}
+    checks = {APPROVALS: _approvals, RECORD: _record, GOVERNED: _document}
     check = checks.get(artifact.get("format"))
     if check is None:
         known = " or ".join(checks)
@@ -54,11 +55,15 @@ def _approvals(artifact: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _same_fingerprint(approval["row"], artifact["report"], f"approvals[{place}]")
 
 
-def _record(artifact: Mapping[str, Any]) -> Iterator[Finding]:
-    document = artifact["document"]
-    if sha256_hex(document) != artifact["row"]["digest"]:
+def _document(artifact: Mapping[str, Any]) -> Iterator[Finding]:
+    if sha256_hex(artifact["document"]) != artifact["row"]["digest"]:
         yield Finding("DIGEST", "document", "the record's content is not what its digest was made from")
     yield from _sealed_row(artifact, artifact["chain"], "row")
+
+
+def _record(artifact: Mapping[str, Any]) -> Iterator[Finding]:
+    document = artifact["document"]
+    yield from _document(artifact)
     if document["report"] is not None:
         yield from _fingerprint(document["report"], "document.report")
     for place, approval in enumerate(document["approvals"]):

@@ -94,7 +94,8 @@ class _History:
     def changes(self) -> str:
         """One row per change and run: I opens a key or brings it back, U follows without a gap, D ends it.
 
-        What a run left as it was leaves no trace here; how many rows that were, the load run counts.
+        What a run left as it was leaves no trace here; how many keys came unchanged (N) and how many did
+        not come at all (X), the load run counts: ``unchanged`` and ``missing``.
         """
         start, end, change, when = map(quoted, (VALID_FROM, VALID_TO, CHANGE, CHANGED_AT))
         opened, closed = self._own("run_id"), self._own("closed_by")

@@ -24,7 +24,8 @@ class Scope:
     """``name`` is a schema's or a dataset's (``schema.name``); ``target_only`` leaves dependencies out.
 
     Of ``files``, two state files, everything is in scope; ``source`` and ``target`` are what people
-    call the two sides. They are shown, and no part of a fingerprint.
+    call the two sides. They are shown, and no part of a fingerprint. ``keys`` are the datasets that it
+    came to before: then the name, which one of them may no longer have, is not asked again.
     """
 
     kind: str = ALL
@@ -32,6 +33,7 @@ class Scope:
     target_only: bool = False
     source: str = ""
     target: str = ""
+    keys: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -66,6 +68,8 @@ class Scope:
 
     def resolve(self, current: CurrentState, desired: Sequence[DatasetState]) -> frozenset[str]:
         """Stable keys of the datasets in scope, those that are only there and those only desired included."""
+        if self.keys is not None:
+            return self.keys
         there = {one.state.key: one.state for one in current.datasets}
         wanted = {dataset.key: dataset for dataset in desired}
         if self.everything:

@@ -91,6 +91,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "REPORT_REJECTED": ("the report was rejected", "change the metadata and make a new report"),
     "NO_CHANGES": ("the report holds no changes", "there is nothing to approve or to execute"),
     "ALREADY_DECIDED": ("this was decided already", "a decision stays as it is; a new report can be made"),
+    "NO_APPROVAL_NEEDED": ("the report needs no approval in this environment", "preview and execute it"),
     "NOT_APPROVED": ("the report does not have the approvals it needs", "have it approved first"),
     "NO_PREVIEW": ("the report has no preview", "make the preview first: it shows the statements that will run"),
     "PREVIEW_STALE": (
@@ -112,11 +113,33 @@ CODES: Mapping[str, tuple[str, str]] = {
     "ALREADY_RUNNING": ("an execution of the report waits or is under way", "follow that one"),
     "NOT_RESUMABLE": ("the execution is not in a state from which that is possible", "look at its page"),
     "UNKNOWN_REPORT": ("there is no such report", "'manage.py plan' makes one"),
+    "UNKNOWN_RECORD": ("there is no such record", "'manage.py records' lists them"),
     "UNKNOWN_DATASET": ("there is no such dataset", "look at the list of datasets"),
     "UNKNOWN_ENVIRONMENT": ("there is no such environment", "look at the list of environments"),
     "NOT_OBSERVED": ("the warehouse was not looked at yet", "let a worker observe it: start one with 'make serve'"),
+    "UNKNOWN_LOOK": ("you asked for no such look", "ask for one, and use its number"),
+    "LOOK_UNFINISHED": ("the look at the warehouse is not finished", "wait for its end, then ask again"),
+    "LOOK_FAILED": ("nobody looked at the warehouse", "ask for another look, or take what was seen last"),
+    "OTHER_LOOK": ("the look was at other tables", "ask for a look at the tables that this is about"),
     "NO_REASON": ("this needs a reason", "say why: it stays with the record"),
     "NOTHING_TO_UNDO": ("nothing of the record can be undone", "make the change by metadata"),
+    "UNKNOWN_OPERATION": ("the record has no such operation", "look at the operations of the record"),
+    "ALREADY_UNDONE": ("this was taken back already", "there is nothing left to take back of it"),
+    "LATER_OPERATIONS": ("later operations stand on what is to be taken back", "take what was done since back first"),
+    "WRITTEN_SINCE": (
+        "rows were written since, which going back would take along",
+        "choose the other operations, and change this one forward, by the metadata and a report",
+    ),
+    "NO_WAY_BACK": ("nothing takes this back", "change it forward, by the metadata and a report"),
+    "ALREADY_APPLIED": (
+        "something was applied of the dataset here already",
+        "take it out of the file, or see what differs: 'manage.py drift', 'manage.py plan --desired-state FILE'",
+    ),
+    "BAD_KEY": (
+        "a table lies under its dataset's key, so that is a UUID",
+        "take the file from 'manage.py export_state'",
+    ),
+    "UNKNOWN_LAYER": ("the layer of a schema is not known", "describe the schema first, or import the metadata"),
     "POLICY_CHANGED": ("somebody else changed the policy in the meantime", "look at it again before changing it"),
 }
 
@@ -197,7 +220,7 @@ def refuse_decision(
     if any(one.person == person for one in decided):
         raise Refused("ALREADY_DECIDED", f"{person} has decided on this report already")
     if decision == YES and needed == 0:
-        raise Refused("ALREADY_DECIDED", "the report needs no approval in this environment", "preview and execute it")
+        raise Refused("NO_APPROVAL_NEEDED")
     if decision == YES and person in authors:
         raise Refused("OWN_CHANGE", f"{person} has a hand in what this report changes")
 

@@ -9,10 +9,10 @@ from architecture.models import Approval, ChangeReport
 from architecture.selectors import report_named
 from architecture.services.approvals import approvals_missing
 from architecture.services.records import approval_artifact
-from elevata.cli import FAILED, CommandExit, ProductCommand
+from elevata.cli import FAILED, REFUSED, CommandExit, ProductCommand
 from metadata.services.actor import current_actor
 
-REFUSED_EXIT = 2
+REFUSED_EXIT = REFUSED
 
 
 def report_argument(parser: ArgumentParser) -> None:

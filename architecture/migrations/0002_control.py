@@ -13,18 +13,18 @@ def _carry_over(apps, schema_editor):
     """
     AppliedTable = apps.get_model("architecture", "AppliedTable")
     Observation = apps.get_model("architecture", "Observation")
-    Observation.objects.bulk_create(
+    database = schema_editor.connection.alias
+    Observation.objects.using(database).bulk_create(
         Observation(
             environment_id=row.environment_id,
             table_key=row.table_key,
             document=row.structure or None,
             observed_at=row.updated_at,
         )
-        for row in AppliedTable.objects.all()
+        for row in AppliedTable.objects.using(database)
     )
-    apps.get_model("architecture", "Execution").objects.exclude(started_at=None).update(
-        requested_at=models.F("started_at")
-    )
+    executions = apps.get_model("architecture", "Execution").objects.using(database)
+    executions.exclude(started_at=None).update(requested_at=models.F("started_at"))
 
 
 class Migration(migrations.Migration):

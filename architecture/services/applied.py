@@ -1,6 +1,6 @@
 """Applied state: it moves with each finished operation, and with nothing else."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from architecture.domain.advance import advance
@@ -8,6 +8,9 @@ from architecture.domain.operations import Operation, operation_of
 from architecture.domain.states.flat import as_row, of_row
 from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation
 from metadata.domain.state import DatasetState
+
+# Of a dataset that was never carried out as a whole: whoever described any of it has a hand in what is left.
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def apply_finished(step: ExecutionOperation) -> None:
@@ -20,12 +23,14 @@ def apply_finished(step: ExecutionOperation) -> None:
     rows = execution.operations.filter(operation=step.operation, version_after__isnull=False).order_by("ordinal")
     versions = {str(row.table_key): row.version_after for row in rows}
     desired = execution.planned["desired"].get(operation.dataset_key)
+    rest = execution.operations.filter(dataset_key=operation.dataset_key)
+    whole = not rest.exclude(status=ExecutionOperation.Status.SUCCEEDED).exists()
     advance_dataset(
         execution=execution,
         operation=operation,
         desired=None if desired is None else of_row(desired),
         versions=versions,
-        described_at=datetime.fromisoformat(execution.planned["described_at"]),
+        described_at=datetime.fromisoformat(execution.planned["described_at"]) if whole else None,
     )
 
 
@@ -35,9 +40,12 @@ def advance_dataset(
     operation: Operation,
     desired: DatasetState | None,
     versions: dict[str, int],
-    described_at: datetime,
+    described_at: datetime | None,
 ) -> None:
-    """The applied row of the operation's dataset as it is after it; gone once its table is."""
+    """The applied row of the operation's dataset as it is after it; gone once its table is.
+
+    ``described_at`` is None while more is to be done to the dataset: edits that wait keep their authors.
+    """
     environment = execution.environment
     rows = AppliedDataset.objects.select_for_update().filter(environment=environment)
     row = rows.filter(dataset_key=operation.dataset_key).first()
@@ -51,7 +59,7 @@ def advance_dataset(
             state=state,
             versions={**known, **versions},
             execution=execution,
-            described_at=described_at,
+            described_at=described_at or (row.described_at if row is not None else NEVER),
         )
 
 

@@ -16,7 +16,6 @@ from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
 from architecture.domain.planning.plan import plan
 from architecture.domain.policy import SAFE
 from architecture.domain.scope import Scope
-from architecture.domain.states.flat import as_row
 from architecture.domain.steps.rendering import statement_text
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step
@@ -56,14 +55,14 @@ def pending_changes(
     applied = applied_states(environment=environment)
     chosen = tuple(state for state in states if state.key in keys)
     own = tuple(state for state in applied if state.key in keys)
-    basis = Basis(environment, Scope(), chosen, own, seen, policy)
+    whole = basis = Basis(environment, Scope(), chosen, own, seen, policy)
     operations = plan(basis.current, chosen, policy).operations
     if operations:  # whether a name is free can depend on a dataset that is not loaded
         others = last_seen(environment=environment)
         whole = Basis(environment, Scope(), states, applied, _over(others, seen), policy)
         operations = plan(whole.current, states, policy, keys).operations
     needing = _needing(operations, basis)
-    steps = () if needing else basis.steps(operations)
+    steps = () if needing else whole.steps(operations)
     return Pending(basis, operations, steps, needing)
 
 
@@ -91,7 +90,7 @@ def begin_execution(
     """Open an execution of pending changes, with a row for each step, in order (ordinals from 0)."""
     basis, now = pending.basis, timezone.now()
     rows = [operation.as_row() for operation in pending.operations]
-    before = {placed.state.key: as_row(placed.state) for placed in basis.current.datasets}
+    before = basis.before()
     content = {
         "format": FORMAT,
         "environment": basis.environment.name,

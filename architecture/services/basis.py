@@ -1,20 +1,23 @@
 """What a report is made from, gathered once: desired, applied and observed state, and the policy."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from architecture.domain import report as domain
 from architecture.domain.history_views import history_views
-from architecture.domain.operations import Operation
+from architecture.domain.operations import Operation, Warning
+from architecture.domain.planning.identity import Known, as_known
 from architecture.domain.policy import PolicySet
 from architecture.domain.scope import Scope
 from architecture.domain.states.current import CurrentState
-from architecture.domain.states.tables import TableSpec, memory_key
+from architecture.domain.states.flat import as_row
+from architecture.domain.states.tables import TableSpec, kept_histories, memory_key
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
 from architecture.models import Environment
-from architecture.selectors import applied_states, desired_tables
+from architecture.selectors import applied_states, described_states, desired_tables
 from architecture.services.observing import Seen, last_seen
 from architecture.services.policies import policy_of
 from metadata.domain.state import DatasetState
@@ -23,7 +26,11 @@ from metadata.selectors import dataset_states
 
 @dataclass(frozen=True)
 class Basis:
-    """``seen`` are the tables as they were seen; those that were dropped count as absent."""
+    """``seen`` are the tables as they were seen; those that were dropped count as absent.
+
+    ``desired`` has the keys by which the environment knows things; ``warnings`` tell where metadata has
+    another, each with the key of its dataset.
+    """
 
     environment: Environment
     scope: Scope
@@ -31,6 +38,7 @@ class Basis:
     applied: tuple[DatasetState, ...]
     seen: Seen
     policy: PolicySet
+    warnings: tuple[tuple[str, Warning], ...] = ()
 
     @property
     def current(self) -> CurrentState:
@@ -39,13 +47,32 @@ class Basis:
 
     def report(self) -> domain.ChangeReport:
         """The report of it, pure and the same wherever it is made."""
-        return domain.build_report(self.current, self.desired, self.policy, self.scope, self.environment.name)
+        made = domain.build_report(self.current, self.desired, self.policy, self.scope, self.environment.name)
+        if not self.warnings:
+            return made
+        keys = self.keys()
+        told = (*made.warnings, *(warning for key, warning in self.warnings if key in keys))
+        return replace(made, warnings=tuple(sorted(told, key=lambda one: (one.dataset, one.column, one.code))))
 
     def steps(self, operations: Iterable[Operation]) -> tuple[Step, ...]:
         """What Delta is told, for these operations."""
         operations = tuple(operations)
         keys = {operation.dataset_key for operation in operations}
-        return plan_steps(self.tables(keys), self.seen.tables, operations, views_of(self.desired, keys))
+        tables = self.tables({state.key for state in self.desired})
+        views = views_of(self.desired, keys)
+        return plan_steps(tables, self.seen.tables, operations, views, self._strangers())
+
+    def _strangers(self) -> frozenset[str]:
+        """Tables that were seen and are of no dataset. A history is kept from when there was one."""
+        known = table_keys((*self.desired, *self.applied))
+        strangers = {key: one for key, one in self.seen.tables.items() if key not in known and not one.dropped}
+        return frozenset(strangers) - kept_histories(strangers)
+
+    def before(self) -> dict[str, dict[str, Any]]:
+        """As rows: every dataset that is there, by key; one that was dropped is not, whatever is kept of it."""
+        applied = {state.key for state in self.applied}
+        placed = self.current.datasets
+        return {one.state.key: as_row(one.state) for one in placed if one.base is not None or one.state.key in applied}
 
     def tables(self, keys: Collection[str]) -> tuple[TableSpec, ...]:
         """The desired tables of these datasets."""
@@ -70,15 +97,15 @@ def gather(
     leaves out what was applied of other datasets. Refused NOT_OBSERVED where nobody ever looked at
     tables that were applied.
     """
-    states = tuple(desired) if desired is not None else dataset_states()
     applied = applied_states(environment=environment)
+    known = as_known(dataset_states(), applied) if desired is None else Known(tuple(desired))
     if only is not None:
         applied = tuple(state for state in applied if state.key in only)
     seen = last_seen(environment=environment) if seen is None else seen
     tables = {state.key for state in applied if state.active and state.materialization == "table"}
-    if tables - seen.asked or (states and not seen.asked):
+    if tables - seen.asked or (known.states and not seen.asked):
         raise Refused("NOT_OBSERVED")
-    return Basis(environment, scope, states, applied, seen, policy_of(environment))
+    return Basis(environment, scope, known.states, applied, seen, policy_of(environment), known.warnings)
 
 
 def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:
@@ -93,7 +120,7 @@ def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:
 
 def tables_in_scope(*, environment: Environment, scope: Scope) -> frozenset[str]:
     """Stable keys of the tables to look at before a report of this scope is made. ScopeProblem if it names nothing."""
-    desired, applied = dataset_states(), applied_states(environment=environment)
+    desired, applied = described_states(environment=environment), applied_states(environment=environment)
     keys = scope.resolve(CurrentState.of_warehouse(applied, {}, desired), desired)
     return table_keys(state for state in (*desired, *applied) if state.key in keys)
 

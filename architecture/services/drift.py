@@ -6,20 +6,18 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from architecture.domain.states import drift as domain
 from architecture.domain.states.current import CurrentState, Placed
 from architecture.domain.states.drift import DatasetDrift
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment
-from architecture.selectors import applied_states
-from architecture.services.applied import write_applied
+from architecture.selectors import applied_states, described_states
+from architecture.services.applied import NEVER, write_applied
 from architecture.services.observing import last_seen
 from architecture.services.people import must_be_permitted, on_behalf_of
 from metadata.domain.roles import Permission
 from metadata.domain.state import DatasetState
-from metadata.selectors import dataset_states
 from metadata.services.changelog import record_change
 
 
@@ -73,7 +71,7 @@ def adopt_as_baseline(
     if not reason.strip():
         raise Refused("NO_REASON")
     Environment.objects.select_for_update().get(pk=environment.pk)
-    applied, desired = applied_states(environment=environment), dataset_states()
+    applied, desired = applied_states(environment=environment), described_states(environment=environment)
     known = {state.key: state for state in (*desired, *applied)}
     seen = last_seen(environment=environment)
     for key in dataset_keys:
@@ -111,14 +109,14 @@ def _adopt(
     own = {table: versions[table] for table in (key, placed.state.history_key) if table in versions}
     return write_applied(
         environment=environment,
-        state=_as_seen(placed),
+        state=as_seen(placed),
         versions=own,
         execution=row.execution if row is not None else None,
-        described_at=row.described_at if row is not None else timezone.now(),
+        described_at=row.described_at if row is not None else NEVER,
     )
 
 
-def _as_seen(placed: Placed) -> DatasetState:
+def as_seen(placed: Placed) -> DatasetState:
     """The dataset with the columns its base table shows; technical ones follow from it, so they are left out."""
     assert placed.base is not None
     described = {column.key: column for column in placed.state.columns}

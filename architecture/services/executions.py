@@ -230,15 +230,23 @@ def mark_lost_executions(
     return [one.pk for one in held if (one.heartbeat_at < latest or is_gone(one.claimed_by)) and _lose(one)]
 
 
-@transaction.atomic
 def _lose(execution: Execution) -> bool:
     error = {
         "code": "WORKER_LOST",
         "message": f"worker {execution.claimed_by} was last heard of at {execution.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
         "hint": "resume the execution: what it had finished is not done twice",
     }
-    seen = Execution.objects.filter(pk=execution.pk, attempt=execution.attempt, heartbeat_at=execution.heartbeat_at)
-    lost = seen.filter(status__in=workflow.may_become(workflow.LOST)).update(
+    return give_up_execution(execution=execution, error=error, heartbeat_at=execution.heartbeat_at)
+
+
+@transaction.atomic
+def give_up_execution(*, execution: Execution, error: dict[str, Any], **seen: Any) -> bool:
+    """Take an execution from the attempt that holds it: none of its writes finds the execution any more.
+
+    ``seen`` are fields that must still be as they were. False if it is not held, or not as it was seen.
+    """
+    held = Execution.objects.filter(pk=execution.pk, attempt=execution.attempt, **seen)
+    lost = held.filter(status__in=workflow.may_become(workflow.LOST)).update(
         status=workflow.LOST, error=error, finished_at=timezone.now(), phase=""
     )
     if lost:

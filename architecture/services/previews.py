@@ -5,7 +5,7 @@ the structure that each assumes. Sizes and Delta versions are shown, not hashed.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -16,13 +16,13 @@ from architecture.domain.steps import rows as step_rows
 from architecture.domain.steps import step as steps_of
 from architecture.domain.steps.rendering import statement_text
 from architecture.domain.steps.step import Step
-from architecture.domain.steps.undo import inverses
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Execution, ExecutionOperation, Preview
 from architecture.services.basis import Basis
 from architecture.services.observing import Seen
 from architecture.services.people import must_be_permitted
 from architecture.services.reports import operations_of, refuse_stale
+from architecture.services.undo import undo_steps
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.roles import Permission
 
@@ -30,7 +30,6 @@ FORMAT = "execution-preview/v1"
 # These write every row of their table anew; all others change its log only, or read it.
 _REWRITING = frozenset({steps_of.REBUILD_TABLE, steps_of.RETYPE_COLUMN})
 _READING = frozenset({steps_of.CHECK_NOT_NULL})
-_KEPT = ("history", "memory")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
 
 def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
     """What would be run for a report now."""
-    steps = undo_steps(report) if report.undo_of_id is not None else basis.steps(operations_of(report))
+    steps = undo_steps(report, basis) if report.undo_of_id is not None else basis.steps(operations_of(report))
     warehouse = report.environment.warehouse
     document = {
         "format": FORMAT,
@@ -80,22 +79,6 @@ def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
         "steps": [{**step_row(step), "statement": statement_text(step, warehouse)} for step in steps],
     }
     return Planned(document, sha256_hex(document), steps)
-
-
-def undo_steps(report: ChangeReport) -> tuple[Step, ...]:
-    """What takes back the executed steps of the record that the report is about, as steps of its operations.
-
-    A history that was made stays: it may have been written to, and nothing asks for its end.
-    """
-    executed = [
-        (step_rows.of_row(row["step"]), row["version_before"]) for row in report.document["desired"]["executed"]
-    ]
-    owners: dict[str, int] = {}
-    for place, operation in enumerate(operations_of(report)):
-        owners.setdefault(operation.dataset_key, place)
-    back = [step for step in inverses(executed) if step.op != steps_of.DROP_TABLE or step.table.kind not in _KEPT]
-    owned = [(step, owners.get(step.table.dataset_key)) for step in back]
-    return tuple(replace(step, operation=place) for step, place in owned if place is not None)
 
 
 def step_row(step: Step) -> dict[str, Any]:

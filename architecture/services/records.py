@@ -8,7 +8,7 @@ from django.utils import timezone
 from architecture.domain import artifacts
 from architecture.models import Approval, ChangeReport, Execution, ExecutionOperation, ExecutionRecord
 from metadata.domain.canonical import sha256_hex
-from metadata.models import ChainLink
+from metadata.models import AppendOnly, ChainLink
 from metadata.services import chain
 
 KINDS = {Approval: "approval", ExecutionRecord: "record"}
@@ -48,6 +48,7 @@ def record_document(execution: Execution) -> dict[str, Any]:
         "command": execution.command,
         "software": {**software(), **execution.versions},
         "report": _report(execution),
+        "undo": report.document.get("undo") if report is not None else None,
         "approvals": [approval.content() for approval in _approvals(report)],
         "preview": {"fingerprint": preview.fingerprint, "document": preview.document} if preview else None,
         "operations": [_operation(row) for row in execution.operations.order_by("ordinal")],
@@ -80,7 +81,7 @@ def record_artifact(record: ExecutionRecord) -> dict[str, Any]:
         "record": str(record.record_id),
         "document": record.document,
         "row": record.content(),
-        "link": _link(record),
+        "link": link_of(record, KINDS[ExecutionRecord]),
         "chain": chain.head().as_json(),
     }
 
@@ -95,14 +96,13 @@ def approval_artifact(report: ChangeReport) -> dict[str, Any]:
             "status": report.status,
             "content": report.content,
         },
-        "approvals": [{"row": one.content(), "link": _link(one)} for one in _approvals(report)],
+        "approvals": [{"row": one.content(), "link": link_of(one, KINDS[Approval])} for one in _approvals(report)],
         "chain": chain.head().as_json(),
     }
 
 
-def _link(row: ExecutionRecord | Approval) -> dict[str, Any]:
+def link_of(row: AppendOnly, kind: str) -> dict[str, Any]:
     """The row's link in the chain. A row that was committed a moment ago is linked first."""
-    kind = KINDS[type(row)]
     chain.seal(wait=True)
     link = ChainLink.objects.get(kind=kind, subject_id=row.pk)
     return {

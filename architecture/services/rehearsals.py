@@ -1,5 +1,7 @@
 """Rehearsals: a preview's steps on shallow clones, to see before and after. The loader does them."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -35,7 +37,7 @@ def claim_rehearsal(*, rehearsal_pk: int, worker: str) -> Rehearsal | None:
     )
     if not claimed:
         return None
-    found = Rehearsal.objects.select_related("preview__report__environment")
+    found = Rehearsal.objects.select_related("preview__report__environment", "requested_by")
     return found.get(pk=rehearsal_pk)
 
 
@@ -58,10 +60,23 @@ def beat(*, rehearsal: Rehearsal) -> bool:
     return bool(mine.update(heartbeat_at=timezone.now()))
 
 
-def mark_lost_rehearsals() -> int:
-    """End rehearsals whose worker was silent for too long; returns how many."""
-    latest = timezone.now() - workflow.SILENT_AFTER
-    error = {"code": "WORKER_LOST", "message": "the worker is gone", "hint": "rehearse again"}
-    return Rehearsal.objects.filter(status=workflow.RUNNING, heartbeat_at__lt=latest).update(
-        status=workflow.FAILED, error=error, finished_at=timezone.now()
-    )
+def mark_lost_rehearsals(
+    *, is_gone: Callable[[str], bool] = lambda _: False, older_than: timedelta = workflow.SILENT_AFTER
+) -> list[int]:
+    """End rehearsals whose worker was silent for too long, or is gone for certain; their ids.
+
+    A runner dies with its worker; what it left of clones is removed by the next rehearsal.
+    """
+    held = Rehearsal.objects.filter(status=workflow.RUNNING, heartbeat_at__isnull=False)
+    latest = timezone.now() - older_than
+    return [one.pk for one in held if (one.heartbeat_at < latest or is_gone(one.claimed_by)) and _lose(one)]
+
+
+def _lose(rehearsal: Rehearsal) -> bool:
+    error = {
+        "code": "WORKER_LOST",
+        "message": f"worker {rehearsal.claimed_by} was last heard of at {rehearsal.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
+        "hint": "rehearse again",
+    }
+    seen = Rehearsal.objects.filter(pk=rehearsal.pk, status=workflow.RUNNING, heartbeat_at=rehearsal.heartbeat_at)
+    return bool(seen.update(status=workflow.FAILED, error=error, finished_at=timezone.now()))

@@ -1,21 +1,22 @@
 """Change reports: made for a scope, superseded by newer ones, found stale by making them again."""
 
 import logging
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
+from architecture.authors import authors, carried_out
 from architecture.domain import report as domain
 from architecture.domain import workflow
 from architecture.domain.operations import Operation, operation_of
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat import of_row
 from architecture.domain.workflow import Decided, Refused
-from architecture.models import AppliedDataset, ChangeReport, Environment
-from architecture.selectors import authors_since, environment_named
+from architecture.models import ChangeReport, Environment
+from architecture.selectors import environment_named
 from architecture.services.basis import Basis, gather, table_keys, tables_in_scope
 from architecture.services.environments import current_environment
 from architecture.services.observing import CannotLook, Seen, look
@@ -23,7 +24,8 @@ from metadata.services.actor import current_actor
 
 log = logging.getLogger(__name__)
 
-_STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+# Reports in these states may still be carried out, or need nothing.
+STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
 
 
 @transaction.atomic
@@ -46,13 +48,22 @@ def plan_report(*, scope: Scope, environment: str = "", local: bool | None = Non
     """
     own = not environment or environment == settings.ENVIRONMENT
     row = current_environment() if own else environment_named(environment)
-    if own:
-        try:
-            look(environment=row, keys=tables_in_scope(environment=row, scope=scope), local=local)
-        except CannotLook as problem:
-            log.warning("compared with what was seen last, for the warehouse cannot be looked at: %s", problem)
+    look_again(environment=row, keys=lambda: tables_in_scope(environment=row, scope=scope), local=local)
     with transaction.atomic():
         return _build(row, scope, current_actor().user, None)[0]
+
+
+def look_again(*, environment: Environment, keys: Callable[[], Collection[str]], local: bool | None = None) -> None:
+    """Have tables looked at, if they are of this installation's own environment and somebody can.
+
+    Else what was seen last counts. ``keys`` are found only where they are needed.
+    """
+    if environment.name != settings.ENVIRONMENT:
+        return
+    try:
+        look(environment=environment, keys=keys(), local=local)
+    except CannotLook as problem:
+        log.warning("compared with what was seen last, for the warehouse cannot be looked at: %s", problem)
 
 
 def _build(
@@ -69,7 +80,7 @@ def store_report(
 ) -> ChangeReport:
     """Keep a report. ``extra`` goes into its document, ``undo_of`` is the record that it takes back."""
     keys = {operation.dataset_key for operation in made.operations}
-    authors = [person.get_username()] if undo_of is not None else sorted(_authors(basis.environment, keys))
+    hands = [person.get_username()] if undo_of is not None else sorted(_authors(basis.environment, keys))
     row = ChangeReport.objects.create(
         environment=basis.environment,
         scope=scope_row(basis.scope),
@@ -79,7 +90,7 @@ def store_report(
         status=made.status,
         risk=made.risk,
         destructive=made.destructive,
-        authors=authors,
+        authors=hands,
         observed_at=basis.seen.at,
         created_by=person,
         undo_of=undo_of,
@@ -105,9 +116,15 @@ def shown(report: ChangeReport) -> dict[str, Any]:
     return {name: value for name, value in report.document.items() if name not in hidden}
 
 
-def basis_of(report: ChangeReport, seen: Seen | None = None) -> Basis:
-    """What the report would be made from now; an undo's desired state is its own, not the metadata's."""
+def basis_of(report: ChangeReport, seen: Seen | None = None, *, begun: bool = False) -> Basis:
+    """What the report would be made from now; an undo's desired state is its own, not the metadata's.
+
+    ``begun``: some of it was done. Then it stays about the datasets that it was about: its scope may name
+    one as it was called before, or a schema that the last one has left.
+    """
     scope = Scope(**report.scope)
+    if begun and not scope.everything:
+        scope = replace(scope, keys=frozenset(report.content["scope"][-1]))
     if report.undo_of_id is None:
         return gather(environment=report.environment, scope=scope, seen=seen)
     desired = [of_row(row) for row in report.document["desired"]["states"]]
@@ -115,9 +132,9 @@ def basis_of(report: ChangeReport, seen: Seen | None = None) -> Basis:
     return gather(environment=report.environment, scope=scope, seen=seen, desired=desired, only=keys)
 
 
-def tables_of(report: ChangeReport) -> frozenset[str]:
+def tables_of(report: ChangeReport, *, begun: bool = False) -> frozenset[str]:
     """Stable keys of the tables to look at before the report is previewed or executed."""
-    basis = basis_of(report)
+    basis = basis_of(report, begun=begun)
     keys = basis.keys()
     return table_keys(state for state in (*basis.desired, *basis.applied) if state.key in keys)
 
@@ -171,10 +188,7 @@ def authors_of_report(report: ChangeReport) -> frozenset[str]:
 
 
 def _authors(environment: Environment, keys: Collection[str]) -> frozenset[str]:
-    described: dict[str, datetime | None] = dict.fromkeys(keys)
-    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__in=list(keys))
-    described |= {str(key): at for key, at in rows.values_list("dataset_key", "described_at")}
-    return authors_since(described)
+    return authors(environment, carried_out(environment, keys))
 
 
 def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
@@ -183,7 +197,7 @@ def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
         environment=basis.environment, scope=scope_row(basis.scope), undo_of__isnull=True
     )
     newest = same.order_by("-pk").first()
-    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in _STANDING:
+    if newest is None or newest.fingerprint != made.fingerprint or newest.status not in STANDING:
         return None
     return None if newest.executions.filter(status__in=workflow.ENDED).exists() else newest
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.architecture.test_reports import rename
 from tests.architecture.world import World, customers, make_world
 
 
@@ -17,3 +18,10 @@ def built(world) -> World:
     customers(world.author)
     world.executed()
     return world
+
+
+@pytest.fixture
+def renamed(built) -> World:
+    """The same, with a column that is described under another name."""
+    rename(built, "full_name", "display_name")
+    return built

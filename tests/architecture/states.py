@@ -45,7 +45,7 @@ def carried_out(before: ArchitectureState, after: ArchitectureState, done: Chang
         key = operation.dataset_key
         reached = advance(applied.get(key), operation, desired.get(key))
         if reached is None:
-            del applied[key]
+            applied.pop(key, None)
         else:
             applied[key] = reached
     return ArchitectureState(tuple(applied.values()))

@@ -9,8 +9,8 @@ from django.core.management import call_command
 from architecture.services import observing
 from elevata.cli import CommandExit
 from metadata.services.people import create_token
+from tests.architecture.executing import needing_approval
 from tests.architecture.test_drift import change_by_hand
-from tests.architecture.test_executions import needing_approval
 from tests.architecture.test_reports import rename
 
 pytestmark = pytest.mark.django_db
@@ -142,3 +142,50 @@ def test_where_nobody_can_look_the_last_observation_counts(built, monkeypatch):
     monkeypatch.setattr(observing, "_port", nobody)
     code, report = run("plan")
     assert (code, report["status"]) == (0, "open")
+
+
+# --- undo --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def renamed(looked) -> str:
+    """The id of a rename's record."""
+    rename(looked, "full_name", "display_name")
+    return str(looked.executed().record.record_id)
+
+
+def test_a_record_says_what_takes_it_back(renamed, capsys):
+    call_command("records", renamed)
+    said = capsys.readouterr().out
+    assert "  0  succeeded  rename_column rawcore.rc_crm_customer display_name" in said
+    assert "  back  0 1: rename_column rawcore.rc_crm_customer_hist: display_name → full_name" in said
+
+
+@pytest.mark.parametrize("chosen", [(), ("--operation", "1"), ("--operation", "0", "--operation", "1")])
+def test_undo_makes_a_report_that_goes_the_same_way(looked, acting, renamed, chosen):
+    acting(looked.operator)
+    code, report = run("undo", renamed, *chosen)
+    assert (code, report["status"], report["undo"]["operations"]) == (0, "open", [0, 1])
+    assert run("preview", report["report"])[0] == 0
+
+
+def test_undo_says_what_it_would_do_and_that_the_metadata_stay(looked, acting, renamed, capsys):
+    acting(looked.operator)
+    call_command("undo", renamed)
+    said = capsys.readouterr().out
+    assert "allowed  rename_column rawcore.rc_crm_customer: display_name → full_name" in said
+    assert "METADATA_UNCHANGED" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("nothing",), "UNKNOWN_RECORD"), ((None, "--operation", "9"), "UNKNOWN_OPERATION")]
+)
+def test_what_cannot_be_undone_ends_with_2(looked, acting, renamed, arguments, code):
+    acting(looked.operator)
+    ended, said = run("undo", arguments[0] or renamed, *arguments[1:])
+    assert (ended, said["code"]) == (2, code)
+
+
+def test_nobody_undoes_nothing(renamed):
+    code, said = run("undo", renamed)
+    assert (code, said["code"]) == (2, "NO_PERSON")

@@ -259,3 +259,32 @@ def test_a_lost_table_is_drift() -> None:
 def test_a_retired_column_need_not_be_there() -> None:
     retired = customer(*CUSTOMER.columns, described("old", active=False))
     assert [one.status for one in drift([flat(retired)], as_observed(CUSTOMER))] == ["in_sync"]
+
+
+def test_a_column_that_was_replaced_while_its_dataset_is_retired_keeps_its_key() -> None:
+    """No operation speaks of it, so nobody has seen that another one took its name."""
+    other = described("name", "integer", of="another name")
+    retired = customer(described("id", "integer", role="business_key"), other, active=False)
+    report = planned([CUSTOMER], as_observed(CUSTOMER), [retired])
+    reached = CUSTOMER
+    for operation in report.operations:
+        reached = advance(reached, operation, retired)
+    assert {one.op for one in report.operations} == {ops.RETIRE_TABLE}
+    assert {column.key for column in reached.columns} == {column.key for column in CUSTOMER.columns}
+
+
+def test_a_history_that_is_kept_counts_as_in_sync_and_one_beside_its_table_does_not() -> None:
+    both = as_observed(CUSTOMER)
+    alone = {CUSTOMER.history_key: both[CUSTOMER.history_key]}
+    assert [one.status for one in drift([], alone)] == ["in_sync"]
+    assert [one.status for one in drift([], both)] == ["unknown", "unknown"]
+
+
+def test_a_history_that_is_too_short_for_what_its_base_holds_is_drift() -> None:
+    now = customer(described("id", "integer", role="business_key"), described("name", "uuid"))
+
+    def short(columns: list) -> list:
+        return [replace(one, type="string(20)") if one.name == "name" else one for one in columns]
+
+    (found,) = drift([now], with_columns(as_observed(now), now.history_key, short))
+    assert [(one.what, one.observed) for one in found.differences] == [("column_type", "string(20)")]

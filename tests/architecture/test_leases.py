@@ -13,7 +13,7 @@ from architecture.services import current_environment
 from architecture.services.executions import claim_execution
 from architecture.services.leases import Holder, break_lease, release_leases, take_leases
 from metadata.models import ChangeLogEntry, TargetDataset
-from tests.architecture.test_executions import at_once
+from tests.architecture.executing import at_once
 from tests.architecture.test_reports import rename
 
 pytestmark = pytest.mark.django_db

@@ -94,9 +94,19 @@ def test_wrong_arguments_end_with_4(files, arguments: tuple, said: str, capsys: 
     assert said in line
 
 
-def test_one_file_alone_ends_with_4(files, capsys: pytest.CaptureFixture) -> None:
-    assert run(*files(RENAMED)[:2]) == 4
-    assert "go together" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("sides", "arguments", "said"),
+    [
+        ((), ("--source-label", "dev"), "go with --previous-state"),
+        ((0, 1), ("--environment", "dev"), "--environment does not go with state files"),
+        ((2, 3), ("--all",), "--all does not go with state files"),
+        ((2, 3), ("--allow", "drop_tables"), "the environment's own policy decides"),
+    ],
+)
+def test_what_does_not_go_with_the_files_ends_with_4(files, sides: tuple, arguments: tuple, said: str, capsys) -> None:
+    given = files(RENAMED)
+    assert run(*(given[side] for side in sides), *arguments) == 4
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

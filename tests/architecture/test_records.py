@@ -6,19 +6,11 @@ import json
 import pytest
 
 from architecture.domain.artifacts import verify
-from architecture.domain.workflow import Refused
 from architecture.models import ExecutionRecord
-from architecture.services.approvals import approve
-from architecture.services.policies import update_policies
 from architecture.services.records import approval_artifact, record_artifact
-from architecture.services.reports import operations_of
-from architecture.services.undo import undo_report
 from metadata.domain.errors import MetadataError
-from metadata.domain.roles import Role
 from metadata.services import chain
-from tests.architecture.test_executions import needing_approval
-from tests.architecture.test_reports import rename
-from tests.architecture.world import person
+from tests.architecture.executing import needing_approval
 
 pytestmark = pytest.mark.django_db
 
@@ -115,60 +107,3 @@ def test_records_and_approvals_are_never_changed_in_the_orm(record):
         for change in (row.save, row.delete, type(row).objects.all().delete):
             with pytest.raises(MetadataError):
                 change()
-
-
-# --- undo ------------------------------------------------------------------------------------
-
-
-def renamed_record(world) -> ExecutionRecord:
-    rename(world, "full_name", "display_name")
-    return world.executed().record
-
-
-def test_a_rename_is_renamed_back_through_the_same_gate(built):
-    record = renamed_record(built)
-    built.warehouse.show()
-    report = undo_report(record=record, person=built.operator)
-    assert [(one.op, one.from_, one.to) for one in operations_of(report)] == [
-        ("rename_column", "display_name", "full_name"),
-        ("rename_column", "display_name", "full_name"),
-    ]
-    assert (report.undo_of, report.authors) == (record, ["olga"])
-    assert "METADATA_UNCHANGED" in {one["code"] for one in report.document["warnings"]}
-
-
-def test_an_undo_is_executed_like_any_report(built):
-    from architecture.services.executions import request_execution
-    from architecture.services.previews import make_preview
-
-    before = dict(built.warehouse.shapes)
-    record = renamed_record(built)
-    built.warehouse.show()
-    report = undo_report(record=record, person=built.author)
-    make_preview(report=report, person=built.operator)
-    ended = built.work(request_execution(report=report, person=built.operator).execution)
-    assert ended.status == "succeeded"
-    assert all(built.warehouse.shapes[key].matches(shape) for key, shape in before.items())
-    assert built.report().status == "open"
-
-
-def test_who_asks_for_an_undo_does_not_approve_it(built):
-    record = renamed_record(built)
-    root = person("root", Role.ADMIN)
-    needs = {"approvals": {"safe": {"count": 1, "role": ""}}}
-    update_policies(environment=built.environment, policies=needs, expected_version=1, person=root)
-    built.warehouse.show()
-    report = undo_report(record=record, person=built.approver)
-    with pytest.raises(Refused) as refused:
-        approve(report=report, person=built.approver)
-    assert refused.value.code == "OWN_CHANGE"
-
-
-def test_what_is_undone_already_is_not_undone_again(built):
-    record = renamed_record(built)
-    rename(built, "display_name", "full_name")
-    built.executed()
-    built.warehouse.show()
-    with pytest.raises(Refused) as refused:
-        undo_report(record=record, person=built.operator)
-    assert refused.value.code == "NOTHING_TO_UNDO"

@@ -216,3 +216,10 @@ def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
     found = report(before, after)
     assert process_time() - started < 5
     assert len(found.operations) == 2000 * 3 * 2
+
+
+def test_a_scope_that_was_resolved_before_stays_about_the_same_datasets() -> None:
+    """Once the first rename is done nothing is called as the scope names it."""
+    scope = Scope(DATASET, "rawcore.rc_old", keys=frozenset({"d1"}))
+    after = state(dataset("d1", "rc_new"), dataset("d2", "rc_b"))
+    assert build_report(CurrentState.of_state(after), after, PolicySet(), scope).content["scope"][-1] == ["d1"]

@@ -330,6 +330,14 @@ def test_a_blocked_operation_has_no_steps():
         plan_steps([before], observed(before), [operation("drop_column", before, before.columns[0], decision=BLOCKED)])
 
 
+def test_what_would_change_a_table_that_is_described_under_another_key_is_refused():
+    there = table("t", column("x"))
+    described = table("t", column("x"), column("y"), of="another")
+    with pytest.raises(StepProblem) as refused:
+        plan_steps([described], observed(there), [operation("add_column", there, column("y"))])
+    assert refused.value.code == "KEY_MOVED"
+
+
 def test_a_load_makes_tables_and_adds_columns_by_itself_and_nothing_else():
     before = table("t", column("a", "integer"), column("b"))
     wanted = table("t", column("a", "bigint"), column("c", of="b"), column("d"))

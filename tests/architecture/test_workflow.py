@@ -143,7 +143,7 @@ def test_nobody_decides_twice():
 def test_what_needs_no_approval_is_not_approved():
     with pytest.raises(Refused) as refused:
         workflow.refuse_decision(status="open", person="bob", decision="approve", authors=(), decided=(), needed=0)
-    assert code_of(refused.value) == "ALREADY_DECIDED"
+    assert code_of(refused.value) == "NO_APPROVAL_NEEDED"
 
 
 # --- executing -------------------------------------------------------------------------------

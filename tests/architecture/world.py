@@ -10,7 +10,7 @@ from typing import Any
 
 from architecture.domain.scope import Scope
 from architecture.domain.states.tables import ObservedTable
-from architecture.domain.steps.step import WITHOUT_TRACE, Step, TableShape, becomes, done_by
+from architecture.domain.steps.step import Step, TableShape, becomes, done_by
 from architecture.models import ChangeReport, Environment, Execution, Preview
 from architecture.services import current_environment
 from architecture.services.approvals import approve
@@ -22,7 +22,7 @@ from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
 from architecture.services.verification import Todo, verify
 from metadata.domain.roles import Role
-from metadata.models import TargetDataset
+from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors import dataset_states
 from metadata.services.actor import acting_as
 from metadata.services.people import ensure_person
@@ -63,7 +63,7 @@ class Warehouse:
 
     def do(self, step: Step) -> None:
         """One step: nothing if the table shows it already."""
-        key, wanted = step.table.key, None if step.op in WITHOUT_TRACE else becomes(step)
+        key, wanted = step.table.key, becomes(step) if step.leaves_trace else None
         if wanted is None or done_by(step, self.table(key)):
             return
         self.shapes[key] = wanted
@@ -80,11 +80,12 @@ def person(name: str, *roles: Role | str) -> Any:
     return ensure_person(name=name, roles=roles)
 
 
-def customers(author: Any, **described: Any) -> TargetDataset:
+def customers(author: Any, name: str = "rc_crm_customer", **described: Any) -> TargetDataset:
     """``rawcore.rc_crm_customer``, historized, with a key and two attributes, described by the author."""
     with acting_as(author):
-        schema = create_schema(name="rawcore", layer="rawcore")
-        dataset = create_target_dataset(schema=schema, name="rc_crm_customer", **({"historize": True} | described))
+        known = TargetSchema.objects.filter(name="rawcore").first()
+        schema = known or create_schema(name="rawcore", layer="rawcore")
+        dataset = create_target_dataset(schema=schema, name=name, **({"historize": True} | described))
         create_target_column(
             dataset=dataset, name="customer_id", type="integer", role="business_key", key_ordinal=1, inputs=[]
         )
@@ -146,7 +147,7 @@ class World:
             step = todo.steps[place]
             if dies_at == place:
                 raise Killed
-            attempt.step_started(place)
+            attempt.step_started(place, version_before=self.warehouse.versions.get(step.table.key))
             self.warehouse.do(step)
             if dies_at == place + 0.5:
                 raise Killed

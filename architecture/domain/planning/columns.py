@@ -5,7 +5,7 @@ what goes is retired, what narrows keeps the wider type, and what becomes anothe
 retired and added anew.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as ops
@@ -13,6 +13,7 @@ from architecture.domain import policy
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
 from architecture.domain.planning.diff import Matching, Pair, match
 from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.identity import key_changed
 from architecture.domain.planning.logic import Renames, column_moved, follows_table
 from architecture.domain.states.current import Table
 from architecture.domain.states.flat import FOREIGN_KEY
@@ -26,7 +27,10 @@ class Side:
     """One table of a dataset before and after, and what planning must know of the dataset.
 
     ``compares``: a history is kept before and after, so that other values would open versions.
-    ``drops_history_columns``: policy lets a history lose columns.
+    ``drops_history_columns``: policy lets a history lose columns. ``desired_key`` is the dataset's in the
+    desired state. ``described`` are keys of columns that people describe; what else ``after`` has is
+    generated. ``retyped`` and ``doubtful`` are keys of columns that the base gives a narrower type, or
+    adds although they may be renamed ones: its history goes with it.
     """
 
     side: str
@@ -36,6 +40,10 @@ class Side:
     compares: bool
     drops_history_columns: bool
     renames: Renames
+    desired_key: str
+    described: Collection[str]
+    retyped: Collection[str]
+    doubtful: Collection[str]
 
     @property
     def dataset(self) -> str:
@@ -67,7 +75,7 @@ def plan_columns(side: Side) -> ColumnPlan:
     wider: list[tuple[ColumnState, ColumnState]] = []
     for pair in found.pairs:
         if pair.by == "name":
-            plan.warnings.append(_key_changed(side, pair))
+            plan.warnings.append(key_changed(side.dataset, pair.before.name, pair.before.key, pair.after.key))
         plan.drafts.extend(_changed(side, pair, wider))
     if wider:
         plan.drafts.append(_rebuild(side, wider))
@@ -150,9 +158,13 @@ def _retyped(side: Side, before: ColumnState, after: ColumnState, wider: list) -
 
 
 def _history_retyped(side: Side, before: ColumnState, after: ColumnState) -> Iterable[Draft]:
-    """History keeps what it has: at most it grows to take both, or begins another column."""
+    """History keeps what it has: at most it grows to take both, or begins another column.
+
+    It grows with the base's change of type, which is agreed to with it; what is left of that is an
+    operation of its own.
+    """
     common = common_type(before.type, after.type)
-    if common == before.type:
+    if common == before.type or (common is not None and after.key in side.retyped):
         return
     if common is not None:
         yield Draft(_typed(side, ops.WIDEN_COLUMN, before, common, code=policy.RETYPE_COLUMN))
@@ -187,7 +199,7 @@ def _rebuild(side: Side, wider: list[tuple[ColumnState, ColumnState]]) -> Draft:
 
 
 def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
-    moved = column_moved(pair, side.renames)
+    moved = column_moved(pair, side.renames, side.desired_key)
     if moved:
         code = policy.HISTORY_DIFFERS if moved.compares and side.compares else ""
         message = ", ".join(moved.what)
@@ -195,11 +207,6 @@ def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
     if pair.before.nullable and not pair.after.nullable:
         message = "every row must have a value, which is checked first"
         yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=policy.NOT_NULL, message=message))
-
-
-def _key_changed(side: Side, pair: Pair[ColumnState]) -> Warning:
-    said = f"its stable key moved from {pair.before.key} to {pair.after.key}; it is taken for the same by its name"
-    return Warning("KEY_CHANGED_NAME_KEPT", side.dataset, pair.before.name, said)
 
 
 # --- what is gone, what is new ---------------------------------------------------------------
@@ -237,23 +244,33 @@ def _dropped(plan: ColumnPlan, gone: list[ColumnState]) -> Iterable[tuple[Column
 
 
 def _twins(side: Side, column: ColumnState, gone: list[ColumnState]) -> list[ColumnState]:
-    """What goes and has the new column's type: the new one may be one of them under another name."""
-    if column.role in (FOREIGN_KEY, TECHNICAL):
+    """What goes from a base table and has the new column's type: the new one may be it under another name.
+
+    The column of a reference stays, and what is called after the table follows its name.
+    """
+    if side.side == HISTORY or column.role == FOREIGN_KEY or column.key not in side.described:
         return []
-    described = [one for one in gone if one.active and one.role not in (FOREIGN_KEY, TECHNICAL)]
-    return [one for one in described if classify(one.type, column.type) is TypeChange.EQUIVALENT]
+    going = [one for one in gone if _still_there(side, one) and one.role != FOREIGN_KEY]
+    names = side.base_name(side.before), side.base_name(side.after)
+    return [
+        one
+        for one in going
+        if classify(one.type, column.type) is TypeChange.EQUIVALENT
+        and not follows_table(Pair(one, column, "former"), *names)
+    ]
 
 
 def _new(side: Side, plan: ColumnPlan, column: ColumnState, twins: list[ColumnState]) -> Draft:
-    if twins and side.side == BASE:
+    if twins:
         names = " or ".join(repr(twin.name) for twin in twins)
         said = (
             f"{names} of the same type goes: if {column.name!r} is the same under a new name, "
             "put the old name among its former names, else approve"
         )
         plan.warnings.append(Warning(policy.POSSIBLE_RENAME, side.dataset, column.name, said))
+    doubtful = twins or column.key in side.doubtful
     operation = side.operation(
-        ops.ADD_COLUMN, column, to=column.type, message=column.type, code=policy.POSSIBLE_RENAME if twins else ""
+        ops.ADD_COLUMN, column, to=column.type, message=column.type, code=policy.POSSIBLE_RENAME if doubtful else ""
     )
     return Draft(operation, takes=_name(column), space=_space(side))
 

@@ -48,7 +48,7 @@ def plan_new(after: Placed) -> DatasetPlan:
 def plan_gone(before: Placed) -> DatasetPlan:
     """A dataset that is no longer described: its table goes, its history never does."""
     plan = DatasetPlan()
-    if before.history is not None and before.state.historize:
+    if before.keeps_history:
         _keep_history(plan, before, "the dataset is gone")
     if before.base is not None:
         operation = _on_table(before, BASE, ops.DROP_TABLE, before.base, destructive=not before.base.view)
@@ -71,7 +71,7 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
         return plan
     _rename(plan, before, BASE, before.base, after.base)
     if before.base.view != after.base.view:
-        _materialize(plan, before, after)
+        _materialize(plan, before, after, set_, renames)
         return plan
     columns = _columns(before, after, BASE, before.base, after.base, set_, renames)
     plan.add(columns, BASE, before.state.key)
@@ -81,11 +81,31 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
 
 
 def _columns(
-    before: Placed, after: Placed, side: str, table: Table, wanted: Table, set_: PolicySet, renames: Renames
+    before: Placed,
+    after: Placed,
+    side: str,
+    table: Table,
+    wanted: Table,
+    set_: PolicySet,
+    renames: Renames,
+    base: Iterable[Draft] = (),
 ) -> ColumnPlan:
-    drops = set_.severity("DROP_HISTORY_COLUMN") != policy.BLOCK
-    compares = before.keeps_history and after.keeps_history
-    return plan_columns(Side(side, before.state.key, table, wanted, compares, drops, renames))
+    operations = [draft.operation for draft in base]
+    return plan_columns(
+        Side(
+            side=side,
+            dataset_key=before.state.key,
+            desired_key=after.state.key,
+            before=table,
+            after=wanted,
+            compares=before.keeps_history and after.keeps_history,
+            drops_history_columns=set_.severity("DROP_HISTORY_COLUMN") != policy.BLOCK,
+            renames=renames,
+            described={column.key for column in after.state.columns},
+            retyped={one.column_key for one in operations if one.op == ops.RETYPE_COLUMN},
+            doubtful={one.column_key for one in operations if one.code == policy.POSSIBLE_RENAME},
+        )
+    )
 
 
 def _on_table(placed: Placed, side: str, op: str, table: Table, **said: object) -> Operation:
@@ -110,7 +130,7 @@ def _rename(plan: DatasetPlan, before: Placed, side: str, table: Table, wanted: 
 
 def _retire(plan: DatasetPlan, before: Placed) -> None:
     message = "the dataset is no longer loaded; its tables stay as they are"
-    for side, table in ((BASE, before.base), (HISTORY, before.history if before.state.historize else None)):
+    for side, table in ((BASE, before.base), (HISTORY, before.history if before.keeps_history else None)):
         if table is not None:
             plan.drafts.append(Draft(_on_table(before, side, ops.RETIRE_TABLE, table, message=message)))
     if before.base is None:
@@ -151,15 +171,14 @@ def _missing(name: str) -> Warning:
     return Warning("MISSING_TABLE", name, message=said)
 
 
-def _materialize(plan: DatasetPlan, before: Placed, after: Placed) -> None:
+def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
     """A table and its rows give way to a view, or a view to an empty table; nothing is altered."""
     name = before.base.qualified_name
     if before.base.view:
         said = "a table takes the view's place"
         created = Operation(ops.CREATE_TABLE, name, before.state.key, BASE, code=policy.MATERIALIZATION, message=said)
         plan.drafts.append(Draft(created))
-        if after.history is not None:
-            plan.drafts.append(_created(before, HISTORY, after.history))
+        _plan_history(plan, before, after, set_, renames)
         return
     operation = _on_table(
         before,
@@ -171,7 +190,7 @@ def _materialize(plan: DatasetPlan, before: Placed, after: Placed) -> None:
         destructive=True,
     )
     plan.drafts.append(Draft(operation))
-    if before.history is not None and before.state.historize:
+    if before.keeps_history:
         _keep_history(plan, before, "the dataset becomes a view")
 
 
@@ -180,7 +199,7 @@ def _materialize(plan: DatasetPlan, before: Placed, after: Placed) -> None:
 
 def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
     if after.history is None:
-        if before.history is not None and before.state.historize:
+        if before.keeps_history:
             _keep_history(plan, before, "history is switched off")
         return
     if before.history is None:
@@ -188,11 +207,11 @@ def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: Policy
             plan.warnings.append(_missing(f"{before.state.schema}.{naming.history_name(before.state.name)}"))
         plan.drafts.append(_created(before, HISTORY, after.history, message="versions begin with the next load"))
         return
-    if not before.state.historize:
+    if not before.keeps_history:
         message = "the history that was kept is taken up again"
         plan.drafts.append(Draft(_on_table(before, HISTORY, ops.UNRETIRE_TABLE, before.history, message=message)))
     _rename(plan, before, HISTORY, before.history, after.history)
-    columns = _columns(before, after, HISTORY, before.history, after.history, set_, renames)
+    columns = _columns(before, after, HISTORY, before.history, after.history, set_, renames, plan.drafts)
     plan.add(columns, HISTORY, before.state.key)
 
 

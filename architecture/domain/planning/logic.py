@@ -6,8 +6,9 @@ compare other values than before is told apart from what does not.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from architecture.domain.planning.diff import Pair
+from architecture.domain.planning.diff import Pair, match
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, rename_in_expression
@@ -31,51 +32,99 @@ class Moved:
         return Moved((*self.what, what), self.compares or compares)
 
 
+@dataclass(frozen=True)
+class Called:
+    """A desired column: what it is called, and what it was called; what it is called in the current state first."""
+
+    name: str
+    before: tuple[str, ...]
+
+
 class Renames:
-    """Which names the columns of the desired state had before, to tell a text that only follows them."""
+    """What the columns of the desired state were called before, to tell a text that only follows them.
 
-    def __init__(self, desired: Iterable[DatasetState]) -> None:
-        self._columns: dict[str, ColumnState | None] = {}
-        self._datasets = {}
-        for dataset in desired:
-            self._datasets[dataset.key] = dataset
+    ``datasets`` are what is there of each (None: nothing) and what is desired of it.
+    """
+
+    def __init__(self, datasets: Iterable[tuple[DatasetState | None, DatasetState]]) -> None:
+        self._datasets = {after.key: (before, after) for before, after in datasets}
+        self._called: dict[str, dict[str, Called]] = {}
+
+    def of_columns(self, keys: Iterable[str], own: str) -> list[Called]:
+        """The columns with these keys that had another name. A key of many datasets is meant in ``own``, if it is its.
+
+        Files of other installations may use one key in many datasets; elsewhere it tells nothing then.
+        """
+        found = []
+        for key in keys:
+            owners = self._owners.get(key, ())
+            owner = own if own in owners else owners[0] if len(owners) == 1 else None
+            if owner is not None and key in (called := self._of(owner)):
+                found.append(called[key])
+        return found
+
+    def of_datasets(self, keys: Iterable[str]) -> list[Called]:
+        """All columns of the datasets with these keys that had another name."""
+        return [called for key in keys if key in self._datasets for called in self._of(key).values()]
+
+    @cached_property
+    def _owners(self) -> dict[str, list[str]]:
+        owners: dict[str, list[str]] = {}
+        for key, (_, dataset) in self._datasets.items():
             for column in dataset.columns:
-                # Files of other installations may use one key in many datasets; then it tells nothing.
-                self._columns[column.key] = None if column.key in self._columns else column
+                owners.setdefault(column.key, []).append(key)
+        return owners
 
-    def of_columns(self, keys: Iterable[str]) -> list[tuple[str, str]]:
-        """(former name, name) of the columns with these keys."""
-        return _former(self._columns.get(key) for key in keys)
-
-    def of_datasets(self, keys: Iterable[str]) -> list[tuple[str, str]]:
-        """(former name, name) of all columns of the datasets with these keys."""
-        found = (self._datasets.get(key) for key in keys)
-        return _former(column for dataset in found if dataset for column in dataset.columns)
-
-
-def _former(columns: Iterable[ColumnState | None]) -> list[tuple[str, str]]:
-    return [(former, column.name) for column in columns if column for former in column.former_names]
+    def _of(self, dataset: str) -> dict[str, Called]:
+        if dataset not in self._called:
+            before, after = self._datasets[dataset]
+            pairs = match(before.columns, after.columns, name=_name, former=_former).pairs if before else []
+            was = {pair.after.key: (pair.before.name,) for pair in pairs}
+            called = {one.key: Called(one.name, (*was.get(one.key, ()), *one.former_names)) for one in after.columns}
+            self._called[dataset] = {key: one for key, one in called.items() if {*one.before} - {one.name}}
+        return self._called[dataset]
 
 
-def _only_follows(before: str | None, after: str | None, renames: Sequence[tuple[str, str]]) -> bool:
-    """Whether ``after`` is ``before`` with columns called by their new names."""
+def _name(column: ColumnState) -> str:
+    return column.name.lower()
+
+
+def _former(column: ColumnState) -> Iterable[str]:
+    return (name.lower() for name in column.former_names)
+
+
+def _only_follows(before: str | None, after: str | None, columns: Sequence[Called]) -> bool:
+    """Whether ``after`` is ``before`` with these columns called by their new names; where two swap them, too."""
     if before is None or after is None:
         return False
+    markers = {f"__renamed_{place}": column for place, column in enumerate(columns)}
+    was, is_ = {}, {}
+    for marker, column in markers.items():
+        is_.setdefault(column.name.lower(), marker)
+        was.setdefault(next(iter(column.before)).lower(), marker)
+    for marker, column in markers.items():
+        for name in (*column.before, column.name):
+            was.setdefault(name.lower(), marker)
     try:
-        for former, name in renames:
-            before, after = (rename_in_expression(text, former, name) for text in (before, after))
+        return _marked(before, was) == _marked(after, is_)
     except ExpressionProblem:
         return False
-    return before.replace("`", "") == after.replace("`", "")
 
 
-def column_moved(pair: Pair[ColumnState], renames: Renames) -> Moved:
-    """What moved of one column: its expression, its inputs, its place among values and technical columns."""
+def _marked(text: str, markers: Mapping[str, str]) -> str:
+    for name, marker in markers.items():
+        text = rename_in_expression(text, name, marker)
+    return text.replace("`", "")
+
+
+def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Moved:
+    """What moved of a column of this dataset: its expression, inputs, place among values and technical columns."""
     before, after = pair.before, pair.after
     moved = Moved()
-    same_inputs = sorted(before.inputs) == sorted(after.inputs)
+    same_inputs = {*before.inputs} == {*after.inputs}
     if before.expression != after.expression:
-        follows = same_inputs and _only_follows(before.expression, after.expression, renames.of_columns(after.inputs))
+        columns = renames.of_columns(after.inputs, dataset)
+        follows = same_inputs and _only_follows(before.expression, after.expression, columns)
         said = "the expression follows renamed columns" if follows else "the expression moved"
         moved = moved.and_(said, compares=not follows)
     if not same_inputs:
@@ -90,14 +139,14 @@ def column_moved(pair: Pair[ColumnState], renames: Renames) -> Moved:
 def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str, str], renames: Renames) -> Moved:
     """What moved of a dataset as a whole. ``names`` are its own columns' (name before to name after)."""
     moved = Moved()
-    same_inputs = sorted(before.inputs) == sorted(after.inputs)
+    same_inputs = {*before.inputs} == {*after.inputs}
     if before.filter != after.filter:
         follows = same_inputs and _only_follows(before.filter, after.filter, renames.of_datasets(after.inputs))
         said = "the filter follows renamed columns" if follows else "the filter moved"
         moved = moved.and_(said, compares=not follows)
     if not same_inputs:
         moved = moved.and_("the inputs moved", compares=True)
-    if before.load_policy != after.load_policy:
+    if (before.load_policy or None) != (after.load_policy or None):
         moved = moved.and_("the load policy moved", compares=True)
     was, is_ = _choices(before.history_policy, names), _choices(after.history_policy, {})
     if was != is_:

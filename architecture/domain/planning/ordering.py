@@ -92,6 +92,8 @@ def _turn(draft: Draft, rank: Mapping[str, int], taken: set) -> tuple:
     """A column that is dropped goes first where its name is wanted, and a history's before its base's."""
     operation = draft.operation
     turn = _TURNS.get(operation.op, -2)
+    if operation.op == ops.UNRETIRE_TABLE and operation.side == ops.HISTORY:
+        turn = _TURNS[ops.CREATE_TABLE]  # after a base table that was dropped and is made anew
     is_drop = operation.op == ops.DROP_COLUMN
     if is_drop and (draft.space, draft.frees) in taken:
         turn = -1

@@ -11,6 +11,7 @@ from architecture.domain.operations import BLOCKED, Operation, Warning
 from architecture.domain.planning.datasets import TABLES, DatasetPlan, plan_gone, plan_new, plan_pair, table_name
 from architecture.domain.planning.diff import Matching, match
 from architecture.domain.planning.drafts import Draft, block_taken_names
+from architecture.domain.planning.identity import key_changed
 from architecture.domain.planning.logic import Renames
 from architecture.domain.planning.ordering import in_order
 from architecture.domain.policy import PolicySet, decide
@@ -65,7 +66,8 @@ def plan(
         name=lambda entry: entry.name,
         former=lambda entry: entry.former,
     )
-    plans = _plans(found, policy, Renames(one.state for one in placed))
+    there = {pair.after.key: pair.before.placed.state for pair in found.pairs}
+    plans = _plans(found, policy, Renames((there.get(one.state.key), one.state) for one in placed))
     drafts = [_decided(draft, policy, only) for one in plans for draft in one.drafts]
     held = {space: names for one in plans for space, names in one.held.items()}
     held[TABLES] = frozenset(_tables_held(found))
@@ -95,12 +97,13 @@ def _plans(found: Matching[_Entry], policy: PolicySet, renames: Renames) -> list
 
 
 def _tables_held(found: Matching[_Entry]) -> Iterable[str]:
-    """Names in use by tables; a retired table and a history that is only kept make way."""
-    staying = [*(pair.before for pair in found.pairs if pair.after.active), *found.left_alone]
-    for entry in staying:
+    """Names in use by tables; a retired table and a history that is only kept, from now on or before, make way."""
+    staying = [pair for pair in found.pairs if pair.after.active]
+    keeping = [pair.before for pair in staying if pair.after.placed.keeps_history]
+    for entry in (*keeping, *found.left_alone):
         if entry.active and entry.placed.keeps_history:
             yield table_name(entry.placed.history)
-    for entry in (*staying, *found.gone):
+    for entry in (*(pair.before for pair in staying), *found.left_alone, *found.gone):
         if entry.active and entry.placed.base is not None:
             yield table_name(entry.placed.base)
 
@@ -108,10 +111,7 @@ def _tables_held(found: Matching[_Entry]) -> Iterable[str]:
 def _warnings(found: Matching[_Entry]) -> Iterable[Warning]:
     for pair in found.pairs:
         if pair.by == "name":
-            said = (
-                f"its stable key moved from {pair.before.key} to {pair.after.key}; it is taken for the same by its name"
-            )
-            yield Warning("KEY_CHANGED_NAME_KEPT", pair.before.placed.state.qualified_name, message=said)
+            yield key_changed(pair.before.placed.state.qualified_name, "", pair.before.key, pair.after.key)
     for entry, candidates in found.ambiguous:
         names = " and ".join(one.placed.state.qualified_name for one in candidates)
         said = (
@@ -119,6 +119,10 @@ def _warnings(found: Matching[_Entry]) -> Iterable[Warning]:
             "Keep the one former name that is right, or rename by hand"
         )
         yield Warning("AMBIGUOUS_RENAME", entry.placed.state.qualified_name, message=said)
+    for pair, others in found.claimed:
+        names = " and ".join(one.placed.state.qualified_name for one in others)
+        said = f"{names}, its former name, is a dataset of its own; take the former name away, or rename by hand"
+        yield Warning("DUPLICATE_TABLE", pair.before.placed.state.qualified_name, message=said)
     for pair, formers in found.duplicate:
         names = " and ".join(one.placed.state.qualified_name for one in formers)
         said = (

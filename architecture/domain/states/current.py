@@ -44,7 +44,7 @@ class Placed:
     @property
     def keeps_history(self) -> bool:
         """Whether versions are compared and written; a history that is only kept does not count."""
-        return self.history is not None and self.state.historize
+        return self.history is not None and self.state.historize and self.state.materialization == "table"
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class CurrentState:
         """What a warehouse holds: ``observed`` tables by stable key, ``applied`` states of its datasets.
 
         A dataset that was never applied but whose table is there is known by ``desired``: its logic
-        is taken as desired, since nobody knows it better. Tables of neither are left out, and those
-        that were dropped count as absent.
+        is taken as desired, since nobody knows it better. So is one that was dropped and whose history
+        was kept. Tables of neither are left out, and those that were dropped count as absent.
         """
         desired = tuple(desired)
         observed = {key: table for key, table in observed.items() if not table.dropped}
@@ -78,6 +78,8 @@ class CurrentState:
         for dataset in desired:
             if dataset.key not in known and dataset.key in observed:
                 known[dataset.key] = (flat(dataset), False)
+            elif dataset.key not in known and dataset.history_key in observed and dataset.materialization == "table":
+                known[dataset.key] = (replace(flat(dataset), historize=False), False)
         wanted = {dataset.key: flat(dataset) for dataset in desired}
         placed = (_observed(state, is_applied, observed, wanted.get(key)) for key, (state, is_applied) in known.items())
         return cls(tuple(sorted(placed, key=lambda one: one.state.key)), observed=True)
@@ -122,21 +124,24 @@ def _technical(column: ColumnSpec) -> ColumnState:
 def _observed(
     state: DatasetState, is_applied: bool, observed: Mapping[str, ObservedTable], desired: DatasetState | None
 ) -> Placed:
-    """``state`` as the tables show it."""
-    if state.materialization == "view":
-        return replace(described(state), missing=())
-    expected = in_warehouse(_with_history_key(state, desired))
+    """``state`` as the tables show it. A view has no table, but it may have the history of a table that it was."""
+    is_view = state.materialization == "view"
     base = observed.get(state.key)
     history_key = state.history_key or (desired.history_key if desired else None)
     history = observed.get(history_key) if history_key else None
+    if is_view and history is None:
+        return described(state)
+    expected = in_warehouse(replace(_with_history_key(state, desired), materialization="table"))
+    own = expected.history or expected.base
+    found_history = _seen(history, own, retired=True) if history else None
+    if is_view:
+        return replace(described(state), history=found_history)
     missing = tuple(
         side
         for side, table, was in (("base", base, state.active), ("history", history, state.active and state.historize))
         if is_applied and was and table is None
     )
     found_base = _seen(base, expected.base, retired=False) if base else None
-    own = expected.history or expected.base
-    found_history = _seen(history, own, retired=True) if history else None
     if found_base:
         state = replace(state, schema=found_base.schema, name=found_base.name)
     return Placed(state, found_base, found_history, missing)

@@ -10,8 +10,9 @@ from typing import Any
 
 from architecture.domain.states.current import Table, in_warehouse
 from architecture.domain.states.flat import flat
-from architecture.domain.states.tables import ObservedTable
+from architecture.domain.states.tables import ObservedTable, kept_histories
 from architecture.domain.type_changes import classify_types
+from metadata.domain import naming
 from metadata.domain.state import DatasetState
 from metadata.domain.types import parse, stored_type
 
@@ -42,7 +43,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class DatasetDrift:
-    """One dataset's drift; ``reason`` says why it is unknown."""
+    """One dataset's drift; ``reason`` says why it is unknown, or in sync although it is of no dataset."""
 
     key: str
     dataset: str
@@ -74,10 +75,21 @@ def drift(applied: Iterable[DatasetState], observed: Mapping[str, ObservedTable]
             differences = tuple(_differences(dataset, observed))
             status = DRIFTED if differences else IN_SYNC
             found.append(DatasetDrift(dataset.key, dataset.qualified_name, status, differences))
-    for key, table in (observed or {}).items():
-        if key not in accounted and not table.qualified_name.endswith("_memory"):
-            found.append(_unknown(key, table.qualified_name, "nothing was applied here; adopt it as the baseline"))
+    found += _strangers({key: table for key, table in (observed or {}).items() if key not in accounted})
     return tuple(sorted(found, key=lambda one: (one.dataset, one.key)))
+
+
+def _strangers(tables: Mapping[str, ObservedTable]) -> Iterable[DatasetDrift]:
+    """Tables that no applied dataset accounts for. A history that was kept when its dataset went is as it should be."""
+    kept = kept_histories(tables)
+    for key, table in tables.items():
+        name = table.qualified_name
+        if name.endswith(naming.MEMORY_SUFFIX):
+            continue
+        if key in kept:
+            yield DatasetDrift(key, name, IN_SYNC, reason="kept: its dataset is gone, and every version stays")
+        else:
+            yield _unknown(key, name, "nothing was applied here; adopt it as the baseline")
 
 
 def _unknown(key: str, name: str, reason: str) -> DatasetDrift:
@@ -121,5 +133,5 @@ def _of_table(expected: Table, table: ObservedTable | None, *, history: bool) ->
 
 
 def _differs(applied: str, observed: str, *, history: bool) -> bool:
-    expected, held = stored_type(parse(applied)), stored_type(parse(observed))
-    return expected != held and not (history and classify_types(expected, held).widens)
+    described, held = parse(applied), stored_type(parse(observed))
+    return stored_type(described) != held and not (history and classify_types(described, held).widens)

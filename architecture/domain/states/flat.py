@@ -21,6 +21,14 @@ def flat(dataset: DatasetState) -> DatasetState:
     return replace(dataset, columns=(*dataset.columns, *columns), references=())
 
 
+def with_references(dataset: DatasetState) -> DatasetState:
+    """A flat state with its foreign keys as references again, as its tables need them; their parents are not known."""
+    columns = tuple(column for column in dataset.columns if column.role != FOREIGN_KEY)
+    keys = (column for column in dataset.active_columns if column.role == FOREIGN_KEY)
+    references = tuple(ReferenceState(column.key, column.name, "", ()) for column in keys)
+    return replace(dataset, columns=columns, references=(*dataset.references, *references))
+
+
 def _foreign_key(reference: ReferenceState) -> ColumnState:
     pairs = tuple(sorted(f"{child}={parent}" for child, parent in reference.pairs))
     return ColumnState(reference.key, reference.column_name, "string", role=FOREIGN_KEY, inputs=pairs)

@@ -7,23 +7,20 @@ order of datasets, of columns and of fields says nothing, so it is not kept.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from architecture.domain.states.flat import flat
+from architecture.domain.states.state_fields import COLUMN, DATASET, OPTIONAL_DATASET, ROLES, STATE, Reader, kind_of
 from metadata.domain.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX
-from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
-from metadata.domain.types import TypeProblem, parse
+from metadata.domain.state import TECHNICAL, ColumnState, DatasetState
 
 FORMAT = "architecture-state/v1"
-ROLES = (BUSINESS_KEY, ATTRIBUTE, TECHNICAL)
-MATERIALIZATIONS = ("table", "view")
-
 Path = tuple[str | int, ...]
-_TABLE_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+# Far more than policies need; readers of JSON have limits of their own beyond.
+_MOST_DIGITS = 1000
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def parse_state(text: str, name: str = "") -> ArchitectureState:
     ``name`` is what the error calls the file. Raises StateProblem with the path and the line.
     """
     try:
-        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant, parse_int=_whole)
     except json.JSONDecodeError as error:
         message = f"is not JSON: {error.msg} (column {error.colno})"
         raise StateProblem((), message).about(place=f"{name or 'line'}:{error.lineno}") from None
@@ -93,7 +90,7 @@ def dataset_document(dataset: DatasetState) -> dict[str, Any]:
         "history_policy": dataset.history_policy,
         "columns": [_column_document(column) for column in sorted(dataset.columns, key=lambda one: one.key)],
     }
-    return {name: value for name, value in document.items() if value or name not in _OPTIONAL_DATASET}
+    return {name: value for name, value in document.items() if value or name not in OPTIONAL_DATASET}
 
 
 def _column_document(column: ColumnState) -> dict[str, Any]:
@@ -126,8 +123,14 @@ def _no_constant(name: str) -> Any:
     raise StateProblem((), f"is not JSON: {name} is no value")
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise StateProblem((), f"holds a number of more than {_MOST_DIGITS} digits ({digits[:20]}…)")
+    return int(digits)
+
+
 def _state(document: Any) -> ArchitectureState:
-    fields = _object(document, (), _STATE, {})
+    fields = _object(document, (), STATE, {})
     if fields["format"] != FORMAT:
         raise StateProblem(("format",), f"{fields['format']!r} is not known; known is {FORMAT}")
     items = _list(fields["datasets"], ("datasets",))
@@ -138,7 +141,7 @@ def _state(document: Any) -> ArchitectureState:
 
 
 def _dataset(document: Any, path: Path) -> DatasetState:
-    fields = _object(document, path, _DATASET, _OPTIONAL_DATASET)
+    fields = _object(document, path, DATASET, OPTIONAL_DATASET)
     items = _list(fields["columns"], (*path, "columns"))
     columns = [_column(item, (*path, "columns", index)) for index, item in enumerate(items)]
     _refuse_twice("key", [(column.key, True) for column in columns], (*path, "columns"))
@@ -157,20 +160,20 @@ def _dataset(document: Any, path: Path) -> DatasetState:
         materialization=fields["materialization"],
         historize=fields["historize"],
         filter=fields.get("filter"),
-        inputs=tuple(sorted(fields.get("inputs") or ())),
+        inputs=tuple(sorted({*(fields.get("inputs") or ())})),
         load_policy=fields.get("load_policy"),
         history_policy=fields.get("history_policy") or {},
     )
 
 
 def _column(document: Any, path: Path) -> ColumnState:
-    fields = _object(document, path, _COLUMN, {})
-    return ColumnState(**{**fields, "inputs": tuple(sorted(fields["inputs"]))})
+    fields = _object(document, path, COLUMN, {})
+    return ColumnState(**{**fields, "inputs": tuple(sorted({*fields["inputs"]}))})
 
 
-def _object(document: Any, path: Path, known: Mapping[str, "Reader"], optional: Mapping[str, "Reader"]) -> dict:
+def _object(document: Any, path: Path, known: Mapping[str, Reader], optional: Mapping[str, Reader]) -> dict:
     if not isinstance(document, dict):
-        raise StateProblem(path, f"must be an object, not {_kind(document)}")
+        raise StateProblem(path, f"must be an object, not {kind_of(document)}")
     found = {}
     for name, value in document.items():
         read = known.get(name) or optional.get(name)
@@ -198,119 +201,8 @@ def _refuse_twice(what: str, values: list[tuple[str, bool]], path: Path) -> None
 
 def _list(value: Any, path: Path) -> list:
     if not isinstance(value, list):
-        raise StateProblem(path, f"must be a list, not {_kind(value)}")
+        raise StateProblem(path, f"must be a list, not {kind_of(value)}")
     return value
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
-# Each reader takes a value as JSON has it and raises ValueError, saying what it must be.
-Reader = Callable[[Any], Any]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(
-            f"must be text that can be seen, not {_kind(value) if not isinstance(value, str) else 'blank'}"
-        )
-    if not value.isprintable() and any(
-        ord(character) < 32 or 0xD800 <= ord(character) <= 0xDFFF for character in value
-    ):
-        raise ValueError("holds a control character")
-    return value
-
-
-def _table_name(value: Any) -> str:
-    if not _TABLE_NAME.fullmatch(_text(value)):
-        raise ValueError(f"{value!r} must hold only A-Z, a-z, 0-9 and _: other table names cannot be published")
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"must be a list of texts, not {_kind(value)}")
-    return tuple(_text(item) for item in value)
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, not {_kind(value)}")
-    return value
-
-
-def _sql(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"must be text or null, not {_kind(value)}")
-    return value or None
-
-
-def _one_of(*choices: str) -> Reader:
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}, not {value!r}")
-        return value
-
-    return read
-
-
-def _policy(value: Any) -> dict | str | None:
-    """A policy is compared here, not carried out, so what it may say is not checked."""
-    if value is not None and not isinstance(value, dict | str):
-        raise ValueError(f"must be an object, text or null, not {_kind(value)}")
-    _refuse_floats(value)
-    return value
-
-
-def _refuse_floats(value: Any) -> None:
-    if isinstance(value, float):
-        raise ValueError(f"{value!r}: write it as text or as a whole number, a fraction has more than one spelling")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_floats(item)
-
-
-@lru_cache(maxsize=4096)
-def _normal_type(text: str) -> str:
-    return str(parse(text))
-
-
-def _type(value: Any) -> str:
-    try:
-        return _normal_type(_text(value))
-    except TypeProblem as problem:
-        raise ValueError(problem.message) from None
-
-
-_STATE: Mapping[str, Reader] = {"format": lambda value: value, "datasets": lambda value: value}
-_DATASET: Mapping[str, Reader] = {
-    "key": _text,
-    "schema": _table_name,
-    "name": _table_name,
-    "former_names": _texts,
-    "active": _truth,
-    "materialization": _one_of(*MATERIALIZATIONS),
-    "historize": _truth,
-    "columns": lambda value: value,
-}
-_OPTIONAL_DATASET: Mapping[str, Reader] = {
-    "filter": _sql,
-    "inputs": lambda value: () if value is None else _texts(value),
-    "load_policy": _policy,
-    "history_policy": _policy,
-}
-_COLUMN: Mapping[str, Reader] = {
-    "key": _text,
-    "name": _text,
-    "former_names": _texts,
-    "type": _type,
-    "nullable": _truth,
-    "role": _one_of(*ROLES),
-    "active": _truth,
-    "expression": _sql,
-    "inputs": _texts,
-}
 
 
 # --- places ----------------------------------------------------------------------------------

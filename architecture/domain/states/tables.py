@@ -5,7 +5,8 @@ Technical columns have stable keys too, derived from the table's key and their p
 they follow a rename of their table.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid5
 
 from metadata.domain import naming
@@ -24,6 +25,9 @@ class ColumnSpec:
     foreign_key, row_hash, run_id, loaded_at; of a history also those of its profile
     (``metadata.domain.history_columns``), of its memory event_at, event_own, event_kind,
     event_columns, sequence.
+
+    ``hash_of`` are the parts of a key that is a hash: (what a part is called in it, stable key of the
+    column of this table whose value it is). A foreign key is NULL where one of them is.
     """
 
     key: str
@@ -31,6 +35,7 @@ class ColumnSpec:
     type: str
     purpose: str
     nullable: bool = True
+    hash_of: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,13 @@ class ObservedTable:
     dropped: bool = False
 
 
+def kept_histories(strangers: Mapping[str, ObservedTable]) -> frozenset[str]:
+    """Of tables that no dataset accounts for, by key: histories, and memories, that outlived their base table."""
+    names = {key: table.qualified_name.lower() for key, table in strangers.items()}
+    bases = {name for name in names.values() if naming.base_name(name) == name}
+    return frozenset(key for key, name in names.items() if naming.base_name(name) not in bases)
+
+
 def technical_key(table_key: str, purpose: str) -> str:
     """Stable key of a technical column: the same in every installation."""
     return str(uuid5(UUID(table_key), purpose))
@@ -100,6 +112,17 @@ def technical_key(table_key: str, purpose: str) -> str:
 
 def _technical(table_key: str, purpose: str, name: str, type_: str, *, nullable: bool = True) -> ColumnSpec:
     return ColumnSpec(technical_key(table_key, purpose), name, type_, purpose, nullable)
+
+
+def _entity_key(table_key: str, dataset: DatasetState) -> ColumnSpec:
+    own = _technical(table_key, "entity_key", f"{dataset.name}_key", "string")
+    return replace(own, hash_of=tuple((column.key, column.key) for column in dataset.business_key))
+
+
+def _history_key(table_key: str, name: str) -> ColumnSpec:
+    parts = (technical_key(table_key, purpose) for purpose in ("entity_key", "started_at"))
+    own = _technical(table_key, "history_key", name, "string")
+    return replace(own, hash_of=tuple((part, part) for part in parts))
 
 
 def _load_columns(table_key: str) -> tuple[ColumnSpec, ...]:
@@ -124,7 +147,14 @@ def _described_columns(dataset: DatasetState) -> tuple[ColumnSpec, ...]:
         for column in columns
     )
     foreign_keys = tuple(
-        ColumnSpec(reference.key, reference.column_name, "string", "foreign_key") for reference in dataset.references
+        ColumnSpec(
+            reference.key,
+            reference.column_name,
+            "string",
+            "foreign_key",
+            hash_of=tuple((parent, child) for child, parent in reference.pairs),
+        )
+        for reference in dataset.references
     )
     return described + foreign_keys
 
@@ -138,7 +168,7 @@ def rawcore_table(dataset: DatasetState) -> TableSpec:
         dataset.name,
         "rawcore",
         (
-            _technical(key, "entity_key", f"{dataset.name}_key", "string"),
+            _entity_key(key, dataset),
             *_described_columns(dataset),
             _technical(key, "row_hash", "row_hash", "string"),
             *_load_columns(key),
@@ -158,8 +188,8 @@ def history_table(dataset: DatasetState) -> TableSpec:
         naming.history_name(dataset.name),
         "history",
         (
-            _technical(key, "history_key", layout_of(policy).history_key.format(table=dataset.name), "string"),
-            _technical(key, "entity_key", f"{dataset.name}_key", "string"),
+            _history_key(key, layout_of(policy).history_key.format(table=dataset.name)),
+            _entity_key(key, dataset),
             *_described_columns(dataset),
             _technical(key, "row_hash", "row_hash", "string"),
             *(_technical(key, purpose, name, type_) for purpose, name, type_ in own),
@@ -191,7 +221,7 @@ def memory_table(dataset: DatasetState) -> TableSpec | None:
         naming.memory_name(dataset.name),
         "memory",
         (
-            _technical(key, "entity_key", f"{dataset.name}_key", "string"),
+            _entity_key(key, dataset),
             *described,
             *(_technical(key, purpose, name, type_) for purpose, name, type_ in memory_columns(dated)),
             *_load_columns(key),

@@ -1,9 +1,12 @@
 """How a column's values become another type, and which of them do not survive it.
 
 A value survives if it comes out as the same value: a number that keeps all its digits, a text that
-is as long as allowed, a moment that loses no time of day. NULL always survives.
+is as long as allowed, a moment that loses no time of day. Of a type that is stored as text it must have
+the form that loads ask for, without the blanks that they take away. NULL always survives.
 """
 
+from metadata.domain.sql import quote_text
+from metadata.domain.text_formats import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON
 from metadata.domain.types import (
     BIGINT,
     BINARY,
@@ -12,6 +15,7 @@ from metadata.domain.types import (
     DECIMAL,
     FLOAT,
     INTEGER,
+    JSON,
     STRING,
     TIMESTAMP,
     DataType,
@@ -50,8 +54,20 @@ def does_not_survive(value: str, from_type: str, to_type: str) -> str:
     """SQL that is true of a value that the other type cannot hold, and false of every other one."""
     before, after = stored_type(parse(from_type)), stored_type(parse(to_type))
     cast = cast_to(value, from_type, to_type)
-    broken = [f"{cast} IS NULL", *_lost(value, cast, before, after)]
+    broken = [f"{cast} IS NULL", *_lost(value, cast, before, after), *_misshapen(cast, parse(to_type).name)]
     return f"({value} IS NOT NULL AND coalesce({' OR '.join(broken)}, true))"
+
+
+def _misshapen(text: str, type_name: str) -> list[str]:
+    """What tells that a text is none of a type that is stored as text."""
+    if type_name in PATTERNS:
+        return [f"NOT {text} RLIKE {quote_text(PATTERNS[type_name])}"]
+    if type_name != JSON:
+        return []
+    array, object_ = (f"concat({quote_text(a)}, {text}, {quote_text(b)})" for a, b in (JSON_ARRAY, JSON_OBJECT))
+    options = ", ".join(quote_text(one) for option in STRICT_JSON.items() for one in option)
+    in_array = f"size(from_json({array}, 'array<string>', map({options})))"
+    return [f"NOT ({in_array} = 1 AND size(json_object_keys({object_})) = 1)"]
 
 
 def _lost(value: str, cast: str, before: DataType, after: DataType) -> list[str]:

@@ -8,7 +8,7 @@ physical name when it makes it.
 from dataclasses import dataclass
 
 from architecture.domain.states.tables import ColumnSpec, TableSpec
-from architecture.domain.steps.casts import cast_to
+from architecture.domain.steps.casts import cast_to, does_not_survive
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CHECK_NOT_NULL,
@@ -21,6 +21,7 @@ from architecture.domain.steps.step import (
     RENAME_TABLE,
     RETYPE_COLUMN,
     STAMP_KEYS,
+    Rehashed,
     Step,
     StepProblem,
     becomes,
@@ -65,6 +66,8 @@ def statements(step: Step, warehouse: str, schema_prefix: str = "") -> tuple[Sta
     if step.op == CHECK_NOT_NULL and step.column is not None:
         name = quote_identifier(step.column.name)
         return (Statement(CHECK, f"SELECT count(*) FROM {sql_name} WHERE {name} IS NULL"),)
+    if step.only_looks:
+        return tuple(Statement(CHECK, f"SELECT count(*) FROM {sql_name} WHERE {test}") for test in lost_values(step))
     if step.op == STAMP_KEYS:
         return tuple(Statement(KEYS, text) for text in _identity(step, sql_name))
     ties = _ties(step)
@@ -123,6 +126,11 @@ def tie_statement(sql_name: str, ties: tuple[tuple[str, str], ...], physical: di
     return f"ALTER TABLE {sql_name} SET TBLPROPERTIES ({pairs})"
 
 
+def lost_values(step: Step) -> list[str]:
+    """For each column that gets another type, SQL that is true of a value which does not survive it."""
+    return [does_not_survive(quote_identifier(one.name), one.from_type, one.to_type) for one in step.retyped]
+
+
 def rebuilt_columns(step: Step) -> list[str]:
     """The select list of a rebuild: every column, those that get another type cast to it."""
     assert step.assumes is not None
@@ -170,8 +178,14 @@ def _rebuild(step: Step, sql_name: str) -> str:
     return (
         f"-- one atomic overwrite with the columns {schema}"
         + (f", partitioned by {parts}" if parts else "")
+        + "".join(f"\n-- {line}" for line in map(_said_of_hash, step.rehashed))
         + f"\nINSERT OVERWRITE TABLE {sql_name}\nSELECT {', '.join(rebuilt_columns(step))}\nFROM {sql_name}"
     )
+
+
+def _said_of_hash(rehashed: Rehashed) -> str:
+    names = ", ".join(quote_identifier(name) for _, name in rehashed.parts)
+    return f"{quote_identifier(rehashed.name)} is hashed anew: sha256({names})"
 
 
 def ties_of(step: Step) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,7 @@ Order: checks of the data and changes of type come before renames, so that they 
 names the tables have; dropped tables first and views last. A table of a history never narrows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from architecture.domain import operations as logical
@@ -46,11 +46,14 @@ def plan_steps(
     observed: Mapping[str, ObservedTable],
     operations: Iterable[Operation] | None = None,
     views: Mapping[str, Sequence[str]] | None = None,
+    staying: Collection[str] = (),
 ) -> tuple[Step, ...]:
     """Steps that bring the observed tables (by stable key) to the desired ones, in order.
 
     ``operations`` are a report's, in its order; ``views`` the statements that publish views over a
-    table, by its key, run after whatever touched it. StepProblem or NameTaken for what cannot be done.
+    table, by its key, run after whatever touched it. What a report lets take a name that a table holds
+    which is not ``desired`` makes that table give it away: it is retired, or a history that is only kept.
+    ``staying`` are keys of tables that do not. StepProblem or NameTaken for what cannot be done.
     """
     specs = tuple(desired)
     shapes = {key: shape for key, table in observed.items() if (shape := shape_of(table)) and not shape.dropped}
@@ -63,6 +66,7 @@ def plan_steps(
         plan.drop(owned)
         wanted = [(table, owned.get(table.dataset_key, ())) for table in specs]
         changes = [follow_operations(table, plan.shapes.get(table.key), ops) for table, ops in wanted if ops]
+        plan.make_way(changes, {*staying, *(table.key for table in specs)})
     plan.rename_tables(changes)
     for change in changes:
         plan.change_table(change)
@@ -101,15 +105,20 @@ def _by_dataset(operations: Iterable[Operation]) -> dict[str, list[tuple[int, Op
 def _refuse_moved_keys(
     owned: Mapping[str, Owned], shapes: Mapping[str, TableShape], specs: Iterable[TableSpec]
 ) -> None:
-    """Tables lie under their keys, so one whose dataset got another key cannot be changed into it."""
+    """Tables lie under their keys, so steps go to those that are described under theirs (``as_known`` sees to it).
+
+    What nothing was applied of, and is known by the name that somebody gave its table, is not.
+    """
     described = {table.dataset_key for table in specs}
     for dataset, operations in owned.items():
-        changed = [one for _, one in operations if one.op not in (logical.DROP_TABLE, logical.CHANGE_LOGIC)]
+        if any(one.op == logical.DROP_TABLE for _, one in operations):  # with whatever else is said of a view to be
+            continue
+        changed = [one for _, one in operations if one.op != logical.CHANGE_LOGIC]
         if changed and dataset in shapes and dataset not in described:
             raise StepProblem(
                 "KEY_MOVED",
-                "the dataset has another stable key in the metadata than its table; give it back its key "
-                f"{dataset}, or drop the table and load it anew",
+                "the dataset has another stable key in the metadata than its table, which was given its name by hand; "
+                f"adopt the table as it is (manage.py drift --adopt), or give the dataset the key {dataset}",
                 where=changed[0].dataset,
             )
 
@@ -120,8 +129,6 @@ class _Plan:
     def __init__(self, shapes: Mapping[str, TableShape], dropped: frozenset[str]) -> None:
         self.shapes, self.dropped = dict(shapes), dropped
         self.steps: list[Step] = []
-        # Names of histories whose base table goes in this report: they are kept, their names need not be.
-        self.kept: set[str] = set()
 
     def add(self, step: Step) -> None:
         key = step.table.key
@@ -139,13 +146,10 @@ class _Plan:
             for place, operation in operations:
                 shape = self.shapes.get(dataset)
                 if operation.op == logical.DROP_TABLE and operation.side == logical.BASE and shape:
-                    name = shape.qualified_name
-                    self.kept |= {naming.history_name(name).lower(), naming.memory_name(name).lower()}
-                    self.add(Step(DROP_TABLE, named(dataset, name), operation=place))
+                    self.add(Step(DROP_TABLE, named(dataset, shape.qualified_name), operation=place))
 
     def rename_tables(self, changes: Sequence[Changes]) -> None:
         """All tables' new names, in an order in which each is free."""
-        self._make_way(changes)
         wanted = {}
         for change in changes:
             shape = self.shapes.get(change.table.key)
@@ -167,8 +171,11 @@ class _Plan:
         for old, new in [(old, c.table.qualified_name) for old, c in direct] + order_moves(moves, held, aside):
             self._rename_table(names[old], old, new)
 
-    def _make_way(self, changes: Iterable[Changes]) -> None:
-        """Kept histories give their names to tables of this report that are to be called so."""
+    def make_way(self, changes: Iterable[Changes], staying: Collection[str]) -> None:
+        """Retired tables and kept histories give their names to tables of this report that are to be called so.
+
+        The report has seen to it that nothing else holds these names and keeps them.
+        """
         needed = {
             change.table.qualified_name.lower(): change.renamed_by if change.renamed else change.created_by
             for change in changes
@@ -176,10 +183,9 @@ class _Plan:
         }
         for key, shape in list(self.shapes.items()):
             name = shape.qualified_name
-            if name.lower() in self.kept and name.lower() in needed:
-                schema, _, old = name.partition(".")
-                new = f"{schema}.{retired_name(old[:_MOST_OF_A_NAME], key, ())}"
-                table = replace(named(key, new), kind="history")
+            if key not in staying and name.lower() in needed:
+                new = _out_of_the_way(name, key)
+                table = replace(named(key, new), kind="history" if name.lower().endswith(naming.HISTORY_SUFFIX) else "")
                 self._rename_table(Changes(table, renamed=True, renamed_by=needed[name.lower()]), name, new)
 
     def _rename_table(self, change: Changes, old: str, new: str) -> None:
@@ -206,6 +212,13 @@ class _Plan:
         for key, step in touched.items():
             for statement in views.get(key, ()):
                 self.add(Step(PUBLISH_VIEW, light(step.table), view=statement, operation=step.operation))
+
+
+def _out_of_the_way(qualified_name: str, key: str) -> str:
+    """A reserved name that still says what the table is, a history or its memory included."""
+    schema, _, name = qualified_name.partition(".")
+    base = naming.base_name(name)
+    return f"{schema}.{retired_name(base[:_MOST_OF_A_NAME], key, ())}{name[len(base) :]}"
 
 
 def light(table: TableSpec) -> TableSpec:

@@ -9,7 +9,7 @@ further. Anywhere else, somebody else changed it, and nothing is run.
 from collections.abc import Collection, Mapping, Sequence
 
 from architecture.domain.states.tables import ObservedTable
-from architecture.domain.steps.step import WITHOUT_TRACE, Step, assumed_by, done_by, half_done_by, moved
+from architecture.domain.steps.step import Step, assumed_by, done_by, half_done_by, moved
 
 
 def steps_left(
@@ -45,4 +45,4 @@ def _must_stand(steps: Sequence[Step], done: int, observed: ObservedTable | None
 
 
 def _stands_behind(last: Step, observed: ObservedTable | None) -> bool:
-    return assumed_by(last, observed) if last.op in WITHOUT_TRACE else done_by(last, observed)
+    return done_by(last, observed) if last.leaves_trace else assumed_by(last, observed)

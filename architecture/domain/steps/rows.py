@@ -1,11 +1,11 @@
 """Steps as rows of a preview: what they are, as JSON, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from architecture.domain.states.tables import ColumnSpec, ObservedColumn, TableSpec
-from architecture.domain.steps.step import Retyped, Step, TableShape
+from architecture.domain.steps.step import Rehashed, Retyped, Step, TableShape
 
 
 def as_row(step: Step) -> dict[str, Any]:
@@ -20,9 +20,10 @@ def of_row(row: Mapping[str, Any]) -> Step:
         **{
             **row,
             "table": _table(row["table"]),
-            "column": None if column is None else ColumnSpec(**column),
+            "column": None if column is None else _column(column),
             "retyped": tuple(Retyped(**one) for one in row["retyped"]),
-            "stamps": tuple((key, name) for key, name in row["stamps"]),
+            "rehashed": tuple(Rehashed(**{**one, "parts": _pairs(one["parts"])}) for one in row.get("rehashed", ())),
+            "stamps": _pairs(row["stamps"]),
             "untied": tuple(row["untied"]),
             "restored": _shape(row["restored"]),
             "assumes": _shape(row["assumes"]),
@@ -31,8 +32,16 @@ def of_row(row: Mapping[str, Any]) -> Step:
 
 
 def _table(row: Mapping[str, Any]) -> TableSpec:
-    columns = tuple(ColumnSpec(**column) for column in row["columns"])
+    columns = tuple(_column(column) for column in row["columns"])
     return TableSpec(**{**row, "columns": columns, "partition_by": tuple(row["partition_by"])})
+
+
+def _column(row: Mapping[str, Any]) -> ColumnSpec:
+    return ColumnSpec(**{**row, "hash_of": _pairs(row.get("hash_of", ()))})
+
+
+def _pairs(rows: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((one, other) for one, other in rows)
 
 
 def _shape(row: Mapping[str, Any] | None) -> TableShape | None:

@@ -60,11 +60,28 @@ class TableShape:
 
 @dataclass(frozen=True)
 class Retyped:
-    """A column that gets another type in a rebuild; ``name`` is what the table calls it then."""
+    """A column that gets another type; ``name`` is what the table calls it then.
+
+    ``from_type`` is as the table has it, ``to_type`` as it is described: a uuid is stored as text, but
+    not every text is one.
+    """
 
     name: str
     from_type: str
     to_type: str
+
+
+@dataclass(frozen=True)
+class Rehashed:
+    """A key that is hashed anew in a rebuild, because a value it is the hash of is written otherwise from then on.
+
+    ``parts`` are (what a part is called in the hash, the column whose value it is), under the names the
+    table has then; ``absent`` where it is NULL if one of them is, as a foreign key.
+    """
+
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +90,8 @@ class Step:
 
     ``table`` is the table as it should be (columns only of one that is created), ``column`` the
     column it is about, ``from_name`` and ``to_name`` what is renamed (of tables ``schema.name``),
-    ``retyped`` the columns of a rebuild or a widening, ``stamps`` (stable key, column name) that are
+    ``retyped`` the columns of a rebuild or a widening, ``rehashed`` the keys that follow from them in a
+    rebuild, each after those it follows from itself, ``stamps`` (stable key, column name) that are
     tied and ``untied`` keys that are let go. ``view`` is a view's statement, ``version`` the one to
     restore, ``restored`` the shape it had. ``only_empty`` drops a column only while it is all NULL;
     ``replaces`` makes a table in the place of a dropped one.
@@ -87,6 +105,7 @@ class Step:
     from_name: str = ""
     to_name: str = ""
     retyped: tuple[Retyped, ...] = ()
+    rehashed: tuple[Rehashed, ...] = ()
     stamps: tuple[tuple[str, str], ...] = ()
     untied: tuple[str, ...] = ()
     view: str = ""
@@ -104,6 +123,16 @@ class Step:
     @property
     def narrows(self) -> bool:
         return self.op == RETYPE_COLUMN
+
+    @property
+    def only_looks(self) -> bool:
+        """A change between types that are stored alike, as text to uuid: values are checked and stay as they are."""
+        return self.op == RETYPE_COLUMN and all(stored(one.from_type) == stored(one.to_type) for one in self.retyped)
+
+    @property
+    def leaves_trace(self) -> bool:
+        """Whether the table tells that the step was done."""
+        return self.op not in WITHOUT_TRACE and not self.only_looks
 
     def describe(self) -> str:
         """One line for people: ``add_column rawcore.rc_air_airport.lid string``."""
@@ -179,13 +208,14 @@ def _changed(columns: tuple[ObservedColumn, ...], changes: dict[str, dict]) -> t
 def done_by(step: Step, observed: ObservedTable | None) -> bool:
     """Whether the table shows what the step leads to. Steps without a trace are never seen to be done."""
     wanted = becomes(step)
-    return step.op not in WITHOUT_TRACE and wanted is not None and wanted.matches(shape_of(observed))
+    return step.leaves_trace and wanted is not None and wanted.matches(shape_of(observed))
 
 
 def half_done_by(step: Step, observed: ObservedTable | None) -> bool:
     """Whether only the keys of the columns it makes are still to be tied."""
     wanted = becomes(step)
-    return step.op in _TIED_AFTER and wanted is not None and wanted.matches(shape_of(observed), tied=False)
+    ties = step.op in _TIED_AFTER and step.leaves_trace
+    return ties and wanted is not None and wanted.matches(shape_of(observed), tied=False)
 
 
 def assumed_by(step: Step, observed: ObservedTable | None) -> bool:

@@ -20,6 +20,7 @@ from architecture.domain.steps.step import (
     RETYPE_COLUMN,
     STAMP_KEYS,
     WIDEN_COLUMN,
+    Rehashed,
     Retyped,
     Step,
     StepProblem,
@@ -27,6 +28,7 @@ from architecture.domain.steps.step import (
     stored,
 )
 from architecture.domain.type_changes import TypeChange, classify, common_type
+from metadata.domain.types import parse
 
 NEVER_NARROWER = ("history", "memory")
 NOT_NULL = "NOT_NULL"
@@ -70,7 +72,7 @@ class Changes:
         yield from self._identity(table)
         for column, place in self.checks:
             yield Step(CHECK_NOT_NULL, table, column, operation=place)
-        yield from self._types(table)
+        yield from self._types(table, shape)
         for held, place in self.dropped:
             gone = ColumnSpec(held.key or "", held.name, held.type, "")
             yield Step(DROP_COLUMN, table, gone, operation=place)
@@ -89,8 +91,8 @@ class Changes:
                 operation=(tied or self.untied)[0][2],
             )
 
-    def _types(self, table: TableSpec) -> Iterator[Step]:
-        """ALTERs one by one; all that one operation rebuilds in one overwrite."""
+    def _types(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
+        """ALTERs one by one, which change no hash; all that one operation rebuilds in one overwrite."""
         together: dict[tuple[str, int | None], list[Retyped]] = {}
         for op, change, place in self.retyped:
             if op == WIDEN_COLUMN:
@@ -98,7 +100,22 @@ class Changes:
             else:
                 together.setdefault((op, place), []).append(change)
         for (op, place), changes in together.items():
-            yield Step(op, table, retyped=tuple(changes), operation=place)
+            rehashed = self._rehashed({change.name for change in changes}, shape)
+            yield Step(op, table, retyped=tuple(changes), rehashed=rehashed, operation=place)
+
+    def _rehashed(self, changing: set[str], shape: TableShape) -> tuple[Rehashed, ...]:
+        """The keys that are hashes of columns which are written otherwise; the entity's before its versions'."""
+        names = {column.key: column.name for column in shape.columns if column.key}
+        names = {key: name for key, name in names.items() if name not in {held for _, held, _ in self.untied}}
+        names |= {key: name for key, name, _ in self.stamps}
+        found = []
+        for column in sorted(self.table.columns, key=lambda column: column.purpose == "history_key"):
+            parts = tuple((part, names[key]) for part, key in column.hash_of if key in names)
+            whole = column.key in names and len(parts) == len(column.hash_of)
+            if whole and changing & {name for _, name in parts}:
+                found.append(Rehashed(names[column.key], parts, absent=column.purpose == "foreign_key"))
+                changing = changing | {names[column.key]}
+        return tuple(found)
 
     def _names(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
         gone = {held.name for held, _ in self.dropped}
@@ -171,16 +188,19 @@ def _known(shape: TableShape) -> tuple[dict[str, ObservedColumn], dict[str, Obse
 
 
 def _retype(changes: Changes, held: ObservedColumn, type_: str, place: int | None, op: str = "") -> None:
-    """Give a column another type, unless it is stored so already or the table may keep a wider one."""
+    """Give a column another type, unless it is stored so already or the table may keep a wider one.
+
+    Values that are to be of a narrower type are looked at, also where nothing is stored in another way.
+    """
     wanted = stored(type_)
-    if held.type == wanted:
+    if held.type == wanted and op != RETYPE_COLUMN:
         return
     if not op:
         if changes.table.kind in NEVER_NARROWER and common_type(held.type, wanted) == held.type:
             return
         change = classify(held.type, wanted)
         op = {TypeChange.ALTER: WIDEN_COLUMN, TypeChange.REBUILD: REBUILD_TABLE}.get(change, RETYPE_COLUMN)
-    changes.retyped.append((op, Retyped(held.name, held.type, wanted), place))
+    changes.retyped.append((op, Retyped(held.name, held.type, str(parse(type_))), place))
 
 
 def follow_operations(table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> Changes:
@@ -209,6 +229,8 @@ class _Following:
         self._rename_table()
         for place, operation in self.own:
             self._column(place, operation)
+        if self.table.kind in NEVER_NARROWER:
+            self._follow_retyped()
         for column in self.table.columns:
             if column.purpose not in _DESCRIBED:
                 self._technical(column)
@@ -241,18 +263,18 @@ class _Following:
                 return held
         return None
 
-    def _bound(self, place: int, operation: Operation, *names: str) -> ObservedColumn | None:
-        """The column an operation is about, tied to its key first where it is not yet."""
-        held = self._held(operation.column_key, *names)
-        if held is not None and held.key != operation.column_key and operation.column_key in self.specs:
-            self.found.stamps.append((operation.column_key, held.name, place))
+    def _bound(self, place: int, key: str, *names: str) -> ObservedColumn | None:
+        """The column that an operation knows by ``key``, tied to it first where it is not yet."""
+        held = self._held(key, *names)
+        if held is not None and key not in self.by_key and key in self.specs:
+            self.found.stamps.append((key, held.name, place))
             self.found.replaced.extend([held.key] if held.key else [])
-            self.by_key[operation.column_key] = held
+            self.by_key[key] = held
         return held
 
     def _column(self, place: int, operation: Operation) -> None:
         if operation.op == logical.RENAME_COLUMN:
-            held = self._bound(place, operation, operation.from_, operation.column)
+            held = self._bound(place, operation.column_key, operation.from_, operation.column)
             if held is not None and held.name != operation.to:
                 self.found.renames[held.name] = (operation.to, place)
         elif operation.op == logical.ADD_COLUMN:
@@ -272,9 +294,29 @@ class _Following:
     def _retyped(self, place: int, operation: Operation) -> None:
         changes = operation.columns or ((operation.column_key, operation.from_, operation.to),)
         for key, _, type_ in changes:
-            held = self._held(key, operation.column if key == operation.column_key else "")
+            held = self._bound(place, key, operation.column if key == operation.column_key else self._name_before(key))
             if held is not None:
                 _retype(self.found, held, type_, place, _RETYPING[operation.op])
+
+    def _name_before(self, key: str) -> str:
+        """What a described column is called before the report."""
+        renames = (one for _, one in self.own if one.op == logical.RENAME_COLUMN and one.column_key == key)
+        renamed = next(renames, None)
+        if renamed is not None:
+            return renamed.from_
+        return self.specs[key].name if key in self.specs else ""
+
+    def _follow_retyped(self) -> None:
+        """A base column whose new type is neither wider nor narrower: what never narrows takes both from now on."""
+        own = {one.column_key for _, one in self.own if one.op in (logical.ADD_COLUMN, *_RETYPING)}
+        own |= {key for _, one in self.own for key, _, _ in one.columns}
+        for place, operation in self.owned:
+            if (operation.op, operation.side) != (logical.RETYPE_COLUMN, logical.BASE) or operation.column_key in own:
+                continue
+            held = self._held(operation.column_key, operation.column)
+            both = common_type(held.type, operation.to) if held is not None else None
+            if held is not None and both is not None:
+                _retype(self.found, held, both, place)
 
     def _add(self, place: int, operation: Operation) -> None:
         spec = self.specs.get(operation.column_key)
@@ -283,12 +325,12 @@ class _Following:
         held = self.by_key.get(spec.key)
         if held is None:
             self.found.added.append((spec, place))
-        elif held.type == stored(spec.type):
-            if held.name != spec.name:
-                self.found.renames[held.name] = (spec.name, place)
-        else:  # another kind of type: the old column stays, and lets go of key and name
+        elif operation.from_ or held.type != stored(spec.type):
+            # Another kind of type, if both are stored as text, too: the old column stays, and lets go of key and name.
             self.found.untied.append((spec.key, held.name, place))
             self.found.added.append((spec, place))
+        elif held.name != spec.name:
+            self.found.renames[held.name] = (spec.name, place)
 
     def _technical(self, column: ColumnSpec) -> None:
         """Technical columns follow the operation that moves their table, its logic or what they are dated by."""

@@ -9,13 +9,12 @@ from django.conf import settings
 from architecture.domain.scope import Scope
 from architecture.domain.states.drift import DRIFTED, UNKNOWN
 from architecture.models import Environment
-from architecture.selectors import applied_states, environment_named
+from architecture.selectors import applied_states, described_states, environment_named
 from architecture.services import current_environment
 from architecture.services.basis import tables_in_scope
 from architecture.services.drift import Drift, adopt_as_baseline, drift_of
 from architecture.services.observing import CannotLook, look
 from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
-from metadata.selectors import dataset_states
 from metadata.services.actor import current_actor
 
 log = logging.getLogger(__name__)
@@ -66,7 +65,8 @@ class Command(ProductCommand):
 
 
 def _keys_of(environment: Environment, names: list[str]) -> list[str]:
-    known = {state.qualified_name: state.key for state in (*applied_states(environment=environment), *dataset_states())}
+    states = (*applied_states(environment=environment), *described_states(environment=environment))
+    known = {state.qualified_name: state.key for state in states}
     for name in names:
         if name not in known:
             raise CommandExit(INVALID, f"there is no dataset {name}", "UNKNOWN_DATASET")

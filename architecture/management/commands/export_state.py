@@ -1,5 +1,6 @@
 """Write a state file: what is described here, or what was applied in an environment."""
 
+import json
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.selectors import applied_states, environment_named
 from architecture.services import current_environment
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text
 from metadata.selectors import dataset_states
 
 
@@ -30,7 +31,7 @@ class Command(ProductCommand):
         states = _applied(environment) if applied else dataset_states()
         text = dump_state(ArchitectureState(states))
         if path is None:
-            self.stdout.write(text, ending="")
+            self.stdout.write(json_text(json.loads(text), self.stdout))
             return
         try:
             path.write_text(text, encoding="utf-8")

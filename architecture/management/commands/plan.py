@@ -1,4 +1,4 @@
-"""A change report: of metadata against the warehouse, or of two state files against each other."""
+"""A change report: of metadata against the warehouse, of two state files, or of one against this installation."""
 
 from argparse import ArgumentParser
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from architecture.domain.rendering import as_markdown, as_text
 from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
 from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
 from architecture.domain.states.current import CurrentState
-from architecture.domain.states.state_files import ArchitectureState, parse_state
+from architecture.management.statefiles import read_state
 from elevata.cli import INVALID, CommandExit, ProductCommand
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"
@@ -32,7 +32,11 @@ class Command(ProductCommand):
         which.add_argument("--dataset", metavar="S.D", help="one dataset, and what it depends on")
         scope.add_argument("--target-only", action="store_true", help="with --dataset: without what it depends on")
         scope.add_argument("--environment", metavar="E", help="default: the installation's own")
-        files = parser.add_argument_group("two state files; no warehouse is touched")
+        files = parser.add_argument_group(
+            "state files",
+            "Two are compared and no warehouse is touched. Without B, the metadata are what should be there; without "
+            "A, what was applied and is seen in the environment is what is there, and its policy decides.",
+        )
         files.add_argument("--previous-state", metavar="A", type=Path, help="what is there")
         files.add_argument("--desired-state", metavar="B", type=Path, help="what should be there")
         files.add_argument(
@@ -70,19 +74,23 @@ class Command(ProductCommand):
 
     @staticmethod
     def _of_files(options: dict[str, Any]) -> ChangeReport:
-        if options["previous_state"] is None or options["desired_state"] is None:
-            raise CommandExit(INVALID, "--previous-state and --desired-state go together", "usage")
-        for name in ("all", "schema", "dataset", "target_only", "environment"):
-            if options[name]:
-                raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")
-        previous, desired = _read(options["previous_state"]), _read(options["desired_state"])
-        scope = Scope(FILES, source=options["source_label"], target=options["target_label"])
+        _refuse_beside_files(options)
+        previous, desired = (
+            options[name] and read_state(options[name]) for name in ("previous_state", "desired_state")
+        )
+        labels = {"source": options["source_label"], "target": options["target_label"]}
         policy = PolicySet.of_flags(dict.fromkeys(options["allow"], True))
-        return build_report(CurrentState.of_state(previous), desired, policy, scope)
+        if previous and desired:
+            return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES, **labels))
+        # Two files are compared without the services and what they need.
+        from architecture.services.state_files import report_from, report_onto
+
+        if previous:
+            return report_from(previous, policy=policy, **labels)
+        return report_onto(desired, environment=options["environment"] or "", **labels)
 
     @staticmethod
     def _of_warehouse(options: dict[str, Any]) -> ChangeReport:
-        # Two files are compared without the services and what they need.
         from architecture.services.reports import plan_report
 
         if options["schema"]:
@@ -99,13 +107,18 @@ def _means_files(options: dict[str, Any]) -> bool:
     return any(options[name] for name in names)
 
 
-def _read(path: Path) -> ArchitectureState:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as problem:
-        said = getattr(problem, "strerror", None) or "is not UTF-8 text"
-        raise CommandExit(INVALID, f"{path}: {said}", "unreadable") from None
-    return parse_state(text, str(path))
+def _refuse_beside_files(options: dict[str, Any]) -> None:
+    """What does not go with the files that are given."""
+    only_desired = options["previous_state"] is None and options["desired_state"] is not None
+    if options["previous_state"] is None and not only_desired:
+        said = "--allow and the labels go with --previous-state, --desired-state or both"
+        raise CommandExit(INVALID, said, "usage")
+    for name in ("all", "schema", "dataset", "target_only", *(() if only_desired else ("environment",))):
+        if options[name]:
+            raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")
+    if only_desired and options["allow"]:
+        said = "--allow does not go with --desired-state alone: the environment's own policy decides"
+        raise CommandExit(INVALID, said, "usage")
 
 
 def exit_code(report: ChangeReport, fail_on: Collection[str]) -> int:

@@ -3,13 +3,13 @@
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from architecture.domain.artifacts import verify
 from architecture.management.deciding import write_artifact
 from architecture.models import ExecutionRecord
-from architecture.selectors import environment_named, records
+from architecture.selectors import environment_named, record_named, records
 from architecture.services.records import record_artifact
+from architecture.services.ways_back import offered
 from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
 
 
@@ -31,7 +31,7 @@ class Command(ProductCommand):
             raise CommandExit(INVALID, "--artifact goes with a record", "usage")
         found = records(environment=environment_named(environment) if environment else None)
         if record is not None:
-            self._one(_named(found, record), artifact)
+            self._one(record_named(record), artifact)
             return
         listed = [(row, [one.as_json() for one in verify(record_artifact(row))]) for row in found]
         self.print_json({"records": [_described(row, findings) for row, findings in listed]})
@@ -48,27 +48,23 @@ class Command(ProductCommand):
         self.print_json(exported if not findings else {"record": _described(row, findings)})
         if not self._as_json:
             self.say(_line(row))
-            for operation in row.document["operations"]:
-                self.say(
-                    f"  {operation['status']}  {operation['op']} {operation['dataset']} {operation['column']}".rstrip()
-                )
+            for one in row.document["operations"]:
+                self.say(f"  {one['ordinal']}  {one['status']}  {one['op']} {one['dataset']} {one['column']}".rstrip())
+            self._ways_back(row)
         self._finish([findings] if findings else [])
+
+    def _ways_back(self, row: ExecutionRecord) -> None:
+        """What takes each operation back, by the numbers that 'manage.py undo' takes."""
+        for one in offered(row):
+            numbers = " ".join(str(ordinal) for ordinal in one.ordinals)
+            back = one.refused.one_line() if one.refused is not None else ", ".join(one.back) or "no table changes"
+            self.say(f"  back  {numbers}: {f'{one.refused.code}: ' if one.refused is not None else ''}{back}")
 
     def _finish(self, failed: list) -> None:
         if failed:
             first = failed[0][0]
             count = f"{len(failed)} {'record does' if len(failed) == 1 else 'records do'} not verify"
             raise CommandExit(FAILED, f"{count}: {first['where']}: {first['message']}", first["code"])
-
-
-def _named(found: Any, text: str) -> ExecutionRecord:
-    try:
-        row = found.filter(record_id=UUID(text)).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise CommandExit(INVALID, f"there is no record {text!r}", "unknown_record")
-    return row
 
 
 def _line(row: ExecutionRecord) -> str:

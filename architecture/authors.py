@@ -1,0 +1,174 @@
+"""Who had a hand in what a report changes, by the change log.
+
+What a dataset is desired to be moves with its own edits, and with those of other things: the name of its
+schema, the name of a dataset that it refers to (its foreign key is called so), and the source that it was
+generated from. Whoever edited one of these after the dataset was last carried out is an author.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from architecture.models import AppliedDataset, Environment
+from metadata.models import ChangeLogEntry, DatasetInput, Reference, TargetDataset
+
+# What is logged of a dataset without being a change of its description.
+NO_METADATA = ("execution", "lease", "report")
+
+# When what was carried out last of each dataset had been described, by stable key; None: nothing was yet.
+Since = Mapping[str, datetime | None]
+
+
+@dataclass(frozen=True)
+class Hand:
+    """One entry of the log that moved what a dataset is to be; ``person`` is empty where the system did it."""
+
+    entry: int
+    at: datetime
+    person: str
+
+
+def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, datetime | None]:
+    """Since when edits of these datasets wait to be carried out in an environment."""
+    found: dict[str, datetime | None] = dict.fromkeys(keys)
+    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__in=list(keys))
+    return found | {str(key): at for key, at in rows.values_list("dataset_key", "described_at")}
+
+
+def authors(environment: Environment, since: Since) -> frozenset[str]:
+    """User names of everybody with a hand in what these datasets are to be."""
+    return frozenset(hand.person for hand in hands(environment, since) if hand.person)
+
+
+def hands(environment: Environment, since: Since) -> tuple[Hand, ...]:
+    """Every entry behind what these datasets are to be, newest first."""
+    since = _under_every_key(environment, since)
+    found: dict[int, Hand] = {}
+    for one in (*_own(since), *_of_schemas(since), *_of_parents(since), *_of_sources(since)):
+        found[one.entry] = one
+    return tuple(found[pk] for pk in sorted(found, reverse=True))
+
+
+def _under_every_key(environment: Environment, since: Since) -> dict[str, datetime | None]:
+    """The same with the keys that metadata has by now for what it described anew under a name."""
+    known = set(map(str, TargetDataset.objects.filter(key__in=list(since)).values_list("key", flat=True)))
+    applied = AppliedDataset.objects.filter(environment=environment)
+    gone = applied.filter(dataset_key__in=[key for key in since if key not in known])
+    names = {name.lower(): str(key) for key, name in gone.values_list("dataset_key", "qualified_name")}
+    if not names:
+        return dict(since)
+    fresh = TargetDataset.objects.filter(history_of__isnull=True).exclude(key__in=applied.values("dataset_key"))
+    anew = ((str(row.key), names.get(name)) for row in fresh.select_related("schema") for name in _names(row))
+    return {**since, **{key: since[before] for key, before in anew if before is not None}}
+
+
+def _names(row: TargetDataset) -> Iterable[str]:
+    """What a dataset is and was called; a former name without a schema was in the schema of today."""
+    for name in (row.name, *row.former_names):
+        yield (name if "." in name else f"{row.schema.name}.{name}").lower()
+
+
+# --- entries -----------------------------------------------------------------------------------
+
+
+def _entries(*about: Q) -> QuerySet[ChangeLogEntry]:
+    return ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*about).order_by("pk")
+
+
+def _hands(found: QuerySet[ChangeLogEntry], since: Since) -> Iterator[Hand]:
+    """Those of the entries that came after their dataset, or their subject, was carried out."""
+    rows = found.values_list("pk", "at", "user__username", "dataset_key", "subject_key")
+    for pk, at, person, dataset, subject in rows:
+        if any(key in since and _is_after(at, since[key]) for key in (str(dataset), subject)):
+            yield Hand(pk, at, person or "")
+
+
+def _is_after(at: datetime, since: datetime | None) -> bool:
+    return since is None or at > since
+
+
+def _own(since: Since) -> Iterator[Hand]:
+    """Edits of the datasets, of their histories, and of all that belongs to them."""
+    histories = TargetDataset.objects.filter(history_of__key__in=list(since)).values_list("key", "history_of__key")
+    times = dict(since) | {str(history): since[str(base)] for history, base in histories}
+    return _hands(_entries(Q(dataset_key__in=list(times)) | Q(subject_key__in=list(times))), times)
+
+
+def _of_schemas(since: Since) -> Iterator[Hand]:
+    """New names of the datasets' schemas. A schema has no stable key: its names are followed back."""
+    wanted: dict[str, datetime] = {}
+    for key, schema, made in _described(since).values_list("key", "schema__name", "created_at"):
+        at = since[str(key)] or made
+        wanted[schema] = min(at, wanted.get(schema, at))
+    if not wanted:
+        return
+    renames = list(_renames(_entries(Q(subject_kind="schema"), Q(at__gt=min(wanted.values())))))
+    for schema, at in wanted.items():
+        yield from _followed_back(schema, at, renames)
+
+
+def _followed_back(name: str, since: datetime, renames: "list[_Rename]") -> Iterator[Hand]:
+    """New names that a schema was given since, found by the name it has now."""
+    unit: datetime | None = None
+    for rename in reversed(renames):
+        # Two that swap names do so in one unit of work: each of them is renamed once there.
+        if rename.after == name and rename.hand.at != unit and rename.hand.at > since:
+            yield rename.hand
+            name, unit = rename.before, rename.hand.at
+
+
+def _of_parents(since: Since) -> Iterator[Hand]:
+    """New names of the datasets that these refer to: the column of a foreign key is called after them."""
+    references = Reference.objects.filter(active=True, child__key__in=list(since))
+    times: dict[str, datetime] = {}
+    for child, parent, made in references.values_list("child__key", "parent__key", "created_at"):
+        at = max(since[str(child)] or made, made)
+        times[str(parent)] = min(at, times.get(str(parent), at))
+    for rename in _renames(_entries(Q(subject_kind="dataset"), Q(subject_key__in=list(times)))):
+        if rename.hand.at > times[rename.subject]:
+            yield rename.hand
+
+
+def _of_sources(since: Since) -> Iterator[Hand]:
+    """Edits of the source datasets that these were generated from, or read, and of their systems."""
+    times: dict[str, datetime | None] = {}
+    systems: dict[str, datetime | None] = {}
+    fed = DatasetInput.objects.filter(dataset__key__in=list(since), source__isnull=False)
+    for key, source, system in (
+        *_described(since).values_list("key", "generated_from__key", "generated_from__system__short_name"),
+        *fed.values_list("dataset__key", "source__key", "source__system__short_name"),
+    ):
+        if source is not None:
+            _earliest(times, str(source), since[str(key)])
+            _earliest(systems, system, since[str(key)])
+    yield from _hands(_entries(Q(dataset_key__in=list(times))), times)
+    yield from _hands(_entries(Q(subject_kind="system"), Q(subject_key__in=list(systems))), systems)
+
+
+def _earliest(times: dict[str, datetime | None], key: str, at: datetime | None) -> None:
+    known = times.get(key, at)
+    times[key] = None if at is None or known is None else min(at, known)
+
+
+def _described(since: Since) -> QuerySet[TargetDataset]:
+    return TargetDataset.objects.filter(key__in=list(since))
+
+
+@dataclass(frozen=True)
+class _Rename:
+    subject: str
+    before: str
+    after: str
+    hand: Hand
+
+
+def _renames(found: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
+    """Those of the entries that gave something another name, oldest first."""
+    rows = found.values_list("pk", "at", "user__username", "subject_key", "changes")
+    for pk, at, person, subject, changes in rows:
+        name = json.loads(changes).get("name", {})
+        if "before" in name and "after" in name:
+            yield _Rename(subject, name["before"], name["after"], Hand(pk, at, person or ""))

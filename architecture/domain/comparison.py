@@ -1,0 +1,328 @@
+"""What a report changes, side by side: each dataset before and after, and only what differs.
+
+Made from the report's own ``content``, so it stays what people agreed to. Before is what was found:
+names and types of columns as the table shows them, logic as it was applied. After is what was desired.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from architecture.domain.planning.diff import Matching, match
+from architecture.domain.states.flat import FOREIGN_KEY
+from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL
+
+_ROLES = {BUSINESS_KEY: "business key", ATTRIBUTE: "attribute", TECHNICAL: "technical", FOREIGN_KEY: "foreign key"}
+# A pair of a foreign key's columns stands as one input: child=parent.
+_PAIR = "="
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column on one side. ``inputs`` are stable keys; a foreign key's are pairs of them."""
+
+    key: str
+    name: str
+    type: str
+    nullable: bool = True
+    role: str = ATTRIBUTE
+    active: bool = True
+    expression: str = ""
+    inputs: tuple[str, ...] = ()
+    former_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset on one side. ``name`` is ``schema.name``; ``missing`` are sides that were applied but not found."""
+
+    key: str
+    name: str
+    former_names: tuple[str, ...]
+    active: bool
+    materialization: str
+    historize: bool
+    filter: str
+    inputs: tuple[str, ...]
+    load_policy: Any
+    history_policy: Any
+    hash_version: int
+    columns: tuple[Column, ...]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnPair:
+    """A column before and after, None where it is not there; ``operations`` are numbers in the report, from 1."""
+
+    before: Column | None
+    after: Column | None
+    operations: tuple[int, ...] = ()
+
+    @cached_property
+    def differing(self) -> frozenset[str]:
+        """Names of the fields that are not the same; empty where one side is missing."""
+        if self.before is None or self.after is None:
+            return frozenset()
+        compared = ("name", "type", "nullable", "role", "active", "expression", "inputs")
+        return frozenset(one for one in compared if getattr(self.before, one) != getattr(self.after, one))
+
+    @property
+    def is_same(self) -> bool:
+        return None not in (self.before, self.after) and not self.differing and not self.operations
+
+    @property
+    def either(self) -> Column:
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class DatasetPair:
+    """A dataset before and after. ``columns`` are all of them, keys first, then by name.
+
+    ``operations`` are the numbers of those that are about no single column in ``columns``.
+    """
+
+    before: Dataset | None
+    after: Dataset | None
+    columns: tuple[ColumnPair, ...]
+    operations: tuple[int, ...] = ()
+
+    @property
+    def either(self) -> Dataset:
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def change(self) -> str:
+        """new, gone, renamed or changed."""
+        if self.before is None or self.after is None:
+            return "new" if self.before is None else "gone"
+        return "changed" if self.before.name == self.after.name else "renamed"
+
+    @property
+    def is_same(self) -> bool:
+        same = not self.operations and all(column.is_same for column in self.columns)
+        return same and not any(True for _ in self.facts({}))
+
+    @property
+    def input_keys(self) -> frozenset[str]:
+        """Every stable key whose name is needed to tell the pair."""
+        datasets = (side for side in (self.before, self.after) if side)
+        columns = (side for pair in self.columns for side in (pair.before, pair.after) if side)
+        found = (key for one in (*datasets, *columns) for item in one.inputs for key in item.split(_PAIR))
+        return frozenset(found)
+
+    def facts(self, names: Mapping[str, str]) -> Iterator["Fact"]:
+        """What differs about the dataset itself."""
+        before, after = (_told(side, names) if side else {} for side in (self.before, self.after))
+        for label in dict.fromkeys((*after, *before)):
+            if before.get(label, "") != after.get(label, ""):
+                yield Fact(label, before.get(label, ""), after.get(label, ""))
+
+    def told(self, names: Mapping[str, str]) -> "Told":
+        """What a page shows of it; ``names`` by stable key."""
+        rows = tuple(_column_row(pair, names) for pair in self.columns if not pair.is_same)
+        same = tuple(f"{pair.either.name} {pair.either.type}" for pair in self.columns if pair.is_same)
+        return Told(self, tuple(self.facts(names)), rows, same)
+
+
+# --- as a page shows it ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing about a dataset; empty where it has none."""
+
+    label: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """A part of what one side says of a column."""
+
+    what: str
+    text: str
+    differs: bool
+
+
+@dataclass(frozen=True)
+class ColumnRow:
+    before: tuple[Said, ...]
+    after: tuple[Said, ...]
+    operations: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A pair with what differs in words; ``same`` are the columns that stay as they are."""
+
+    pair: DatasetPair
+    facts: tuple[Fact, ...]
+    columns: tuple[ColumnRow, ...]
+    same: tuple[str, ...]
+
+
+def _told(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str]:
+    said = {
+        "Name": dataset.name,
+        "Stored as": dataset.materialization,
+        "In use": "yes" if dataset.active else "no, retired",
+        "History": "kept" if dataset.historize else "not kept",
+        "Found": "".join(f"its {'table' if side == 'base' else side} is missing" for side in dataset.missing[:1]),
+        "Filter": dataset.filter,
+        "Inputs": ", ".join(sorted(_named(key, names) for key in dataset.inputs)),
+        "Hashes": f"version {dataset.hash_version}",
+    }
+    said |= dict(_flat("Load policy", dataset.load_policy))
+    return {
+        label: text for label, text in (said | dict(_flat("History policy", dataset.history_policy))).items() if text
+    }
+
+
+def _flat(label: str, value: Any) -> Iterator[tuple[str, str]]:
+    """A policy field by field, so that only those that differ are told."""
+    if isinstance(value, dict):
+        for name in sorted(value):
+            yield from _flat(f"{label}: {name.replace('_', ' ')}", value[name])
+    elif isinstance(value, list):
+        yield label, ", ".join(str(item) for item in value)
+    elif value is not None:
+        yield label, ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _column_row(pair: ColumnPair, names: Mapping[str, str]) -> ColumnRow:
+    sides = (tuple(_said(side, pair.differing, names)) if side else () for side in (pair.before, pair.after))
+    return ColumnRow(*sides, pair.operations)
+
+
+def _said(column: Column, differing: frozenset[str], names: Mapping[str, str]) -> Iterator[Said]:
+    """What goes without saying is said only where it differs."""
+    yield Said("name", column.name, "name" in differing)
+    yield Said("type", column.type, "type" in differing)
+    if not column.nullable or "nullable" in differing:
+        yield Said("nullable", "nullable" if column.nullable else "not null", "nullable" in differing)
+    if column.role != ATTRIBUTE or "role" in differing:
+        yield Said("role", _ROLES.get(column.role, column.role), "role" in differing)
+    if not column.active or "active" in differing:
+        yield Said("active", "in use" if column.active else "retired", "active" in differing)
+    if column.expression or "expression" in differing:
+        yield Said("expression", column.expression or "no expression", "expression" in differing)
+    if "inputs" in differing:
+        found = ", ".join(sorted(" = ".join(_named(key, names) for key in item.split(_PAIR)) for item in column.inputs))
+        yield Said("inputs", f"from {found}" if found else "from no column", True)
+
+
+def _named(key: str, names: Mapping[str, str]) -> str:
+    return names.get(key, key)
+
+
+# --- from a report's content -----------------------------------------------------------------
+
+
+@dataclass
+class _Operations:
+    """Which operation is about what: numbers by dataset and column."""
+
+    by_column: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    by_dataset: dict[str, list[int]] = field(default_factory=dict)
+
+    def of(self, keys: Iterable[str], columns: Iterable[str]) -> tuple[int, ...]:
+        pairs = {(key, column) for key in keys for column in columns}
+        return tuple(sorted({number for pair in pairs for number in self.by_column.get(pair, ())}))
+
+
+def compare(content: Mapping[str, Any]) -> tuple[DatasetPair, ...]:
+    """The datasets of a report that differ or have an operation, by name."""
+    operations = _operations(content["operations"])
+    before = [_found(row, operations) for row in content["current"]]
+    after = [_dataset(row) for row in content["desired"]]
+    pairs = [_pair(left, right, operations) for left, right in _same(before, after)]
+    return tuple(sorted((one for one in pairs if not one.is_same), key=lambda one: one.either.name))
+
+
+def _same(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Pairs of what planning takes for the same; None where there is no other side."""
+    found: Matching = match(before, after, name=_folded, former=lambda one: (name.lower() for name in one.former_names))
+    pairs = (*found.pairs, *(pair for pair, _ in found.duplicate))
+    paired = {id(side) for pair in pairs for side in (pair.before, pair.after)}
+    yield from ((pair.before, pair.after) for pair in pairs)
+    yield from ((one, None) for one in before if id(one) not in paired)
+    yield from ((None, one) for one in after if id(one) not in paired)
+
+
+def _folded(one: Any) -> str:
+    return one.name.lower()
+
+
+def _pair(before: Dataset | None, after: Dataset | None, operations: _Operations) -> DatasetPair:
+    keys = {side.key for side in (before, after) if side}
+    columns = []
+    for left, right in _same(list(before.columns if before else ()), list(after.columns if after else ())):
+        own = {side.key for side in (left, right) if side}
+        columns.append(ColumnPair(left, right, operations.of(keys, own)))
+    columns.sort(key=lambda one: (one.either.role != BUSINESS_KEY, one.either.name.lower()))
+    told = {number for one in columns for number in one.operations}
+    all_ = {number for key in keys for number in operations.by_dataset.get(key, ())}
+    return DatasetPair(before, after, tuple(columns), tuple(sorted(all_ - told)))
+
+
+def _operations(rows: Iterable[list[Any]]) -> _Operations:
+    found = _Operations()
+    for number, row in enumerate(rows, start=1):
+        dataset, column, columns = row[2], row[5], row[8]
+        found.by_dataset.setdefault(dataset, []).append(number)
+        for key in {column, *(one[0] for one in columns)} - {""}:
+            found.by_column.setdefault((dataset, key), []).append(number)
+    return found
+
+
+def _dataset(row: list[Any]) -> Dataset:
+    key, schema, name, former, active, materialization, historize, _, filter_, inputs, *policies, columns = row
+    load_policy, history_policy, hash_version = policies
+    return Dataset(
+        key,
+        f"{schema}.{name}",
+        (*former, *(f"{schema}.{one}" for one in former if "." not in one)),
+        active,
+        materialization,
+        historize,
+        filter_ or "",
+        tuple(inputs),
+        load_policy,
+        history_policy,
+        hash_version,
+        tuple(map(_column, columns)),
+    )
+
+
+def _column(row: list[Any]) -> Column:
+    key, name, former, type_, nullable, role, active, expression, inputs = row
+    return Column(key, name, type_, nullable, role, active, expression or "", tuple(inputs), tuple(former))
+
+
+def _found(row: list[Any], operations: _Operations) -> Dataset:
+    """A dataset as it was applied, with the names and types that its table shows."""
+    state, tables, missing = row
+    dataset = replace(_dataset(state), missing=tuple(missing))
+    base = tables[0] if tables else None
+    if base is None:
+        return dataset
+    described = {column.key for column in dataset.columns}
+    shown = {key: (name, type_) for key, name, type_, _ in base[3]}
+    columns = [
+        replace(column, name=shown[column.key][0], type=shown[column.key][1]) if column.key in shown else column
+        for column in dataset.columns
+        if column.key in shown or not column.active
+    ]
+    # Of what nobody describes only what the report is about; technical columns follow from the rest.
+    for key in shown.keys() - described:
+        if (dataset.key, key) in operations.by_column:
+            columns.append(Column(key, *shown[key], role=TECHNICAL))
+    return replace(dataset, name=f"{base[0]}.{base[1]}", columns=tuple(columns))

@@ -1,0 +1,18 @@
+"""What a text must look like to be of a type that is stored as text: for what is read and what is there alike.
+
+Patterns are for Java's regular expressions and Python's. They hold no backslash, which literals of SQL
+read in their own way, and end where the text does: ``$`` would let a line end pass.
+"""
+
+from metadata.domain.types import TIME, UUID
+
+_END = "(?!.)"
+PATTERNS = {
+    TIME: f"(?s)^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?{_END}",
+    UUID: f"(?s)^[0-9a-fA-F]{{8}}-([0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
+}
+
+# Spark's parser is content when the first value of a text ends. What follows it breaks one of these frames.
+JSON_ARRAY = ("[", "]")
+JSON_OBJECT = ('{"":', "}")
+STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}

@@ -1,0 +1,105 @@
+"""Whether a report still holds: asked cheaply, found out once for everybody."""
+
+import pytest
+
+from architecture import holding
+from architecture.models import ChangeReport
+from architecture.services.approvals import approve
+from architecture.services.drift import adopt_as_baseline
+from architecture.services.policies import update_policies
+from metadata.domain.roles import Role
+from metadata.models import TargetColumn
+from metadata.services.actor import acting_as
+from metadata.services.lifecycle import rename_column
+from tests.architecture.world import World, customers, make_world, person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    made = make_world()
+    customers(made.author)
+    made.executed()
+    return made
+
+
+@pytest.fixture
+def report(world: World) -> ChangeReport:
+    """An open report of a rename, which needs an approval."""
+    _policy(world)
+    _rename(world, "full_name", "display_name")
+    return world.report()
+
+
+def _rename(world: World, name: str, to: str) -> None:
+    column = TargetColumn.objects.get(name=name)
+    with acting_as(world.author):
+        rename_column(column=column, name=to, expected_version=column.version)
+
+
+def _policy(world: World) -> None:
+    environment = world.environment
+    update_policies(
+        environment=environment,
+        policies={"approvals": {"safe": {"count": environment.policies_version}}},
+        expected_version=environment.policies_version,
+        person=person("root", Role.ADMIN),
+    )
+
+
+def _see(world: World) -> None:
+    world.warehouse.show()
+
+
+def _adopt(world: World) -> None:
+    key = str(TargetColumn.objects.get(name="balance").dataset.key)
+    adopt_as_baseline(environment=world.environment, dataset_keys=[key], person=world.operator, reason="as it is")
+
+
+MOVES = {
+    "an edit of what is described": lambda world: _rename(world, "balance", "amount"),
+    "a look at the warehouse": _see,
+    "another policy": _policy,
+    "a new baseline": _adopt,
+}
+
+
+@pytest.mark.parametrize("what", MOVES)
+def test_the_signal_moves_with(world: World, report: ChangeReport, what: str):
+    before = holding.signal(report.environment_id)
+    MOVES[what](world)
+    assert holding.signal(report.environment_id) != before
+
+
+def test_the_signal_stays_while_people_only_decide(world: World, report: ChangeReport):
+    before = holding.signal(report.environment_id)
+    person("carla", Role.APPROVER)
+    approve(report=report, person=world.approver)
+    assert holding.signal(report.environment_id) == before
+
+
+def test_it_is_found_out_once_for_everybody(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
+    asked, really = [], holding.is_stale
+
+    def counted(one: ChangeReport) -> str:
+        asked.append(one)
+        return really(one)
+
+    monkeypatch.setattr(holding, "is_stale", counted)
+    signal = holding.signal(report.environment_id)
+    assert holding.known_refusal(report.report_id, signal) is None
+    assert holding.refusal_of(report, signal) == {}
+    assert holding.refusal_of(report, signal) == holding.known_refusal(report.report_id, signal) == {}
+    assert len(asked) == 1
+    _rename(world, "balance", "amount")
+    assert holding.refusal_of(report, holding.signal(report.environment_id))["code"] == "REPORT_STALE"
+    assert len(asked) == 2
+
+
+def test_a_scope_that_is_gone_is_told(world: World, report: ChangeReport):
+    ChangeReport.objects.filter(pk=report.pk).update(scope={"kind": "schema", "name": "nowhere", "target_only": False})
+    report.refresh_from_db()
+    refusal = holding.refusal_of(report, holding.signal(report.environment_id))
+    assert refusal["code"] == "unknown_scope"
+    assert "there is no schema nowhere" in refusal["message"]
