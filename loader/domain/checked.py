@@ -3,8 +3,14 @@
 from collections.abc import Mapping
 
 from loader.domain.manifest import SourceSpec, StageInput
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import DatasetState
+
+
+def keeps_times(dataset: DatasetState) -> bool:
+    """Whether the dataset has a history that takes several rows of one key, told apart by their own time."""
+    return dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).time_column is not None
 
 
 def delivery_checked(
@@ -15,13 +21,15 @@ def delivery_checked(
 ) -> bool:
     """Whether stage only passes on what one checked delivery brought.
 
-    Then every value is known to fit, no key is NULL and there is one row per key: one input, every
-    column as delivered and of the delivered type, the same business key. ``sources`` are by the
-    stable key of the raw dataset they feed.
+    Then every value is known to fit, no key is NULL and, unless rows carry their own time, there is one
+    row per key: one input, every column as delivered and of the delivered type, the same business key.
+    ``sources`` are by the stable key of the raw dataset they feed, as their deliveries are checked.
     """
     if len(inputs) != 1 or inputs[0].table.key not in sources:
         return False
     raw, source = states[inputs[0].table.key], sources[inputs[0].table.key]
+    if not source.one_row_per_key and not keeps_times(dataset):
+        return False
     by_key = {column.key: column for column in source.columns}
     delivered = {
         quote_identifier(column.name): by_key[key]

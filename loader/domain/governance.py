@@ -11,6 +11,8 @@ compact        nothing: which tables are crowded is looked at when the run is pe
 """
 
 LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
+# Kinds that a person has to ask for and answer for; what they did is sealed.
+GOVERNED = (HISTORY_BATCH, REVERT, PRUNE)
 # Kinds that bring rows, so that what is dated later comes after them (rule 3), and that can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
 

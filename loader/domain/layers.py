@@ -28,7 +28,7 @@ def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
     return tuple(
         HashComponent(column.key, column.name)
         for column in dataset.attributes
-        if column.name not in (policy.time, policy.op) and (policy.track is None or column.name in policy.track)
+        if column.name not in (policy.time_column, policy.op) and (policy.track is None or column.name in policy.track)
     )
 
 

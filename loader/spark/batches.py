@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from architecture.domain.states.tables import DELETED, OPEN
 from loader.domain import history as rules
+from loader.domain.hashed import HASHED
 from loader.domain.manifest import RawcoreLoad
+from loader.domain.noted import eras_note, form_note
 from loader.spark import history, rawcore
 from loader.spark.difference import (
     IS_TOMBSTONE,
@@ -30,12 +32,11 @@ from loader.spark.difference import (
 from loader.spark.events import EventBatch
 from loader.spark.history import Stamp
 from loader.spark.memory import forget_unfinished
+from loader.spark.noting import column_keys, columns_hashed, kept_hashes, policy_notes, refuse_policy_changed
 from loader.spark.stage import one_row_per_key, with_hashes
 from loader.spark.target import Target
-from metadata.domain import types as ours
 from metadata.domain.history_policy import LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
-from metadata.domain.types import parse
 
 
 class Batch(Protocol):
@@ -62,6 +63,8 @@ class Batch(Protocol):
 def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int) -> Batch:
     """The batch that a dataset's policy asks for. ``committed``: the newest run that the history holds."""
     policy = HistoryPolicy.from_dict(load.policy)
+    if target.history is not None:
+        refuse_policy_changed(load, target.signed)
     if target.history is None or policy.time == LOAD_TIME:
         return SnapshotBatch(session, load, target, stamp)
     return DatedBatch(session, load, target, stamp, committed)
@@ -83,8 +86,8 @@ class SnapshotBatch:
 
     @property
     def notes(self) -> dict[str, str]:
-        """The column set that the open versions' hashes stand for (rule 16); and since when nothing was pruned."""
-        return {"hashed": self._hashed} | kept_notes(self.target)
+        """The column set that the open versions' hashes stand for (rule 16), and what ``policy_notes`` says."""
+        return {HASHED: self._hashed} | kept_notes(self.target) | policy_notes(self.load, self.target.signed)
 
     def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
         self.take(with_hashes(stage, self.load), allow_empty=allow_empty, expected=expected)
@@ -112,6 +115,9 @@ class SnapshotBatch:
             "deleted": difference[rules.DELETED],
             "unchanged": rows - difference.opens - difference[UPDATED],
         }
+        if not self._absent_is_deleted:
+            seen = self.counts["unchanged"] + self.counts["changed"]
+            self.counts["missing"] = known - seen
         if self.target.history:
             tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
             opened = difference[rules.NEW] + difference[rules.REAPPEARED] - difference[rules.DELETED]
@@ -160,9 +166,7 @@ class SnapshotBatch:
 
     @cached_property
     def _hashed(self) -> str:
-        types = {column.name: parse(column.type).name for column in self.load.leading.columns}
-        families = {name: _FAMILY.get(type_, type_) for name, type_ in types.items()}
-        return " ".join(sorted(f"{part.key}:{families[part.column]}" for part in self.load.row_hash))
+        return columns_hashed(self.load)
 
     def _known(self, *, placed: bool) -> tuple[DataFrame | None, bool]:
         """The rows that stage is compared with (None: there are none), and whether their hashes were computed anew."""
@@ -188,9 +192,9 @@ class SnapshotBatch:
         there before and hold values.
         """
         signed = self.target.signed
-        if signed is None or not self._hashed or signed.notes.get("hashed") == self._hashed:
+        if signed is None or not self._hashed or signed.notes.get(HASHED) == self._hashed:
             return False
-        before, now = set(signed.notes.get("hashed", "").split()), set(self._hashed.split())
+        before, now = set(signed.notes.get(HASHED, "").split()), set(self._hashed.split())
         if before <= now:
             names = [part.column for part in self.load.row_hash if not any(p.startswith(part.key) for p in before)]
             held = F.lit(False)
@@ -218,20 +222,6 @@ def kept_notes(target: Target) -> dict[str, str]:
     return {"forgotten": signed.notes["forgotten"]} if signed and "forgotten" in signed.notes else {}
 
 
-# Types whose values hash alike: a widening within a family changes no hash.
-_FAMILY = {
-    ours.INTEGER: "number",
-    ours.BIGINT: "number",
-    ours.DECIMAL: "number",
-    ours.FLOAT: "number",
-    ours.DATE: "instant",
-    ours.TIMESTAMP: "instant",
-    ours.UUID: "string",
-    ours.JSON: "string",
-    ours.TIME: "string",
-}
-
-
 class DatedBatch:
     """Rows that carry their own time."""
 
@@ -239,7 +229,8 @@ class DatedBatch:
         assert target.memory is not None
         self.load, self.target, self.stamp = load, target, stamp
         self._forget_abandoned(committed)
-        self._events = EventBatch(session, load, target.versions, target.memory, stamp, self._forgotten_before())
+        noted = target.signed.notes if target.signed else {}
+        self._events = EventBatch(session, load, target.versions, target.memory, stamp, noted, self._forgotten_before())
         self.after: dict[str, int] = {}
 
     @property
@@ -249,7 +240,9 @@ class DatedBatch:
     @property
     def notes(self) -> dict[str, str]:
         forgotten = self._forgotten_after()
-        return {"forgotten": forgotten} if forgotten else {}
+        noted = form_note(self._events.policy, column_keys(self.load)) | eras_note(self._events.fold.eras)
+        noted |= kept_hashes(self.load, self.target.signed)
+        return noted | ({"forgotten": forgotten} if forgotten else {})
 
     def _forget_abandoned(self, committed: int) -> None:
         """Remove events of a run that died before its history commit, or that was reverted."""
@@ -273,6 +266,7 @@ class DatedBatch:
 
     def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
         before = self.target.segments()
+        self._events.open_before = before["open"]
         self._events.prepare(stage, allow_empty=allow_empty, expected=expected)
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
         self.after = {

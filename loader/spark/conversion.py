@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from metadata.domain import types as ours
+from metadata.domain.text_formats import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON
 
 _BLANKS = " \t\r\n"
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.FloatType, T.DoubleType)
@@ -38,13 +39,10 @@ _NESTED = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
 _NUMBERS = (ours.INTEGER, ours.BIGINT, ours.DECIMAL, ours.FLOAT)
 
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
-_TIME = r"^([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?$"
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?[0-5]\d)?))"
 _TIMESTAMP = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?" + _ZONE + "?)?$"
 _ZONED = r"^.{10}[T ].*" + _ZONE + "$"
 _OFFSET = r"([+-]\d{2})(\d{2})$"
-_UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-_STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
 
 def typed(column: Column, type_text: str, options: dict | None = None, source: T.DataType | None = None) -> Column:
@@ -91,10 +89,8 @@ def _from_text(text: Column, target: ours.DataType, zone: str) -> Column:
             return _from_year_one(F.when(trimmed.rlike(_DATE), trimmed.try_cast("date")), "date")
         case ours.TIMESTAMP:
             return _from_year_one(_timestamp(trimmed, zone), "timestamp")
-        case ours.TIME:
-            return F.when(trimmed.rlike(_TIME), trimmed)
-        case ours.UUID:
-            return F.when(trimmed.rlike(_UUID), trimmed)
+        case ours.TIME | ours.UUID:
+            return F.when(trimmed.rlike(PATTERNS[target.name]), trimmed)
         case ours.JSON:
             return F.when(is_json(text), text)
         case ours.BINARY:
@@ -104,9 +100,9 @@ def _from_text(text: Column, target: ours.DataType, zone: str) -> Column:
 
 def is_json(text: Column) -> Column:
     """Whether ``text`` is exactly one JSON value; NULL or false if not."""
-    # Spark's parser is content when the first value ends. What follows breaks one of these frames.
-    in_array = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<string>", _STRICT_JSON)
-    in_object = F.json_object_keys(F.concat(F.lit('{"":'), text, F.lit("}")))
+    array, object_ = (F.concat(F.lit(left), text, F.lit(right)) for left, right in (JSON_ARRAY, JSON_OBJECT))
+    in_array = F.from_json(array, "array<string>", STRICT_JSON)
+    in_object = F.json_object_keys(object_)
     return (F.size(in_array) == 1) & (F.size(in_object) == 1)
 
 

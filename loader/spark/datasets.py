@@ -19,6 +19,7 @@ from loader.spark.commits import TableFiles, commit, rows_in
 from loader.spark.file_batches import FilesBatch
 from loader.spark.history import Stamp
 from loader.spark.history_files import read_history_files
+from loader.spark.noting import refuse_policy_changed
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.sources import read_delivery
 from loader.spark.stage import typed_stage
@@ -120,13 +121,17 @@ def _write_raw(task: Task, session: SparkSession, load: RawLoad, raw: DeltaTable
 
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
-    """Refuse what no delivery could mend, before anything of the run is written (rule 3)."""
-    if not dated_by_run(HistoryPolicy.from_dict(load.policy)):
+    """Refuse what no delivery could mend, before anything of the run is written: rule 3, another policy's history."""
+    dated = dated_by_run(HistoryPolicy.from_dict(load.policy))
+    if not dated and load.history is None:
         return
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     # By its number too: what keeps house signs with its own id and keeps the number of the run before.
     if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
+        return
+    refuse_policy_changed(load, signed)
+    if not dated:
         return
     rules.check_later(
         name=load.name,

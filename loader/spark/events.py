@@ -9,6 +9,7 @@ newer than the history's own number belongs to a run that died in between, and i
 next one reads. So the two tables agree after every run, without a transaction over both.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +23,7 @@ from loader.domain.fold.events import ABSENT, EventFold
 from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.sql import last, struct
 from loader.domain.manifest import RawcoreLoad
+from loader.domain.noted import Choices, eras_with
 from loader.domain.refusals import Refusal
 from loader.spark.arrivals import SAMPLES, Arrivals
 from loader.spark.commits import TableFiles, commit, rows_in
@@ -39,14 +41,20 @@ _KEY, _ROWS, _LOG = KEY, "__rows", LOG
 
 @dataclass
 class EventBatch:
-    """One batch of dated rows against a history and its memory."""
+    """One batch of dated rows against a history and its memory.
+
+    ``noted`` is what the history's newest commit notes (``loader.domain.noted``); without it every
+    event would be folded under today's policy, and what is taken for the table would not be it.
+    """
 
     session: SparkSession
     load: RawcoreLoad
     history: HistoryTable
     memory: DeltaTable
     stamp: Stamp
+    noted: Mapping[str, str] = field(default_factory=dict)
     forgotten: str | None = None
+    open_before: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     _held: list[DataFrame] = field(default_factory=list)
 
@@ -70,15 +78,14 @@ class EventBatch:
         assert observed is not None
         spec = self.load.memory
         skipped = {column.name for column in spec.columns if column.purpose != "attribute"}
-        columns = []
-        for column in observed.columns:
-            if column.name in skipped:
-                continue
-            compared = column.name not in (self.policy.time, self.policy.op)
-            tracked = compared and (self.policy.track is None or column.name in self.policy.track)
-            type_ = spark_type(parse(column.type))
-            columns.append(FoldColumn(column.key or column.name, column.name, type_, compared, tracked))
-        return EventFold(self.policy, tuple(columns), self.history.time_type)
+        columns = [
+            FoldColumn(column.key or column.name, column.name, spark_type(parse(column.type)))
+            for column in observed.columns
+            if column.name not in skipped
+        ]
+        choices = Choices.of(self.policy, [(column.key, column.name) for column in columns])
+        eras = eras_with(self.noted, self.sequence, choices)
+        return EventFold(self.policy, tuple(columns), self.history.time_type, eras)
 
     def run_time(self) -> str:
         """The run's ``at`` in the type versions are dated in (rule 8); a number has none."""
@@ -225,6 +232,7 @@ class EventBatch:
             "reappeared": f"count_if(NOT {same} AND size(old) > 0 AND NOT {was} AND {is_})",
             "changed": f"count_if(NOT {same} AND size(old) > 0 AND ({was} = {is_}))",
             "closing": f"count_if(NOT delivered AND {was})",
+            "known": f"count_if({was})",
             "opened": f"sum({opens})",
             "closed": f"sum({closes})",
             "removed": f"sum({goes})",
@@ -264,7 +272,8 @@ class EventBatch:
             "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", "opened", "closed", "removed",
             "late", "late_ignored", "beyond_horizon", "skipped_deletes",
         )  # fmt: skip
-        return {name: self.counts[name] for name in names}
+        counts = {name: self.counts[name] for name in names}
+        return counts if self.policy.closes_absent else counts | {"missing": self.open_before - self.counts["known"]}
 
     @property
     def versions_added(self) -> int:

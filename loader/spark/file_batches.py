@@ -19,6 +19,7 @@ from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.files import FilesFold
 from loader.domain.fold.sql import last, struct
 from loader.domain.manifest import RawcoreLoad
+from loader.domain.noted import form_note
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
 from loader.spark import rawcore
@@ -27,6 +28,8 @@ from loader.spark.conversion import fits, typed
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, forget
 from loader.spark.hashing import digest
 from loader.spark.history import Stamp
+from loader.spark.noting import kept_hashes
+from loader.spark.samples import sample_rows
 from loader.spark.target import Target
 from loader.spark.versions import ACTION, KEY, PACKED, VERSION
 from metadata.domain.history_columns import FILES_OPEN_END
@@ -64,6 +67,7 @@ class FilesBatch:
         # What a prune noted stays noted.
         kept = signed is not None and "forgotten" in signed.notes
         self.notes: dict[str, str] = {"forgotten": signed.notes["forgotten"]} if kept else {}
+        self.notes |= form_note(self._policy, {}) | kept_hashes(load, signed)
         self._held: list[DataFrame] = []
 
     @property
@@ -162,9 +166,10 @@ class FilesBatch:
             )
 
     def _plain(self, name: str) -> Column:
-        """A value as it stands, with what stands for NULL and "as before" gone."""
+        """A value as it stands, with what stands for NULL gone; of a column of the data "as before", too."""
         column = F.col(quote_identifier(name))
-        for mark in (self._policy.null_string, self._policy.unmodified_string):
+        of_the_files = name in (self._policy.time, END, ACTIVE)
+        for mark in (self._policy.null_string, None if of_the_files else self._policy.unmodified_string):
             if mark is not None:
                 column = F.when(column != mark, column)
         return column
@@ -202,16 +207,18 @@ class FilesBatch:
                     samples=tuple(row[0] for row in shown),
                     hint="Correct the file, or change the column's type.",
                 )
-        for count, code, said in (
-            (found["marked"], "UNMODIFIED_IN_UPSERT", "are marked as unmodified, which only an update file may"),
-            (found["keys"], "NULL_KEY", "have no value in their business key"),
-            (found["times"], "NULL_TIME", f"have no value in {time}"),
+        marked_said = "are marked as unmodified, which only an update file may"
+        for count, code, said, bad in (
+            (found["marked"], "UNMODIFIED_IN_UPSERT", marked_said, marked),
+            (found["keys"], "NULL_KEY", "have no value in their business key", null_key),
+            (found["times"], "NULL_TIME", f"have no value in {time}", self._plain(time).isNull()),
         ):
             if count:
                 raise Refusal(
                     code,
                     f"{self.load.name}: {count} rows of the {file} file {said}",
                     count=count,
+                    samples=sample_rows(frame.where(bad), dict.fromkeys((*keys, time, *wanted))),
                     hint="Correct the file and send the whole batch again.",
                 )
 

@@ -7,7 +7,7 @@ A table is read once, in one pass over its versions by key, and once more where 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 
 from pyspark import StorageLevel
@@ -17,7 +17,9 @@ from pyspark.sql import functions as F
 from architecture.domain.history_layout import open_end
 from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain import history as rules
+from loader.domain.hashed import family, hashed_over
 from loader.domain.manifest import CheckManifest
+from loader.domain.noted import Era, ever_tracked, may_repeat, noted_eras
 from loader.domain.refusals import Refusal
 from loader.spark.hashing import digest
 from loader.spark.reads import in_time
@@ -71,7 +73,7 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
             manifest,
             _Stored.of(history, manifest.history, versions[0]),
             _Stored.of(rawcore, manifest.rawcore, versions[1]),
-            *_noted_last(history, manifest),
+            _noted_last(history),
         )
         findings = _found(checked.broken(), manifest)
         return {
@@ -92,15 +94,10 @@ def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, i
             return before, found
 
 
-def _noted_last(history: DeltaTable, manifest: CheckManifest) -> tuple[tuple[str, ...], bool]:
-    """What the stored row hashes cover, for the description may have changed since; and whether it was pruned.
-
-    Both are what the newest run noted.
-    """
+def _noted_last(history: DeltaTable) -> Mapping[str, str] | None:
+    """What the newest run noted of the table, for the description may have changed since; None if none wrote it."""
     signed = history.newest_run_commit()
-    notes = signed.notes if signed else {}
-    noted = tuple(part.rpartition(":")[0] for part in notes.get("hashed", "").split())
-    return noted or tuple(p.key for p in manifest.row_hash), "forgotten" in notes
+    return signed.notes if signed else None
 
 
 @dataclass(frozen=True)
@@ -110,6 +107,7 @@ class _Stored:
     spec: TableSpec
     frame: DataFrame
     names: Mapping[str, str]  # what the columns are called in the table, by stable key
+    families: Mapping[str, str]  # what their values hash like
 
     @classmethod
     def of(cls, table: DeltaTable, spec: TableSpec, version: int) -> "_Stored":
@@ -118,7 +116,8 @@ class _Stored:
         by_key = {column.key: column.name for column in observed.columns if column.key}
         present = {column.name for column in observed.columns}
         named = {c.key: c.name for c in spec.columns if c.name in present} | by_key
-        return cls(spec, table.frame_as_of(version), named)
+        families = {column.name: family(parse(column.type).name) for column in observed.columns}
+        return cls(spec, table.frame_as_of(version), named, {key: families[name] for key, name in named.items()})
 
     def has(self, purpose: str) -> bool:
         """Whether the table has a described column of this purpose."""
@@ -162,8 +161,23 @@ class _Checked:
     manifest: CheckManifest
     history: _Stored
     rawcore: _Stored
-    hashed: tuple[str, ...]  # stable keys of what the row hashes cover
-    pruned: bool  # the oldest version left may have had a predecessor
+    noted: Mapping[str, str] | None  # None: no run wrote it
+
+    @property
+    def pruned(self) -> bool:
+        """Whether the oldest version left may have had a predecessor."""
+        return "forgotten" in (self.noted or {})
+
+    @cached_property
+    def eras(self) -> tuple[Era, ...]:
+        return noted_eras(self.noted or {})
+
+    @cached_property
+    def hashed(self) -> list[tuple[str, ...]]:
+        """Stable keys of what an open version's row hash may cover, by when it was written; none if nobody can tell."""
+        if self.noted is None:
+            return [tuple(part.key for part in self.manifest.row_hash)]
+        return hashed_over(self.noted, self.history.families) or []
 
     @property
     def policy(self) -> HistoryPolicy:
@@ -209,7 +223,7 @@ class _Checked:
             (~no_key & of.column("started_at").isNotNull()).alias("sound"),
             F.array(*(column.cast("string") for column in key)).alias("key"),
             of.digest(self._compared()).alias("values"),
-            of.hashed(self.hashed).alias("own_row_hash"),
+            F.array(*(of.hashed(keys) for keys in self.hashed)).cast("array<string>").alias("own_row_hashes"),
             of.hashed(part.key for part in self.manifest.entity_key).alias("own_entity_key"),
             of.digest(of.key_of("entity_key") | of.key_of("started_at")).alias("own_history_key"),
         )
@@ -217,13 +231,15 @@ class _Checked:
     def _compared(self) -> dict[str, str]:
         """The columns by which neighbours differ: tracked attributes, and what only the table still knows.
 
-        A retired column is no longer described; that two versions differ in it alone is right.
+        A retired column is no longer described; that two versions differ in it alone is right. So it is
+        of a column that was tracked under an earlier policy.
         """
         policy, of = self.policy, self.history
 
         def is_tracked(column: ColumnSpec) -> bool:
-            never = column.name in (policy.time, policy.op)
-            return not never and (policy.track is None or column.name in policy.track)
+            never = column.name in (policy.time_column, policy.op)
+            now = policy.track is None or column.name in policy.track
+            return not never and (now or ever_tracked(self.eras, column.key))
 
         tracked = {
             c.key: of.names[c.key] for c in of.spec.of_purpose("attribute") if c.key in of.names and is_tracked(c)
@@ -253,7 +269,9 @@ class _Checked:
         is_first = F.col("number") == 1
         flags = {
             "HISTORY_KEY": ~F.col("history_key").eqNullSafe(F.col("own_history_key")),
-            "ROW_HASH": F.col("segment").eqNullSafe(OPEN) & ~F.col("row_hash").eqNullSafe(F.col("own_row_hash")),
+            "ROW_HASH": F.lit(bool(self.hashed))
+            & F.col("segment").eqNullSafe(OPEN)
+            & ~_true(F.array_contains("own_row_hashes", F.col("row_hash"))),
         }
         if self.policy.input == BATCH_FILES:
             return flags | {
@@ -282,6 +300,8 @@ class _Checked:
         return is_open & ~self._is(rules.DELETED) if self.tombstones else is_open
 
     def _repeats(self) -> Column:
+        if may_repeat(self.eras, (column.key for column in self.history.spec.of_purpose("attribute"))):
+            return F.lit(False)
         same = _follows() & (F.col("earlier_values") == F.col("values"))
         return same & F.col("earlier_state").eqNullSafe(F.col("state")) if self.tombstones else same
 

@@ -33,6 +33,7 @@ from loader.spark.history import Stamp
 from loader.spark.house import House, carried
 from loader.spark.load import first_line
 from loader.spark.memory import forget_unfinished
+from loader.spark.noting import refuse_policy_changed
 from loader.spark.target import Target
 from loader.spark.versions import KEY
 from metadata.domain.sql import quote_identifier, quote_text
@@ -66,6 +67,7 @@ class _Prune:
         history, memory = target.history, target.memory
         assert history is not None
         assert load.history is not None
+        refuse_policy_changed(load, target.signed)
         house.before(load.history.qualified_name, history)
         if memory is not None and load.memory is not None:
             house.before(load.memory.qualified_name, memory)
@@ -175,7 +177,8 @@ class _Prune:
         target, load = self._target, self.manifest.load
         assert target.memory is not None
         stamp = Stamp(self.house.run_id, _EPOCH, _EPOCH)
-        fold = EventBatch(self.house.session, load, target.versions, target.memory, stamp).fold
+        noted = target.signed.notes if target.signed else {}
+        fold = EventBatch(self.house.session, load, target.versions, target.memory, stamp, noted).fold
         per_key = logs(events, load.memory, fold).select(KEY, LOG)
         horizon = f"CAST({quote_text(self.manifest.ended_before)} AS {fold.time_type})"
         pruned = f"filter({fold.versions(LOG, 'fp')}, p -> p.until IS NOT NULL AND p.until < {horizon})"

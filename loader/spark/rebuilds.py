@@ -3,12 +3,16 @@
 A rebuild is one atomic overwrite at the same place, verified, or taken back.
 """
 
+from functools import reduce
+from operator import and_
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from architecture.domain.steps.rendering import DROPPED_FOLDER, rebuilt_columns
 from architecture.domain.steps.step import Step, TableShape, becomes
 from loader.domain.refusals import Refusal
+from loader.spark.hashing import digest
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
@@ -21,7 +25,8 @@ def rebuild(step: Step, table: DeltaTable) -> None:
     shape = becomes(step)
     assert shape is not None
     before, rows = table.version(), table.rows()
-    frame = _with_lengths(table.frame().selectExpr(*rebuilt_columns(step)), shape)
+    frame = _hashed_anew(table.frame().selectExpr(*rebuilt_columns(step)), step)
+    frame = _with_lengths(frame, shape)
     _overwrite(frame, shape, table)
     written, found = _rows_written(table, before), table.rows()
     if (written, found) != (rows, rows):
@@ -32,6 +37,18 @@ def rebuild(step: Step, table: DeltaTable) -> None:
             f"the table is back at what version {before} held",
             hint="see the runner's log; nothing was changed",
         )
+
+
+def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:
+    """The keys that follow from columns of another type by now: a hash must be that of the value beside it."""
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    for key in step.rehashed:
+        parts = [(part, F.col(quote_identifier(name)), types[name]) for part, name in key.parts]
+        hashed = digest(parts)
+        if key.absent:
+            hashed = F.when(reduce(and_, (value.isNotNull() for _, value, _ in parts)), hashed)
+        frame = frame.withColumn(key.name, hashed)
+    return frame
 
 
 def set_aside(table: DeltaTable, warehouse: str) -> None:

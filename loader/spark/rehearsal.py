@@ -58,6 +58,10 @@ def rehearse(
             _under_way.discard(rehearsal.folder)
 
 
+def _prefix(name: str) -> str:
+    return f"__rehearsal_{name}_"
+
+
 @dataclass
 class _Rehearsal:
     session: SparkSession
@@ -74,7 +78,7 @@ class _Rehearsal:
 
     @property
     def prefix(self) -> str:
-        return f"__rehearsal_{self.name}_"
+        return _prefix(self.name)
 
     def perform(self, emit: Callable[..., None], canceled: threading.Event | None) -> dict[str, Any]:
         touched = dict.fromkeys(step.table.key for step in self.manifest.steps)
@@ -176,13 +180,15 @@ class _Rehearsal:
                 said[query.name] = str(failure).strip().splitlines()[0].replace(self.prefix, "")
         return said
 
-    def drop_clones(self) -> None:
-        for schema in self._schemas(self.prefix):
+    def drop_clones(self, name: str = "") -> None:
+        """Everything that a rehearsal (this one) made; its folder goes last, by which the rest is found."""
+        name = name or self.name
+        for schema in self._schemas(_prefix(name)):
             self.session.sql(f"DROP SCHEMA IF EXISTS {quote_identifier(schema)} CASCADE")
-        self._delete(self.folder)
+        self._delete(f"{self.warehouse}/{FOLDER}/{name}")
 
     def clear_what_remained(self) -> None:
-        """Folders of rehearsals that nobody is at work on; one runner owns the warehouse."""
+        """What rehearsals left that nobody is at work on; one runner owns the warehouse."""
         jvm = self.session._jvm
         root = jvm.org.apache.hadoop.fs.Path(f"{self.warehouse}/{FOLDER}")
         files = root.getFileSystem(self.session._jsc.hadoopConfiguration())
@@ -194,7 +200,7 @@ class _Rehearsal:
             name = status.getPath().getName()
             if name not in busy:
                 log.warning("removing what a rehearsal left: %s", name)
-                self._delete(f"{self.warehouse}/{FOLDER}/{name}")
+                self.drop_clones(name)
 
     def _schemas(self, prefix: str) -> list[str]:
         found = (row[0] for row in self.session.sql("SHOW SCHEMAS").collect())

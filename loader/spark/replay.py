@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from loader.domain import history as rules
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import LoadManifest, RawcoreLoad, StageColumn
-from loader.domain.reference.batch_files import FILES
+from loader.domain.reference.batch_files import ACTIVE, END, FILES
 from loader.domain.reference.columns import Columns
 from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
@@ -37,7 +37,8 @@ from loader.spark.load import unexpected
 from loader.spark.stage import typed_columns
 from loader.spark.tables import DeltaTable
 from loader.spark.target import Target
-from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME
+from metadata.domain import naming
+from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, ColumnState, DatasetState
 from metadata.domain.types import DataType, parse
@@ -45,6 +46,7 @@ from metadata.domain.types import DataType, parse
 log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 4
+_LAYER = "rawcore"
 
 
 def replay(
@@ -78,7 +80,10 @@ class SparkEngine:
 
     def __post_init__(self) -> None:
         self.key = str(uuid5(NAMESPACE_URL, f"{self.header.id}/{id(self)}/{threading.get_ident()}"))
-        self._names = 0
+
+    def change_policy(self, policy: HistoryPolicy) -> None:
+        """From the next batch on this policy holds."""
+        self.header = replace(self.header, policy=policy)
 
     # --- batches ----------------------------------------------------------------------------------
 
@@ -88,14 +93,14 @@ class SparkEngine:
         if run_id in self.sequences:
             self._load(batch, self.sequences[run_id])
             return
-        before = (self.header, self.columns, dict(self.keys), self._names)
+        before = (self.header, self.columns, dict(self.keys))
         tables = [self._table(spec) for spec in self._specs()] if self.columns.types else []
         versions = [(table, table.version()) for table in tables]
         try:
             self._evolve(batch)
             self._load(batch, len(self.sequences) + 1)
         except Refusal:
-            self.header, self.columns, self.keys, self._names = before
+            self.header, self.columns, self.keys = before
             for table, version in versions:
                 if table.version() > version >= 0:
                     self.spark.sql(f"RESTORE TABLE {table.sql_name} TO VERSION AS OF {version}")
@@ -124,14 +129,9 @@ class SparkEngine:
             rules.check_later(name=load.name, at=manifest.load_timestamp, newest=(signed.at if signed else None,))
         if policy.input == BATCH_FILES:
             files = FilesBatch(load, target, task.stamp)
-            rows = {file: as_rows(session, batch.get(file) or []) for file in FILES}
-            self._run(
-                task,
-                session,
-                target,
-                files,
-                partial(files.prepare, rows, sum(len(batch.get(file) or []) for file in FILES)),
-            )
+            rows = {file: self._file_rows(batch.get(file) or []) for file in FILES}
+            frames = {file: as_rows(session, found) for file, found in rows.items()}
+            self._run(task, session, target, files, partial(files.prepare, frames, sum(map(len, rows.values()))))
         else:
             stage = self._stage(session, batch["rows"], load.name)
             dated = find_batch(session, load, target, task.stamp, committed)
@@ -153,16 +153,22 @@ class SparkEngine:
 
     def _stage(self, session: SparkSession, rows: list[Mapping[str, Any]], name: str) -> DataFrame:
         """The rows of a batch, typed and checked like a delivery's."""
-        policy = self.header.policy
-        present = [n for n in self.columns.types if n in self.columns.present or n in self.header.keys]
-        if policy.time != LOAD_TIME and policy.time not in present:
-            present.append(policy.time)
-        wanted = {n: self.columns.types[n] for n in present}
+        policy, names = self.header.policy, self._physical
+        delivered = {*self.columns.present, *self.header.carried}
+        wanted = {n: type_ for n, type_ in self.columns.types.items() if n in delivered}
         if policy.op and policy.op not in wanted:
             wanted[policy.op] = DataType("string")
-        frame = as_rows(session, rows, tuple(wanted))
-        columns = [StageColumn(n, str(type_), quote_identifier(n)) for n, type_ in wanted.items()]
+        called = {n: names.get(n, n) for n in wanted}
+        found = [{called[n]: value for n, value in row.items() if n in called} for row in rows]
+        frame = as_rows(session, found, tuple(called.values()))
+        columns = [StageColumn(called[n], str(type_), quote_identifier(called[n])) for n, type_ in wanted.items()]
         return typed_columns(frame, columns, name)
+
+    def _file_rows(self, rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The rows of a batch file, with what is read of them: what the source has (rule 5), and the file's own."""
+        names = self._physical
+        read = {*self.columns.present, *self.header.keys, *self._of_the_files}
+        return [{names.get(n, n): value for n, value in row.items() if n in read} for row in rows]
 
     # --- columns ----------------------------------------------------------------------------------
 
@@ -171,15 +177,13 @@ class SparkEngine:
         header, columns = self.header, self.columns
         rename = batch.get("rename") or {}
         if rename:
-            columns = columns.renamed(rename) if columns.types else columns
-            described = {rename.get(n, n): type_ for n, type_ in header.columns.items()}
-            keys = tuple(rename.get(n, n) for n in header.keys)
-            header = Header(keys, described, header.policy.renamed(rename), header.id)
-            self.keys = {rename.get(n, n): key for n, key in self.keys.items()}
+            moves = columns.moves(rename, header.carried) if columns.types else rename
+            columns, header = columns.renamed(moves), header.renamed(moves)
+            self.keys = {moves.get(n, n): key for n, key in self.keys.items()}
         delivered = {n: parse(type_) for n, type_ in (batch.get("columns") or {}).items()}
         if delivered or not columns.types:
             columns, _ = columns.delivered(delivered or header.columns)
-        needed = (*header.keys, *([header.policy.time] if header.policy.time in header.columns else []))
+        needed = [n for n in header.carried if n in header.keys or n in header.columns]
         missing = {n: header.columns[n] for n in needed if n not in columns.types}
         columns = Columns({**columns.types, **missing}, columns.present)
         self.header, self.columns = header, columns
@@ -198,20 +202,47 @@ class SparkEngine:
 
     # --- descriptions -----------------------------------------------------------------------------
 
+    @property
+    def _name(self) -> str:
+        """What the catalog knows the case by: cases run side by side, and each publishes its tables."""
+        return f"case_{self.key.replace('-', '')}"
+
+    @property
+    def _of_the_files(self) -> tuple[str, ...]:
+        """The columns that batch files bring of themselves: the history has its own for them."""
+        policy = self.header.policy
+        return (policy.time, END, ACTIVE) if policy.input == BATCH_FILES else ()
+
+    @property
+    def _physical(self) -> dict[str, str]:
+        """What the tables call each column of the data: its own name, unless that is one of theirs."""
+        reserved = naming.reserved_column_names(_LAYER, self._name)
+        names: dict[str, str] = {}
+        for name in self.columns.types:
+            if name not in self._of_the_files:
+                taken = name.lower() in reserved or name.startswith("__")
+                names[name] = naming.free_name(f"data_{name}" if taken else name, [*reserved, *names.values()])
+        return names
+
     def _state(self) -> DatasetState:
         columns = tuple(
-            ColumnState(self.keys[name], name, str(type_), role=BUSINESS_KEY if name in self.header.keys else ATTRIBUTE)
-            for name, type_ in self.columns.types.items()
+            ColumnState(
+                self.keys[name],
+                called,
+                str(self.columns.types[name]),
+                role=BUSINESS_KEY if name in self.header.keys else ATTRIBUTE,
+            )
+            for name, called in self._physical.items()
         )
         return DatasetState(
             self.key,
             "replay",
-            "rawcore",
-            "case",
+            _LAYER,
+            self._name,
             columns,
             historize=True,
             history_key=str(uuid5(NAMESPACE_URL, f"{self.key}/history")),
-            history_policy=self.header.policy.to_dict(),
+            history_policy=self.header.policy.renamed(self._physical).to_dict(),
         )
 
     def _specs(self) -> tuple[TableSpec, ...]:
@@ -224,7 +255,8 @@ class SparkEngine:
 
     def _rawcore_load(self, sequence: int) -> RawcoreLoad:
         state = self._state()
-        present = {*self.columns.present, *self.header.keys}
+        names = self._physical
+        present = {names.get(n) for n in (*self.columns.present, *self.header.keys)}
         return RawcoreLoad(
             dataset=state.key,
             name=self.header.id,
@@ -246,12 +278,12 @@ class SparkEngine:
             return []
         spec, policy = history_table(self._state()), self.header.policy
         frame = self._table(spec).frame()
-        names = list(self.columns.types)
+        names = self._physical
         said = {"valid_from": "started_at", "valid_to": "ended_at", "state": "state", "active": "active",
                 "opened_by": "run_id", "closed_by": "closed_by", "segment": "segment"}  # fmt: skip
         present = {column.purpose: column.name for column in spec.columns}
         chosen = {shown: present[purpose] for shown, purpose in said.items() if purpose in present}
-        everything = [(f"v{i}", name) for i, name in enumerate(names)]
+        everything = [(f"v{i}", name) for i, name in enumerate(names.values())]
         everything += [(f"s_{shown}", name) for shown, name in chosen.items()]
         types = {f.name: f.dataType for f in frame.schema.fields}
         collected = frame.select(*(_plain(name, types[name]).alias(alias) for alias, name in everything)).collect()

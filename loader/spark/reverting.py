@@ -28,6 +28,7 @@ from loader.spark.hashing import digest
 from loader.spark.history import Stamp
 from loader.spark.house import House
 from loader.spark.memory import VOID, forget_run, forget_unfinished
+from loader.spark.noting import kept_hashes, refuse_policy_changed
 from loader.spark.stage import typed_stage
 from loader.spark.tables import DeltaTable, RunCommit, run_signature
 from loader.spark.target import Target
@@ -78,6 +79,7 @@ class _Revert:
             house.sign(_same(done))
         else:
             self._refuse(commits)
+            refuse_policy_changed(manifest.load, target.signed)
             if target.memory is not None:
                 self._refold(target)
             else:
@@ -134,7 +136,9 @@ class _Revert:
         self._sign(signed.at if signed else "", {}, signed.notes if signed else {})
         forget_unfinished(self.house.session, target.memory, load.memory, committed, signed)
         stamp = Stamp(manifest.run_id, manifest.newest_applied_at or _EPOCH, _EPOCH)
-        batch = EventBatch(self.house.session, load, target.versions, target.memory, stamp)
+        batch = EventBatch(
+            self.house.session, load, target.versions, target.memory, stamp, signed.notes if signed else {}
+        )
         self._refuse_what_came_again(target)
         before = target.segments()
         self.house.phase("folding")
@@ -144,7 +148,7 @@ class _Revert:
                 "versions": before["versions"] + batch.versions_added,
                 "open": before["open"] + batch.open_added,
             }
-            notes = {VOID: str(manifest.reverted_sequence)}
+            notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, signed)
             self._sign(manifest.newest_applied_at or "", counts, signed.notes if signed else {}, notes)
             self.house.phase("writing history")
             batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from architecture.domain.states.tables import ColumnSpec
 from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.conversion import fits, typed
 from loader.spark.hashing import digest
+from loader.spark.samples import SAMPLES, sample_rows
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
-
-_SAMPLES = 5
 
 
 def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
@@ -90,7 +90,7 @@ def _refuse_what_does_not_fit(
     counts = frame.agg(*(F.count_if(misfit[c.name]).alias(str(i)) for i, c in enumerate(suspects))).first()
     for i, column in enumerate(suspects):
         if counts[i]:
-            samples = frame.where(misfit[column.name]).select(expressions[column.name].cast("string")).limit(_SAMPLES)
+            samples = frame.where(misfit[column.name]).select(expressions[column.name].cast("string")).limit(SAMPLES)
             raise Refusal(
                 "VALUE_DOES_NOT_FIT",
                 f"{name}: {counts[i]} values of {column.name} do not fit {column.type}",
@@ -128,15 +128,14 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
     Returns the frame, the rows it had, and how many identical rows were collapsed.
     """
     entity_key = load.table.column("entity_key").name
-    row_hash = load.table.column("row_hash").name
-    business_key = [quote_identifier(column.name) for column in load.table.of_purpose("business_key")]
+    content = _content(stage, load)
     null_key = F.lit(False)
-    for name in business_key:
-        null_key = null_key | F.col(name).isNull()
+    for column in load.table.of_purpose("business_key"):
+        null_key = null_key | F.col(quote_identifier(column.name)).isNull()
     per_key = stage.groupBy(quote_identifier(entity_key)).agg(
         F.count(F.lit(1)).alias("n"),
-        F.min(quote_identifier(row_hash)).alias("low"),
-        F.max(quote_identifier(row_hash)).alias("high"),
+        F.min(content).alias("low"),
+        F.max(content).alias("high"),
         F.count_if(null_key).alias("nulls"),
     )
     found = per_key.agg(
@@ -150,6 +149,9 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
             "NULL_KEY",
             f"{load.name}: {found['nulls']} rows have no value in their business key",
             count=found["nulls"],
+            samples=sample_rows(
+                stage.where(null_key), [c.name for c in _delivered(stage, load, "business_key", "attribute")]
+            ),
             hint="Every business-key column needs a value.",
         )
     if found["conflicts"]:
@@ -158,11 +160,24 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
     return (stage.dropDuplicates([entity_key]) if duplicates else stage), found["rows"], duplicates
 
 
+def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
+    """What makes two rows of a key identical (rule 1): every attribute, also those that open no version."""
+    attributes = _delivered(stage, load, "attribute")
+    if {part.column for part in load.row_hash} == {column.name for column in attributes}:
+        return F.col(quote_identifier(load.table.column("row_hash").name))
+    types = {field.name: field.dataType for field in stage.schema.fields}
+    return digest([(column.key, F.col(quote_identifier(column.name)), types[column.name]) for column in attributes])
+
+
+def _delivered(stage: DataFrame, load: RawcoreLoad, *purposes: str) -> list[ColumnSpec]:
+    return [column for column in load.table.of_purpose(*purposes) if column.name in stage.columns]
+
+
 def _conflict(stage: DataFrame, per_key: DataFrame, load: RawcoreLoad, count: int) -> Refusal:
     entity_key = load.table.column("entity_key").name
     names = [quote_identifier(column.name) for column in load.table.of_purpose("business_key")]
-    keys = per_key.where(F.col("low") != F.col("high")).select(quote_identifier(entity_key)).limit(_SAMPLES)
-    samples = stage.join(keys, entity_key, "left_semi").select(*names).distinct().limit(_SAMPLES).collect()
+    keys = per_key.where(F.col("low") != F.col("high")).select(quote_identifier(entity_key)).limit(SAMPLES)
+    samples = stage.join(keys, entity_key, "left_semi").select(*names).distinct().limit(SAMPLES).collect()
     return Refusal(
         "CONFLICTING_ROWS",
         f"{load.name}: {count} keys have rows that differ",

@@ -28,7 +28,6 @@ from architecture.domain.steps.step import (
     PUBLISH_VIEW,
     REBUILD_TABLE,
     RETYPE_COLUMN,
-    WITHOUT_TRACE,
     Step,
     StepProblem,
     done_by,
@@ -119,7 +118,7 @@ class _Execution:
     def _must_show_recorded(self, ordinals: list[int], place: int, observed: ObservedTable | None) -> None:
         for ordinal in ordinals[place:]:
             step = self.steps[ordinal]
-            if ordinal in self.recorded and step.op not in WITHOUT_TRACE:
+            if ordinal in self.recorded and step.leaves_trace:
                 raise moved(step, observed)
 
     def _is_done(self, ordinal: int) -> bool:
@@ -168,7 +167,7 @@ class _Execution:
         return refusal is None
 
     def _is_proved(self, ordinal: int, step: Step, observed: ObservedTable | None) -> bool:
-        return step.op in WITHOUT_TRACE or self._is_done(ordinal) or done_by(step, observed)
+        return not step.leaves_trace or self._is_done(ordinal) or done_by(step, observed)
 
     def _do(self, ordinal: int, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
         """The statements that are still missing: the change unless the table shows it, then the keys."""

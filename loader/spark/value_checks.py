@@ -2,7 +2,7 @@
 
 import json
 
-from architecture.domain.steps.casts import does_not_survive
+from architecture.domain.steps.rendering import lost_values
 from architecture.domain.steps.step import (
     CHECK_NOT_NULL,
     DROP_COLUMN,
@@ -39,10 +39,7 @@ def check(step: Step, table: DeltaTable) -> None:
 
 def _casts(step: Step, table: DeltaTable) -> None:
     """Every value must survive its new type."""
-    broken = {
-        change: does_not_survive(quote_identifier(change.name), change.from_type, change.to_type)
-        for change in step.retyped
-    }
+    broken = dict(zip(step.retyped, lost_values(step), strict=True))
     asked = (f"count_if({test}) AS c{place}" for place, test in enumerate(broken.values()))
     counts = table.frame().selectExpr(*asked).first()
     for (change, test), count in zip(broken.items(), counts, strict=True):

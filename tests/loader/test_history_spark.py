@@ -339,3 +339,17 @@ def test_a_load_gives_its_memory_back(item):
     item.load([{"id": 1, "v": "a"}], at=DAY[0])
     item.load([{"id": 1, "v": "b"}], at=DAY[1])
     assert held_in_memory(item.spark) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "rows"),
+    [
+        ({"input": "delta"}, [{"id": 1, "v": "a"}, {"id": 3, "v": "C"}, {"id": 5, "v": "e"}]),
+        ({"input": "snapshot", "deletes": "ignore"}, [{"id": 1, "v": "a"}, {"id": 3, "v": "C"}, {"id": 5, "v": "e"}]),
+    ],
+)
+def test_what_a_batch_that_deletes_nothing_did_not_bring_is_counted(spark, tmp_path, policy, rows):
+    item = Dataset(spark, tmp_path, policy=policy)
+    item.load([{"id": n, "v": letter} for n, letter in enumerate("abcd", start=1)], at=DAY[0])
+    counts = item.load(rows, at=DAY[1])[1]["counts"]
+    assert (counts["unchanged"], counts["changed"], counts["new"], counts["missing"]) == (1, 1, 1, 2)

@@ -17,6 +17,7 @@ from tests.loader.reference.test_properties import (
     FILE_COLUMNS,
     INPUTS,
     START,
+    Source,
     batch,
     day,
     deletes,
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 CASES = Path(__file__).parent / "reference" / "cases"
 CONTRACT = parse_cases((CASES / "contract.json").read_text())
-OWN = parse_cases((CASES / "own.json").read_text())
+OWN = [case for name in ("own.json", "acceptance.json") for case in parse_cases((CASES / name).read_text())]
 # One example is four batches of two dozen rows over a dozen keys: as many histories at a time.
 EXAMPLES = int(os.environ.get("ELEVATA_SPARK_EXAMPLES", "1"))
 BUDGET = settings(
@@ -96,7 +97,8 @@ class Both:
 def batches_of(row_of):
     spread = st.builds(lambda one, key: one | {"id": key}, row_of, many_keys)
     one = st.lists(spread, min_size=4, max_size=24, unique_by=lambda r: (r["id"], r["t"], r.get("op") == "D"))
-    return st.lists(one, min_size=3, max_size=4)
+    twice = one.flatmap(lambda rows: st.lists(st.sampled_from(rows), max_size=3).map(lambda again: rows + again))
+    return st.lists(st.tuples(twice, st.sampled_from(Source.STEPS)), min_size=3, max_size=4)
 
 
 # Every policy every night; by day those that hold what the others are made of.
@@ -110,10 +112,13 @@ def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, 
     policy_of, row_of, time_type = INPUTS[name]
     if name in ("snapshot", "delta"):
         row_of = row_of.map(lambda one: one | {"t": day(0)})
-    both = Both(spark, tmp_path_factory.mktemp("both"), data.draw(policy_of), COLUMNS | {"t": time_type})
-    for n, content in enumerate(data.draw(batches_of(row_of))):
+    columns = COLUMNS | {"t": time_type}
+    both, source = Both(spark, tmp_path_factory.mktemp("both"), data.draw(policy_of), columns), Source(columns)
+    for n, (found, step) in enumerate(data.draw(batches_of(row_of))):
+        after, content = source.next(step, found)
         one = batch(3 * n, content)
         if both.apply(one):
+            source = after
             version = both.engine._table(both.engine._specs()[0]).version()
             both.apply({**one, "rows": []})
             assert both.engine._table(both.engine._specs()[0]).version() == version

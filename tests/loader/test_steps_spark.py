@@ -234,6 +234,26 @@ def test_values_that_do_not_survive_refuse_before_the_first_statement(warehouse,
     assert warehouse.version(items) == before
 
 
+def retype(items: TableSpec, name: str, to: str) -> Operation:
+    asked = column(name)
+    return Operation("retype_column", "t", items.key, column=name, column_key=asked.key, from_="string", to=to)
+
+
+@pytest.mark.parametrize("to", ["uuid", "time", "json"])
+def test_texts_that_are_none_of_a_type_that_is_stored_as_text_refuse_it(warehouse, items, to):
+    before = warehouse.version(items)
+    assert not warehouse.run(warehouse.plan(items, operations=[retype(items, "a", to)]))
+    assert (warehouse.error["code"], warehouse.error["samples"]) == ("CAST_FAILS", ["'a1'", "'a2'"])
+    assert warehouse.version(items) == before
+
+
+def test_texts_that_are_of_that_type_are_left_as_they_are(warehouse):
+    told = warehouse.make(warehouse.spec("told", column("v")), "('12:30')", "(NULL)")
+    before = warehouse.version(told)
+    assert warehouse.run(warehouse.plan(told, operations=[retype(told, "v", "time")]))
+    assert warehouse.version(told) == before
+
+
 def test_a_column_without_values_refuses_to_be_not_null(warehouse, items):
     check = Operation("change_logic", "t", items.key, column="b", column_key=column("b").key, code="NOT_NULL")
     assert not warehouse.run(warehouse.plan(items, operations=[check]))
@@ -383,8 +403,10 @@ def test_a_rehearsal_that_fails_says_at_which_step_and_leaves_nothing_behind(war
 def test_what_a_rehearsal_left_that_died_is_removed_by_the_next(warehouse, items):
     left = Path(warehouse.folder) / rehearsal.FOLDER / "dead"
     left.mkdir(parents=True)
+    warehouse.spark.sql("CREATE SCHEMA __rehearsal_dead_steps_test")
     assert rehearsed(warehouse, ())["succeeded"]
     assert not left.exists()
+    assert "__rehearsal_dead_steps_test" not in [row[0] for row in warehouse.spark.sql("SHOW SCHEMAS").collect()]
 
 
 # --- values ----------------------------------------------------------------------------------
@@ -425,6 +447,18 @@ CASES = [
     ("X'61'", "binary", "string", False),
     ("1", "integer", "date", True),
     ("CAST(NULL AS INT)", "integer", "date", False),
+    ("'0d9f3c1e-7a52-4b18-9c44-5a2f6e8b1d07'", "string", "uuid", False),
+    ("'0d9f3c1e-7a52-4b18-9c44-5a2f6e8b1d07\\n'", "string", "uuid", True),
+    ("'0d9f3c1e'", "string(20)", "uuid", True),
+    ("'23:59:59.999999'", "string", "time", False),
+    ("'24:00'", "string", "time", True),
+    ("' 12:30'", "string", "time", True),
+    ("'12:30'", "uuid", "time", False),
+    ("'{\"a\": [1, null]}'", "string", "json", False),
+    ("'{\"a\": 1} x'", "string", "json", True),
+    ("'1, 2'", "string", "json", True),
+    ("''", "string", "json", True),
+    ("CAST(NULL AS STRING)", "string", "json", False),
 ]
 
 

@@ -7,10 +7,12 @@ as fields ``c0, c1, …``; ``cols`` names the columns that were delivered, by st
 A version is the struct ``start, until, state, opened, loaded, closed, closed_at, v``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from loader.domain.fold.sql import any_of, append, last, let, struct, text
 from loader.domain.history import CHANGED, DELETED, NEW
+from loader.domain.noted import Choices, Era
 from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
 
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
@@ -19,26 +21,24 @@ LIVE = "live"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data, as the fold sees it: ``c<position>``.
-
-    ``compared``: it is an attribute, neither the time nor the operation (rule 12). ``tracked``:
-    a difference in it opens a version.
-    """
+    """A column of the data, as the fold sees it: ``c<position>``."""
 
     key: str
     name: str
     type: str
-    compared: bool = True
-    tracked: bool = True
 
 
 @dataclass(frozen=True)
 class EventFold:
-    """The fold of one table: its policy, its columns, Spark's type of its times."""
+    """The fold of one table: its policy, its columns, Spark's type of its times.
+
+    ``eras``, oldest first, at least one: an event is compared by the choices of the run it came with.
+    """
 
     policy: HistoryPolicy
     columns: tuple[Column, ...]
     time_type: str
+    eras: tuple[Era, ...]
 
     @property
     def tombstones(self) -> bool:
@@ -79,22 +79,37 @@ class EventFold:
     def _delivered(self, event: str, index: int) -> str:
         return f"contains({event}.cols, {text(f',{self.columns[index].key},')})"
 
-    def _differs(self, event: str, values: str, *, tracked: bool | None) -> str:
-        """Whether a delivered, compared column stands otherwise in ``values`` (rule 16)."""
-        chosen = [
-            i
-            for i, column in enumerate(self.columns)
-            if column.compared and (tracked is None or column.tracked is tracked)
-        ]
-        return any_of(f"({self._delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i}))" for i in chosen)
+    def _differs(self, event: str, values: str, of: Callable[[Choices, str], bool]) -> str:
+        """Whether a delivered column stands otherwise in ``values`` (rule 16); ``of`` says which columns count."""
+        found = []
+        for i, column in enumerate(self.columns):
+            during = self._during(event, column, of)
+            if during is not None:
+                differs = f"{self._delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i})"
+                found.append(f"({differs}{f' AND {during}' if during else ''})")
+        return any_of(found)
 
-    def _overlaid(self, values: str, event: str, *, only_untracked: bool) -> str:
-        """``values`` with what ``event`` delivered in their place."""
+    def _during(self, event: str, column: Column, of: Callable[[Choices, str], bool]) -> str | None:
+        """When the event came in an era in which ``of`` holds of the column: None never, empty always."""
+        holds = [of(era.choices, column.key) for era in self.eras]
+        if all(holds) or not any(holds):
+            return "" if holds[0] else None
+        spans = []
+        for n, era in enumerate(self.eras):
+            if holds[n]:
+                begun = [f"{event}.seq >= {era.since}L"] if n else []
+                over = [f"{event}.seq < {self.eras[n + 1].since}L"] if n + 1 < len(self.eras) else []
+                spans.append(f"({' AND '.join(begun + over)})")
+        return any_of(spans)
+
+    def _overlaid(self, values: str, event: str, of: Callable[[Choices, str], bool] | None = None) -> str:
+        """``values`` with what ``event`` delivered in their place; if ``of`` is given, only of the columns it says."""
         fields = {}
         for i, column in enumerate(self.columns):
             mine, theirs = f"{values}.c{i}", f"{event}.v.c{i}"
-            takes = not only_untracked or (column.compared and not column.tracked)
-            fields[f"c{i}"] = f"IF({self._delivered(event, i)}, {theirs}, {mine})" if takes else mine
+            during = "" if of is None else self._during(event, column, of)
+            takes = f"{self._delivered(event, i)}{f' AND {during}' if during else ''}"
+            fields[f"c{i}"] = mine if during is None else f"IF({takes}, {theirs}, {mine})"
         return struct(**fields)
 
     # --- the fold ---------------------------------------------------------------------------------
@@ -120,12 +135,12 @@ class EventFold:
         cur = f"{acc}.cur"
         put = (
             f"CASE WHEN NOT {self._live(cur)} THEN {self._reopened(acc, event)} "
-            f"WHEN {self._differs(event, f'{cur}.v', tracked=True)} THEN {self._changed(acc, event)} "
+            f"WHEN {self._differs(event, f'{cur}.v', Choices.opens)} THEN {self._changed(acc, event)} "
         )
-        if self.policy.track is not None and self.policy.untracked == "update_in_place":
-            updated = self._version(cur, v=self._overlaid(f"{cur}.v", event, only_untracked=True))
+        if any(era.choices.in_place for era in self.eras):
+            updated = self._version(cur, v=self._overlaid(f"{cur}.v", event, Choices.updates))
             put += (
-                f"WHEN {self._differs(event, f'{cur}.v', tracked=False)} "
+                f"WHEN {self._differs(event, f'{cur}.v', Choices.updates)} "
                 f"THEN {struct(done=f'{acc}.done', cur=updated)} "
             )
         put += f"ELSE {acc} END"
@@ -218,7 +233,7 @@ class EventFold:
     def _corrected(self, known: str, event: str) -> str:
         """Rule 10: another row of a time that is known corrects it, a delete beats a value."""
         tracked_only = self.policy.untracked == "keep" and self.policy.track is not None
-        differs = self._differs(event, f"{known}.v", tracked=True if tracked_only else None)
+        differs = self._differs(event, f"{known}.v", Choices.opens if tracked_only else Choices.compares)
         columns = f"concat_ws('', ',', array_join(array_sort(array_distinct(filter(concat(split({known}.cols, ','), split({event}.cols, ',')), c -> c <> ''))), ','), ',')"  # noqa: E501
         merged = struct(
             at=f"{known}.at",
@@ -229,7 +244,7 @@ class EventFold:
             run=f"{known}.run",
             loaded=f"{known}.loaded",
             cols=columns,
-            v=self._overlaid(f"{known}.v", event, only_untracked=False),
+            v=self._overlaid(f"{known}.v", event),
         )
         return (
             f"CASE WHEN {known} IS NULL THEN {struct(e=event, known='false')} "

@@ -90,7 +90,7 @@ def _comes_back(log: KeyLog, newest_row: Row) -> bool:
 def _with_row(log: KeyLog, row: Row, fold: Fold, run: Run) -> KeyLog:
     at = log.counts_from(row.time)
     kind = DELETE if row.is_delete else (RETURN if log.is_return(at) else VALUE)
-    event = Event(kind, at, row.time, {} if row.is_delete else row.values, run.run_id)
+    event = Event(kind, at, row.time, {} if row.is_delete else row.values, run.run_id, fold.era)
     known = log.at_time(at, row.time)
     return log.with_event(event if known is None else fold.corrected(known, event))
 

@@ -201,6 +201,8 @@ def _read_file(
     times = typed_columns(rows, system, Columns(system), marks)
     if file != UPDATE:
         _check_no_marker(file, found)
+    # "As before" says nothing of which key it is.
+    found = [{**row, **{name: None for name in keys if row[name] is UNMODIFIED}} for row in found]
     check_not_null(found, keys, "NULL_KEY", f"of the {file} file have no value in their key")
     check_not_null(times, (time,), "NULL_TIME", f"of the {file} file have no value in {time!r}")
     return [_file_row(file, keys, time, values, its_times) for values, its_times in zip(found, times, strict=True)]

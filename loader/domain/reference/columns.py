@@ -4,19 +4,23 @@ A table never loses a column. ``types`` is everything it ever held; ``present`` 
 has now, and only that is compared and written.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
+from math import isinf
 from typing import Any
 
+from architecture.domain.type_changes import TypeChange, classify_types
 from loader.domain.refusals import Refusal
 from metadata.domain import types as ours
+from metadata.domain.naming import free_name
 from metadata.domain.types import DataType
 
 Convert = Callable[[Any], Any]
 
-_INTEGER_DIGITS = {ours.INTEGER: 10, ours.BIGINT: 20}
+RETIRED = "__retired_"
+_EXACT = Context(prec=1000)
 
 
 @dataclass(frozen=True)
@@ -26,18 +30,31 @@ class Columns:
     types: Mapping[str, DataType] = field(default_factory=dict)
     present: tuple[str, ...] = ()
 
-    def renamed(self, names: Mapping[str, str]) -> "Columns":
-        """After a rename (all of it at once, so a swap is possible); rule 17 refuses a taken target."""
+    def moves(self, names: Mapping[str, str], kept: Collection[str] = ()) -> dict[str, str]:
+        """What a rename does to names, all of it at once, so that a swap is possible.
+
+        A column that the source no longer has gives its name up and moves to a reserved one; any other
+        target that exists refuses (rule 17). ``kept`` are names that rows carry without the source's
+        columns naming them: keys, and the time.
+        """
+        moves = dict(names)
+        if len(set(names.values())) != len(names):
+            raise Refusal("NAME_TAKEN", "two columns cannot be renamed to the same name")
         for old, new in names.items():
             if old not in self.types:
                 raise Refusal("UNKNOWN_COLUMN", f"there is no column {old!r} to rename to {new!r}", column=old)
-            if new in self.types and new not in names and new != old:
+            if new not in self.types or new in names or new == old:
+                continue
+            if new in self.present or new in kept:
                 raise Refusal("NAME_TAKEN", f"{old!r} cannot become {new!r}: that column exists", column=old)
-        if len(set(names.values())) != len(names):
-            raise Refusal("NAME_TAKEN", "two columns cannot be renamed to the same name")
+            moves[new] = free_name(RETIRED + new, [*self.types, *moves.values()])
+        return moves
+
+    def renamed(self, moves: Mapping[str, str]) -> "Columns":
+        """After ``moves``."""
         return Columns(
-            {names.get(name, name): type_ for name, type_ in self.types.items()},
-            tuple(names.get(name, name) for name in self.present),
+            {moves.get(name, name): type_ for name, type_ in self.types.items()},
+            tuple(moves.get(name, name) for name in self.present),
         )
 
     def delivered(self, columns: Mapping[str, DataType]) -> tuple["Columns", dict[str, Convert]]:
@@ -62,35 +79,26 @@ class Columns:
 
 
 def widening(stored: DataType, wanted: DataType) -> Convert | None:
-    """How a stored value becomes one of the wider type; None if that type is not wider."""
-    match (stored.name, wanted.name):
-        case (one, other) if one == other and one not in (ours.STRING, ours.DECIMAL):
-            return _as_it_is
-        case (ours.STRING, ours.STRING):
-            return _as_it_is if _at_least(wanted.length, stored.length) else None
-        case (ours.DECIMAL, ours.DECIMAL):
-            return _as_it_is if _room(wanted, stored.precision - stored.scale, stored.scale) else None
-        case (ours.INTEGER, ours.BIGINT):
-            return _as_it_is
-        case (ours.INTEGER, ours.FLOAT):
+    """How a stored value becomes one of the wider type; None if that type is not wider.
+
+    What is wider is one table's to say (``architecture.domain.type_changes``); as text a value reads
+    as it does on Spark.
+    """
+    change = classify_types(stored, wanted)
+    if not (change is TypeChange.EQUIVALENT or change.widens):
+        return None
+    if wanted.name == ours.DECIMAL:
+        return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
+    if wanted.name == stored.name:
+        return _as_it_is
+    match wanted.name:
+        case ours.FLOAT:
             return float
-        case (ours.INTEGER | ours.BIGINT, ours.DECIMAL):
-            return Decimal if _room(wanted, _INTEGER_DIGITS[stored.name], 0) else None
-        case (ours.DATE, ours.TIMESTAMP):
+        case ours.TIMESTAMP:
             return _midnight
-        case (ours.INTEGER | ours.BIGINT | ours.DATE | ours.BOOLEAN, ours.STRING):
-            return _as_text if wanted.length is None else None
-        case (ours.UUID | ours.JSON, ours.STRING):
-            return _as_it_is if wanted.length is None else None
-    return None
-
-
-def _at_least(wanted: int | None, stored: int | None) -> bool:
-    return wanted is None or (stored is not None and wanted >= stored)
-
-
-def _room(wanted: DataType, digits: int, scale: int) -> bool:
-    return wanted.scale >= scale and wanted.precision - wanted.scale >= digits
+        case ours.STRING:
+            return _as_text
+    return _as_it_is
 
 
 def _as_it_is(value: Any) -> Any:
@@ -102,6 +110,30 @@ def _midnight(value: date) -> datetime:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.isoformat() if isinstance(value, date) else str(value)
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _float_text(value)
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            text = value.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
+            return text.rstrip("0") if value.microsecond else text
+        case date():
+            return value.isoformat()
+    return str(value)
+
+
+def _float_text(value: float) -> str:
+    """As the JVM writes a double: plain from a thousandth up to ten million, else with an exponent."""
+    if value != value or isinf(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    minus = "-" if sign else ""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        plain = format(Decimal(repr(abs(value))), "f")
+        return minus + (plain if "." in plain else f"{plain}.0")
+    first, *others = map(str, digits)
+    assert isinstance(exponent, int)
+    return f"{minus}{first}.{''.join(others) or '0'}E{exponent + len(others)}"

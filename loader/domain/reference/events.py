@@ -24,6 +24,7 @@ class Event:
 
     ``own`` is the time its row carried, ``at`` the one it counts from: they differ only for a row
     that rule 9 dates by its run. ``values`` holds exactly the attributes its batch had (rule 16).
+    ``era`` counts the changes of the policy before its run: it is compared as it was then.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Event:
     own: Time
     values: Mapping[str, Any]
     run_id: str
+    era: int = 0
 
     @property
     def is_delete(self) -> bool:

@@ -19,11 +19,16 @@ Row = Mapping[str, Any]
 
 
 def violations(
-    rows: Iterable[Row], policy: HistoryPolicy, keys: Collection[str], attributes: Collection[str] | None = None
+    rows: Iterable[Row],
+    policy: HistoryPolicy,
+    keys: Collection[str],
+    attributes: Collection[str] | None = None,
+    former: Iterable[HistoryPolicy] = (),
 ) -> list[str]:
     """Every broken invariant, as sentences that name the key and the time.
 
     ``attributes`` are the columns that hold data; without it, all that do not say something of the version.
+    ``former`` are the policies that held before: versions may differ in what was tracked then.
     """
     by_key: dict[tuple, list[Row]] = {}
     found: list[str] = []
@@ -34,7 +39,7 @@ def violations(
             found.append(f"{_named(row, keys)} has a version without a start")
         else:
             by_key.setdefault(key_text({name: row[name] for name in keys}), []).append(row)
-    fold = Fold(policy, tuple(keys))
+    fold = Fold(policy, tuple(keys), tuple(former))
     for versions in by_key.values():
         versions.sort(
             key=lambda row: (row["valid_from"], row["valid_to"] is None, row["valid_to"] or row["valid_from"])
@@ -47,7 +52,8 @@ def violations(
             found += _of_one(name, versions)
             for earlier, later in pairwise(versions):
                 found += _of_neighbours(name, earlier, later, fold, compared)
-            found += _of_states(name, versions, fold)
+            if "state" not in (attributes or ()):  # a column of the data by that name hides it
+                found += _of_states(name, versions, fold)
     return found
 
 
@@ -82,11 +88,11 @@ def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Ite
     if earlier["valid_to"] < start:
         return []
     differ = any(
-        fold.is_tracked(column) and canonical(earlier[column]) != canonical(later[column]) for column in columns
+        fold.was_tracked(column) and canonical(earlier[column]) != canonical(later[column]) for column in columns
     )
     if fold.tombstones:
         differ = differ or earlier["state"] != later["state"]
-    return [] if differ else [f"{name} repeats its value at {start}"]
+    return [] if differ or fold.may_repeat(columns) else [f"{name} repeats its value at {start}"]
 
 
 def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:

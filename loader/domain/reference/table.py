@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from loader.domain.history import check_empty, check_later
+from loader.domain.noted import form_note, refuse_other_form
 from loader.domain.reference.arrivals import Late, Run, arrive, close_absent
 from loader.domain.reference.batch import KeyText, Read, key_text, read_rows, run_time
 from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
@@ -50,10 +51,28 @@ class Header:
             described.get("id", "history"),
         )
 
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """What rows carry whether or not the source's columns name it: the keys, and the time."""
+        dated = self.policy.time_column
+        return self.keys if dated is None else (*self.keys, dated)
+
+    def renamed(self, names: Mapping[str, str]) -> "Header":
+        """The same under other names (old name to new)."""
+        return replace(
+            self,
+            keys=tuple(names.get(name, name) for name in self.keys),
+            columns={names.get(name, name): type_ for name, type_ in self.columns.items()},
+            policy=self.policy.renamed(names),
+        )
+
 
 @dataclass(frozen=True)
 class Table:
-    """Everything that is kept: versions follow from ``logs``, which are the companion memory as well."""
+    """Everything that is kept: versions follow from ``logs``, which are the companion memory as well.
+
+    ``former``: the policies before the header's, oldest first (``ReferenceEngine.change_policy``).
+    """
 
     header: Header
     columns: Columns = field(default_factory=Columns)
@@ -61,6 +80,7 @@ class Table:
     files: Mapping[KeyText, FileKey] = field(default_factory=dict)
     runs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     forgotten: Time | None = None
+    former: tuple[HistoryPolicy, ...] = ()
 
     @property
     def policy(self) -> HistoryPolicy:
@@ -68,12 +88,13 @@ class Table:
 
     @property
     def fold(self) -> Fold:
-        return Fold(self.policy, self.header.keys)
+        return Fold(self.policy, self.header.keys, self.former)
 
     @property
     def time_type(self) -> DataType | None:
         """The type that versions are dated in; None with the run's time."""
-        return None if self.policy.time == LOAD_TIME else self.columns.types.get(self.policy.time)
+        dated = self.policy.time_column
+        return None if dated is None else self.columns.types.get(dated)
 
     @property
     def closes_absent(self) -> bool:
@@ -105,6 +126,22 @@ class ReferenceEngine:
         table, counts = _apply_files(table, batch) if table.policy.input == BATCH_FILES else _apply_rows(table, batch)
         self.table = replace(table, runs={**table.runs, batch["run_id"]: (batch["at"], content)})
         return {"counts": counts, "rerun": False, "warnings": []}
+
+    def change_policy(self, policy: HistoryPolicy) -> None:
+        """From the next batch on rows are compared by this policy; what is there stays.
+
+        Refusal where it would give versions another form (``loader.domain.noted``).
+        """
+        table = self.table
+        names = {name: name for name in table.header.columns}
+        refuse_other_form(
+            name=table.header.id,
+            policy=policy,
+            keys=names,
+            noted=form_note(table.policy, names),
+            versions=len(self.rows()),
+        )
+        self.table = replace(table, header=replace(table.header, policy=policy), former=(*table.former, table.policy))
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per version: every attribute the table ever had, and what is said of the version.
@@ -150,17 +187,16 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
     rename = batch.get("rename") or {}
     if rename:
         # Before anything was loaded there is no table, only what was described of it.
-        columns = columns.renamed(rename) if columns.types else columns
-        known = {rename.get(name, name): type_ for name, type_ in header.columns.items()}
-        keys = tuple(rename.get(name, name) for name in header.keys)
-        header = replace(header, keys=keys, columns=known, policy=header.policy.renamed(rename))
-        logs, files = _mapped(logs, files, rename, {})
+        moves = columns.moves(rename, header.carried) if columns.types else rename
+        columns, header = columns.renamed(moves), header.renamed(moves)
+        logs, files = _mapped(logs, files, moves, {})
+        table = replace(table, former=tuple(policy.renamed(moves) for policy in table.former))
     if delivered or not columns.types:
         columns, conversions = columns.delivered(delivered or header.columns)
-        dates = conversions.get(header.policy.time, _as_it_is)
+        dates = conversions.get(header.policy.time_column, _as_it_is)
         logs, files = _mapped(logs, files, {}, {**conversions, None: dates})
         table = replace(table, forgotten=None if table.forgotten is None else dates(table.forgotten))
-    dated = header.policy.time
+    dated = header.policy.time_column
     if dated in header.columns and dated not in columns.types:
         columns = replace(columns, types={**columns.types, dated: header.columns[dated]})
     missing = {name: header.columns[name] for name in header.keys if name not in columns.types}

@@ -34,28 +34,56 @@ class Version:
 
 @dataclass(frozen=True)
 class Fold:
-    """How events become versions: the part of a policy that decides it, and which columns are no attributes."""
+    """How events become versions: the part of a policy that decides it, and which columns are no attributes.
+
+    ``former`` are the policies that held before, oldest first: an event is compared by that of its era.
+    """
 
     policy: HistoryPolicy
     keys: tuple[str, ...]
+    former: tuple[HistoryPolicy, ...] = ()
 
     @property
     def tombstones(self) -> bool:
         return self.policy.deletes == TOMBSTONE
 
-    def is_attribute(self, column: str) -> bool:
+    @property
+    def era(self) -> int:
+        """The era of what comes now."""
+        return len(self.former)
+
+    def policy_of(self, event: Event) -> HistoryPolicy:
+        return (*self.former, self.policy)[event.era]
+
+    def is_attribute(self, column: str, policy: HistoryPolicy | None = None) -> bool:
         """Keys, the time column (rule 12) and the operation say which, when and how: never compared."""
-        return column not in self.keys and column not in (self.policy.time, self.policy.op)
+        policy = policy or self.policy
+        return column not in self.keys and column not in (policy.time_column, policy.op)
 
-    def is_tracked(self, column: str) -> bool:
-        return self.is_attribute(column) and (self.policy.track is None or column in self.policy.track)
+    def is_tracked(self, column: str, policy: HistoryPolicy | None = None) -> bool:
+        policy = policy or self.policy
+        return self.is_attribute(column, policy) and (policy.track is None or column in policy.track)
 
-    def differences(self, values: Mapping[str, Any], stored: Mapping[str, Any]) -> tuple[str, ...]:
-        """The columns of ``values`` that stand otherwise in ``stored``; others are not compared (rule 16)."""
+    def was_tracked(self, column: str) -> bool:
+        """Whether the column opens versions, or ever did."""
+        return any(self.is_tracked(column, policy) for policy in (*self.former, self.policy))
+
+    def may_repeat(self, columns: Iterable[str]) -> bool:
+        """Whether neighbours may hold equal values: what opened one of them was later updated in place."""
+        in_place = [one for one in (*self.former, self.policy) if one.untracked == "update_in_place"]
+        return any(
+            self.was_tracked(column) and not all(self.is_tracked(column, one) for one in in_place)
+            for column in columns
+            if self.is_attribute(column)
+        )
+
+    def differences(self, event: Event, stored: Mapping[str, Any]) -> tuple[str, ...]:
+        """The columns of an event that stand otherwise in ``stored``; others are not compared (rule 16)."""
+        policy = self.policy_of(event)
         return tuple(
             name
-            for name, value in values.items()
-            if self.is_attribute(name) and canonical(value) != canonical(stored.get(name))
+            for name, value in event.values.items()
+            if self.is_attribute(name, policy) and canonical(value) != canonical(stored.get(name))
         )
 
     def versions(self, log: KeyLog) -> tuple[Version, ...]:
@@ -89,10 +117,10 @@ class Fold:
         """
         if known.is_delete or event.is_delete:
             return known if known.is_delete else event
-        different = self.differences(event.values, known.values)
+        different = self.differences(event, known.values)
         if self.policy.untracked == "keep":
             different = tuple(name for name in different if self.is_tracked(name))
-        return replace(known, values={**known.values, **event.values}) if different else known
+        return replace(known, values={**known.values, **event.values}, era=event.era) if different else known
 
     def compacted(self, log: KeyLog, before: Time) -> KeyLog:
         """Rule 11: without the memory of what changed nothing and is older than ``before``.
@@ -151,11 +179,11 @@ class _Timeline:
                 self.versions[-1] = replace(self.versions[-1], valid_to=event.at, closed_by=event.run_id)
             self._open(event, LIVE if self.rules.tombstones else NEW)
             return
-        different = self.rules.differences(event.values, live.values)
-        if any(self.rules.is_tracked(name) for name in different):
+        policy, different = self.rules.policy_of(event), self.rules.differences(event, live.values)
+        if any(self.rules.is_tracked(name, policy) for name in different):
             self.versions[-1] = live.closed(event.at, LIVE if self.rules.tombstones else CHANGED, event.run_id)
             self._open(event, LIVE if self.rules.tombstones else CHANGED)
-        elif different and self.rules.policy.untracked == "update_in_place":
+        elif different and policy.untracked == "update_in_place":
             # Rule 13: the version in force at the event's time, which in a fold is the last one.
             self.versions[-1] = replace(live, values={**live.values, **{n: event.values[n] for n in different}})
 

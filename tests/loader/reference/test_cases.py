@@ -16,7 +16,10 @@ def read(name: str) -> list[Case]:
     return parse_cases((CASES / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("case", read("contract.json") + read("own.json"), ids=lambda case: case.id)
+EVERY = [case for name in ("contract.json", "own.json", "acceptance.json") for case in read(name)]
+
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.id)
 def test_case_ends_as_expected(case):
     engines = []
 
@@ -26,7 +29,7 @@ def test_case_ends_as_expected(case):
 
     outcome = run_case(case, make_engine)
     assert outcome.passed, outcome.message
-    assert violations(engines[0].rows(), case.policy, case.keys) == []
+    assert violations(engines[0].rows(), case.policy, case.keys, engines[0].table.columns.types) == []
     json.dumps(outcome.as_json(), allow_nan=False)
 
 
@@ -114,8 +117,7 @@ def test_a_refused_batch_must_leave_the_table():
         ({"columns": {"id": "whole"}}, "'whole' is not a type"),
         ({"columns": ["id"]}, "columns must map names to types"),
         ({"policy": {"input": "snapshots"}}, "history_policy.input"),
-        ({"policy": {"input": "effective", "time": "v"}}, "which is no time"),
-        ({"policy": {"input": "snapshot", "track": ["w"]}}, "there is no column 'w'"),
+        ({"policy": {"input": "snapshot", "late": "perhaps"}}, "history_policy.late"),
         ({"batches": {}}, "batches must be a list"),
         ({"batches": [{"at": "2024-01-01", "run_id": "r"}]}, "batch 1: rows is missing"),
         ({"batches": [{"at": "soon", "run_id": "r", "rows": []}]}, "at must be a timestamp"),
@@ -132,6 +134,23 @@ def test_unreadable_cases_say_where(changes, said):
     with pytest.raises(CaseProblem) as caught:
         parse_cases(json.dumps([simple(**changes)]))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ({"input": "effective", "time": "v"}, "which is no time"),
+        ({"input": "snapshot", "track": ["w"]}, "there is no column 'w'"),
+        ({"input": "effective"}, "rows carry their own time"),
+        ({"input": "delta", "deletes": "tombstone"}, "can only be ignore"),
+        ({"input": "batch_files", "time": "_fivetran_start", "deletes": "ignore"}, "does not go with"),
+    ],
+)
+def test_a_case_with_a_senseless_policy_fails_alone(policy, said):
+    cases = parse_cases(json.dumps([simple(), simple(id="odd", policy=policy), simple(id="last")]))
+    outcomes = [run_case(case, ReferenceEngine) for case in cases]
+    assert [(outcome.id, outcome.passed) for outcome in outcomes] == [("one", True), ("odd", False), ("last", True)]
+    assert said in outcomes[1].message
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "[{}]", "nonsense"])

@@ -37,6 +37,33 @@ track = st.sampled_from([{}, {"track": ["a"]}, {"track": ["a"], "untracked": "ke
 late = st.sampled_from([{}, {"late": "ignore"}, {"late": "refuse"}])
 
 
+class Source:
+    """What a source's columns become from batch to batch: one goes and comes back, is renamed, grows, or is new."""
+
+    STEPS = (None, None, "drop or return", "rename", "widen", "add")
+
+    def __init__(self, columns: dict[str, str]):
+        self.types, self.names, self.dropped = dict(columns), {name: name for name in columns}, frozenset()
+
+    def next(self, step: str | None, found: list[dict]) -> tuple["Source", dict]:
+        """The source after a step, and the batch's content under the names it then has."""
+        after, more = Source(self.types), {}
+        after.names, after.dropped = dict(self.names), self.dropped
+        if step == "drop or return":
+            after.dropped = self.dropped ^ {"b"}
+        elif step == "rename":
+            after.names["a"] = "a" if self.names["a"] == "renamed" else "renamed"
+            more["rename"] = {self.names["a"]: after.names["a"]}
+        elif step == "widen":
+            after.types["b"] = "string"
+        elif step == "add":
+            after.types["n"], after.names["n"] = "integer", "n"
+        present = {own: name for own, name in after.names.items() if own not in after.dropped}
+        found = [row | ({"n": row["id"] % 2 or None} if "n" in after.types else {}) for row in found]
+        rows = [{after.names.get(own, own): value for own, value in row.items()} for row in found]
+        return after, more | {"columns": {name: after.types[own] for own, name in present.items()}, "rows": rows}
+
+
 def policies(base, *choices):
     return st.tuples(*choices).map(lambda chosen: base | {k: v for one in chosen for k, v in one.items()})
 
@@ -118,13 +145,16 @@ def apply(table, one) -> bool:
 def test_whatever_comes_the_history_keeps_its_invariants(name, data):
     policy_of, row_of, time_type = INPUTS[name]
     policy = data.draw(policy_of)
-    table = engine(policy, time_type)
-    for n, content in enumerate(data.draw(st.lists(st.lists(row_of, max_size=6), max_size=6))):
+    table, source = engine(policy, time_type), Source(COLUMNS | {"t": time_type})
+    contents = st.tuples(st.lists(row_of, max_size=6), st.sampled_from(Source.STEPS))
+    for n, (found, step) in enumerate(data.draw(st.lists(contents, max_size=6))):
         before = table.table
+        after, content = source.next(step, found)
         one = batch(3 * n, content)
         if not apply(table, one):
             assert table.table is before
             continue
+        source = after
         after = seen(table)
         assert violations(table.rows(), table.table.policy, ["id"]) == []
         assert table.apply({**one, "rows": []})["rerun"]

@@ -1,0 +1,162 @@
+"""What a history's commits note of the policy they were made under, so that the next load knows.
+
+Of a policy two things stand in the table and cannot be read off it:
+
+* its *form*: by which time versions are dated, what stands at an open end, whether a tombstone says
+  that a key is gone, what states are called. Versions of two forms cannot stand in one history, so a
+  load under another form is refused.
+* its *choices*: which columns were compared, which of them opened a version. They may change. An event
+  counts as it was compared when it came: what is in the history stays, and the new choices hold from
+  the run that brings them. An *era* is the runs from one such change to the next.
+
+Columns are named by stable key: a rename changes neither.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from loader.domain.refusals import Refusal
+from metadata.domain.canonical import canonical_json
+from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, TOMBSTONE, HistoryPolicy
+
+FORM, ERAS = "form", "eras"
+_BY_LOAD, _BY_FILES = "the load", "batch files"
+# How a person reads each part of a form.
+_SAID = {
+    "dated_by": "what dates its versions (time, input)",
+    "tombstones": "whether a delete leaves a tombstone (deletes)",
+    "open_end": "what stands at an open end (open_end)",
+    "labels": "what states are called (state_labels)",
+}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What of a policy decides how a row compares, over stable keys of columns.
+
+    ``tracked`` None: every column opens a version. ``aside``: the time and the operation, which are
+    never compared. ``in_place``: what is not tracked is updated in the version in force.
+    """
+
+    tracked: tuple[str, ...] | None = None
+    aside: tuple[str, ...] = ()
+    in_place: bool = False
+
+    @classmethod
+    def of(cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]]) -> "Choices":
+        """A policy's choices for a table with these columns: (stable key, name)."""
+        known = list(columns)
+        aside = tuple(sorted(key for key, name in known if name in (policy.time_column, policy.op)))
+        if policy.track is None:
+            return cls(None, aside)
+        tracked = tuple(sorted(key for key, name in known if name in policy.track))
+        return cls(tracked, aside, policy.untracked == "update_in_place")
+
+    def compares(self, key: str) -> bool:
+        return key not in self.aside
+
+    def opens(self, key: str) -> bool:
+        """Whether a difference in this column opens a version."""
+        return self.compares(key) and (self.tracked is None or key in self.tracked)
+
+    def updates(self, key: str) -> bool:
+        """Whether a difference in this column is written into the version in force."""
+        return self.in_place and self.compares(key) and not self.opens(key)
+
+
+@dataclass(frozen=True)
+class Era:
+    """The choices that hold from run number ``since`` on."""
+
+    since: int
+    choices: Choices
+
+
+def eras_with(noted: Mapping[str, str], sequence: int, choices: Choices) -> tuple[Era, ...]:
+    """The eras of a history once run ``sequence`` brought rows under these choices, oldest first.
+
+    A history that notes none was made under today's, as far as anybody knows.
+    """
+    known = noted_eras(noted)
+    if not known:
+        return (Era(0, choices),)
+    return known if known[-1].choices == choices else (*known, Era(sequence, choices))
+
+
+def ever_tracked(eras: Iterable[Era], key: str) -> bool:
+    """Whether a difference in this column opens a version, or ever did."""
+    return any(era.choices.opens(key) for era in eras)
+
+
+def may_repeat(eras: Iterable[Era], keys: Iterable[str]) -> bool:
+    """Whether neighbours may hold equal values: what opened one of them was later updated in place."""
+    known = list(eras)
+    return any(ever_tracked(known, key) and any(era.choices.updates(key) for era in known) for key in keys)
+
+
+def noted_eras(noted: Mapping[str, str]) -> tuple[Era, ...]:
+    """The eras that a commit's notes speak of, oldest first."""
+    if ERAS not in noted:
+        return ()
+
+    def choices(tracked: list[str] | None, aside: list[str], in_place: bool) -> Choices:
+        return Choices(None if tracked is None else tuple(tracked), tuple(aside), in_place)
+
+    return tuple(
+        Era(one["since"], choices(one["tracked"], one["aside"], one["in_place"])) for one in json.loads(noted[ERAS])
+    )
+
+
+def eras_note(eras: Iterable[Era]) -> dict[str, str]:
+    """The eras as a note."""
+    described = [
+        {
+            "since": era.since,
+            "tracked": None if era.choices.tracked is None else list(era.choices.tracked),
+            "aside": list(era.choices.aside),
+            "in_place": era.choices.in_place,
+        }
+        for era in eras
+    ]
+    return {ERAS: canonical_json(described).decode()}
+
+
+def form_note(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, str]:
+    """The form of a history under this policy as a note; ``keys``: stable keys of its columns by name."""
+    return {FORM: canonical_json(_form(policy, keys)).decode()}
+
+
+def _form(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]:
+    if policy.input == BATCH_FILES:
+        dated_by = _BY_FILES
+    elif policy.time == LOAD_TIME:
+        dated_by = _BY_LOAD
+    else:
+        dated_by = keys.get(policy.time, policy.time)
+    return {
+        "dated_by": dated_by,
+        "tombstones": policy.deletes == TOMBSTONE,
+        "open_end": policy.open_end,
+        "labels": dict(policy.state_labels),
+    }
+
+
+def refuse_other_form(
+    *, name: str, policy: HistoryPolicy, keys: Mapping[str, str], noted: Mapping[str, str], versions: int | None
+) -> None:
+    """Refusal HISTORY_POLICY_CHANGED if the history's versions have another form than the policy gives them.
+
+    ``versions``: how many there are, None if that is not known; of none every policy is right.
+    """
+    if FORM not in noted or versions == 0:
+        return
+    before, now = json.loads(noted[FORM]), _form(policy, keys)
+    moved = [said for part, said in _SAID.items() if before[part] != now[part]]
+    if moved:
+        raise Refusal(
+            "HISTORY_POLICY_CHANGED",
+            f"the history of {name} was made under a policy that differs in {', '.join(moved)}: "
+            "versions of both kinds cannot stand in one table",
+            hint="Set the history policy back, or give the data a dataset of its own, whose history starts anew.",
+        )
