@@ -8,7 +8,7 @@ from rest_framework.routers import APIRootView, DefaultRouter
 
 from architecture.api.views import RecordViewSet
 from elevata import views
-from loader.api.control import ExecutionViewSet, ReportViewSet
+from loader.api.control import ExecutionViewSet, LookViewSet, ReportViewSet
 from loader.api.views import LoadRunViewSet
 from metadata.api.views import DatasetViewSet, SchemaViewSet, SourceDatasetViewSet, SystemViewSet
 
@@ -27,6 +27,7 @@ router.register("source-datasets", SourceDatasetViewSet, basename="api-source-da
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
+router.register("looks", LookViewSet, basename="api-look")
 router.register("reports", ReportViewSet, basename="api-report")
 router.register("executions", ExecutionViewSet, basename="api-execution")
 router.register("records", RecordViewSet, basename="api-record")
@@ -35,6 +36,8 @@ describe_api = SpectacularAPIView.as_view(permission_classes=[IsAuthenticated])
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("home/now/", views.home_now, name="home_now"),
+    path("home/warehouse/", views.home_warehouse, name="home_warehouse"),
     path("sign-in/", views.SignIn.as_view(), name="sign_in"),
     path("sign-out/", LogoutView.as_view(), name="sign_out"),
     path("healthz", views.healthz, name="healthz"),

@@ -1,5 +1,6 @@
 """Pages that belong to no part of the product: home, sign-in, health, errors."""
 
+import hashlib
 import sys
 from typing import Any
 from urllib.parse import urlencode
@@ -9,31 +10,67 @@ from django.contrib.auth.views import LoginView
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
+from django.template.loader import render_to_string
 from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from architecture.services import current_environment
 from elevata import problems
 from loader import figures
-from loader.selectors import active_runs, load_runs
+from loader.selectors import active_executions, active_runs, live_workers, newest_runs, schedules
 from metadata.selectors import systems
 from metadata.shown import layer_counts
 
-LATEST = 8
+LATEST, COMING = 8, 5
 
 
+@never_cache
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """What is there, what happened last, what failed, and the first steps where nothing is there yet."""
-    latest = list(load_runs().order_by("-requested_at", "-pk")[:LATEST])
-    context = {
-        "systems": list(systems().order_by("short_name")),
-        "layers": layer_counts(),
-        "warehouse": figures.warehouse(),
-        "latest": figures.with_totals(latest),
-        "active": list(active_runs()[:LATEST]),
-        "troubles": figures.troubles(),
-    }
+    """What is described, what goes on, what needs a look, and the first steps where nothing is there yet."""
+    context = {"system_count": systems().count(), "layers": layer_counts(), **_now(request)}
     return render(request, "home.html", context)
+
+
+@never_cache
+@require_safe
+def home_now(request: HttpRequest) -> HttpResponse:
+    """The part of the home page that changes; nothing (204) while it is as the page has it already."""
+    context = _now(request)
+    if context["seen"] == request.GET.get("seen") and context["busy"]:
+        return HttpResponse(status=204)
+    return render(request, "home_now.html", context)
+
+
+@never_cache
+@require_safe
+def home_warehouse(request: HttpRequest) -> HttpResponse:
+    """The part of the home page that tells of the warehouse: it takes a moment, so it follows the page."""
+    context = {"warehouse": figures.warehouse(), "drift": figures.drift_glance(current_environment())}
+    return render(request, "home_warehouse.html", context)
+
+
+def _now(request: HttpRequest) -> dict[str, Any]:
+    """What goes on as HTML, whether anything does, and a digest by which the next request tells what changed."""
+    environment = current_environment()
+    runs = list(active_runs()[:LATEST])
+    under_way = list(active_executions(environment=environment)[:LATEST])
+    leases = figures.leases_in_force(environment)
+    due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
+    context = {
+        "latest": figures.with_totals(newest_runs()[:LATEST]),
+        "runs": runs,
+        "executions": under_way,
+        "leases": leases,
+        "coming": list(due[:COMING]),
+        "troubles": figures.troubles(),
+        "failing": figures.failing_schedules(environment),
+        "alive": live_workers().exists(),
+    }
+    html = render_to_string("home_state.html", context, request=request)
+    seen = hashlib.sha256(html.encode()).hexdigest()[:16]
+    return {"now": html, "seen": seen, "busy": bool(runs or under_way or leases.count)}
 
 
 @login_not_required

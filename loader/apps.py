@@ -6,7 +6,11 @@ class LoaderConfig(AppConfig):
     verbose_name = "Loading"
 
     def ready(self) -> None:
-        from architecture.services.observing import provide
+        from architecture.services import observing, writers
         from loader.management.looking import look
+        from loader.services.governedrecords import register
+        from loader.services.writers import runs_that_wrote
 
-        provide(look)
+        register()
+        observing.provide(look)
+        writers.provide(runs_that_wrote)

@@ -1,19 +1,29 @@
-"""Numbers about loading that pages show: what runs did in sum, what the warehouse holds."""
+"""Numbers about loading that pages show: what runs did in sum, what the warehouse holds, what needs a look."""
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import Max, Q, QuerySet
+from django.core.cache import cache
+from django.db.models import BigIntegerField, Count, Exists, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 from django.utils import timezone
 
-from architecture.models import Execution
+from architecture.domain import workflow
+from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.models import Environment, Execution
+from architecture.selectors import leases_held
+from architecture.services.drift import drift_of
 from loader.domain.governance import BRINGING, COMPACT
-from loader.models import DatasetRun, LoadRun
+from loader.models import DatasetRun, LoadRun, Schedule
+from loader.selectors import schedules
 from metadata.models import TargetDataset
 
 CHANGES = ("new", "changed", "deleted", "reappeared")
 TROUBLE_SINCE = timedelta(days=7)
+_DRIFT_KEPT_SECONDS = 3600
 
 
 @dataclass
@@ -28,20 +38,24 @@ class RunTotals:
 def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
     """Runs in their order, with their sums, in one query."""
     totals = {run.pk: RunTotals(run) for run in runs}
-    counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by()
-    for run_pk, counts in counted.values_list("run_id", "counts"):
-        total = totals[run_pk]
-        if "rows" in counts:
-            total.rows = (total.rows or 0) + counts["rows"]
-        for name in CHANGES:
-            if name in counts:
-                total.changes[name] = total.changes.get(name, 0) + counts[name]
+    counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
+    for sums in counted.annotate(**{f"all_{name}": _sum_of(name) for name in ("rows", *CHANGES)}):
+        total = totals[sums["run_id"]]
+        total.rows = sums["all_rows"]
+        total.changes = {name: sums[f"all_{name}"] for name in CHANGES if sums[f"all_{name}"] is not None}
     return list(totals.values())
 
 
-def newest_succeeded() -> QuerySet[DatasetRun]:
-    """Of every dataset, the row of the newest run that succeeded on it."""
+def _sum_of(count: str) -> Sum:
+    """One of the counts of datasets, summed up by the database; NULL where no dataset counted it."""
+    return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()))
+
+
+def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
+    """Of every dataset (of those with these stable keys), the row of the newest run that succeeded on it."""
     succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind=COMPACT).order_by()
+    if keys is not None:
+        succeeded = succeeded.filter(dataset_key__in=keys)
     newest = succeeded.values("dataset_key").annotate(newest=Max("pk")).values("newest")
     return DatasetRun.objects.filter(pk__in=newest)
 
@@ -57,14 +71,8 @@ class Warehouse:
 
 def warehouse() -> Warehouse:
     """Sums over the newest loads; zero where nothing was loaded."""
-    open_versions = versions = 0
-    loaded_at = None
-    for counts, finished_at in newest_succeeded().order_by().values_list("counts", "finished_at"):
-        open_versions += counts.get("open", 0)
-        versions += counts.get("versions", 0)
-        if finished_at is not None and (loaded_at is None or finished_at > loaded_at):
-            loaded_at = finished_at
-    return Warehouse(open_versions, versions, loaded_at)
+    sums = newest_succeeded().aggregate(open=_sum_of("open"), versions=_sum_of("versions"), at=Max("finished_at"))
+    return Warehouse(sums["open"] or 0, sums["versions"] or 0, sums["at"])
 
 
 @dataclass
@@ -83,20 +91,80 @@ def last_loads(keys: Iterable) -> dict[str, LastLoad]:
     found = {
         str(row.dataset_key): LastLoad(row) for row in DatasetRun.objects.filter(pk__in=newest).select_related("run")
     }
-    for row in newest_succeeded().filter(dataset_key__in=wanted):
+    for row in newest_succeeded(wanted):
         found[str(row.dataset_key)].counts = row.counts
     return found
 
 
+def usual_seconds(run: LoadRun) -> dict[str, float]:
+    """How long each dataset took in the newest run before this one that loaded the same and succeeded."""
+    same = LoadRun.objects.filter(kind=run.kind, scope=run.scope, environment=run.environment, pk__lt=run.pk)
+    before = same.filter(status=LoadRun.Status.SUCCEEDED).order_by("-pk").first()
+    if before is None:
+        return {}
+    took = DatasetRun.objects.filter(run=before, seconds__isnull=False).values_list("dataset_key", "seconds")
+    return {str(key): seconds for key, seconds in took}
+
+
 def troubles(limit: int = 8) -> list[DatasetRun]:
     """Datasets whose newest finished load failed lately, newest first."""
-    finished = DatasetRun.objects.filter(status__in=DatasetRun.FINISHED).order_by()
-    newest = finished.values("dataset_key").annotate(newest=Max("pk")).values("newest")
-    since = timezone.now() - TROUBLE_SINCE
+    newer = DatasetRun.objects.filter(
+        dataset_key=OuterRef("dataset_key"), pk__gt=OuterRef("pk"), status__in=DatasetRun.FINISHED
+    )
     found = DatasetRun.objects.filter(
-        pk__in=newest, status=DatasetRun.Status.FAILED, run__requested_at__gte=since
-    ).select_related("run")
-    return list(found.order_by("-run__requested_at", "ordinal")[:limit])
+        ~Exists(newer.order_by()),
+        status=DatasetRun.Status.FAILED,
+        run__requested_at__gte=timezone.now() - TROUBLE_SINCE,
+    )
+    return list(found.select_related("run").order_by("-run__requested_at", "ordinal")[:limit])
+
+
+def failing_schedules(environment: Environment) -> list[Schedule]:
+    """Schedules in use whose newest run did not succeed."""
+    failed = (LoadRun.Status.FAILED, LoadRun.Status.BLOCKED, LoadRun.Status.LOST)
+    return list(schedules(environment=environment).filter(active=True, last_run__status__in=failed))
+
+
+@dataclass(frozen=True)
+class DriftGlance:
+    """How many datasets stand as they were applied, as they were seen ``at`` last (None: never)."""
+
+    in_sync: int
+    drifted: int
+    unknown: int
+    at: datetime | None
+
+    @property
+    def total(self) -> int:
+        return self.in_sync + self.drifted + self.unknown
+
+
+def drift_glance(environment: Environment) -> DriftGlance:
+    """Drift in numbers. Comparing takes a moment for many tables, so the answer is kept until either side moves."""
+    applied = environment.applied_datasets.aggregate(count=Count("pk"), newest=Max("updated_at"))
+    seen = environment.observations.aggregate(count=Count("pk"), newest=Max("observed_at"))
+    moved = repr((environment.pk, *applied.values(), *seen.values()))
+    key = f"drift-{hashlib.sha256(moved.encode()).hexdigest()}"
+    found = cache.get(key)
+    if found is None:
+        drift = drift_of(environment)
+        found = DriftGlance(drift.count(IN_SYNC), drift.count(DRIFTED), drift.count(UNKNOWN), drift.at)
+        cache.set(key, found, _DRIFT_KEPT_SECONDS)
+    return found
+
+
+@dataclass(frozen=True)
+class LeasesHeld:
+    """How many datasets are being written to, and how many of those by holders that went quiet."""
+
+    count: int
+    quiet: int
+
+
+def leases_in_force(environment: Environment) -> LeasesHeld:
+    quiet = Q(heartbeat_at__lt=timezone.now() - workflow.SILENT_AFTER)
+    held = leases_held(environment=environment).order_by()
+    return LeasesHeld(**held.aggregate(count=Count("pk"), quiet=Count("pk", filter=quiet)))
 
 
 def executions_of(run: LoadRun) -> list[Execution]:

@@ -1,14 +1,20 @@
 """The queries about loading that pages, the API and commands share."""
 
 from datetime import timedelta
+from typing import Any
 
-from django.db.models import Case, Count, IntegerField, Prefetch, Q, QuerySet, Value, When
+from django.db.models import Case, Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from architecture.domain import workflow
+from architecture.models import Environment, Execution
+from architecture.selectors import executions
+from architecture.services import current_environment
 from loader.domain import runs as states
 from loader.domain.layers import history_sql, layer_sql
 from loader.domain.refusals import Refusal
-from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Worker
+from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Schedule, Worker
 from loader.services.manifests import source_datasets, source_of, source_spec
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_states
@@ -16,17 +22,23 @@ from metadata.selectors import dataset_states
 
 def load_runs() -> QuerySet[LoadRun]:
     """Load runs for lists, newest first, with how their datasets stand."""
-    # A query that counts per row loses the model's own order, so it is said here.
-    return (
-        LoadRun.objects.select_related("environment", "requested_by")
-        .annotate(
-            dataset_count=Count("datasets"),
-            finished_count=Count("datasets", filter=Q(datasets__status__in=DatasetRun.FINISHED)),
-            failed_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.FAILED)),
-            skipped_count=Count("datasets", filter=Q(datasets__status=DatasetRun.Status.SKIPPED)),
-        )
-        .order_by("-requested_at", "-id")
+    return newest_runs().annotate(
+        dataset_count=_datasets(),
+        finished_count=_datasets(status__in=DatasetRun.FINISHED),
+        failed_count=_datasets(status=DatasetRun.Status.FAILED),
+        skipped_count=_datasets(status=DatasetRun.Status.SKIPPED),
     )
+
+
+def newest_runs() -> QuerySet[LoadRun]:
+    """Load runs, newest first, without a look at their datasets."""
+    return LoadRun.objects.select_related("environment", "requested_by", "schedule").order_by("-requested_at", "-id")
+
+
+def _datasets(**which: Any) -> Coalesce:
+    """How many datasets of a run are of this kind: counted for the runs that are shown, not for all there are."""
+    rows = DatasetRun.objects.filter(run=OuterRef("pk"), **which).order_by().values("run")
+    return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
 
 def load_run_detail() -> QuerySet[LoadRun]:
@@ -39,6 +51,17 @@ def active_runs() -> QuerySet[LoadRun]:
     """Runs that wait or are under way, those under way first."""
     place = Case(When(status=states.QUEUED, then=Value(1)), default=Value(0), output_field=IntegerField())
     return load_runs().filter(status__in=states.ACTIVE).order_by(place, "requested_at")
+
+
+def active_executions(*, environment: Environment) -> QuerySet[Execution]:
+    """Executions that wait or are under way, the oldest first."""
+    return executions(environment=environment).filter(status__in=workflow.ACTIVE).order_by("pk")
+
+
+def schedules(*, environment: Environment | None = None) -> QuerySet[Schedule]:
+    """The schedules of an environment (this installation's), by name, each with its newest run."""
+    chosen = environment or current_environment()
+    return Schedule.objects.filter(environment=chosen).select_related("environment", "last_run").order_by("name", "pk")
 
 
 def run_events(*, run: LoadRun, after: int = 0) -> QuerySet[RunEvent]:

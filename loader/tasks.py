@@ -8,7 +8,7 @@ import threading
 
 from celery import shared_task, signals
 
-from loader.services import sweeper
+from loader.services import schedules, sweeper
 from loader.services.worker import Workplace
 
 _guard = threading.Lock()
@@ -44,7 +44,8 @@ def wake_read(read_pk: int) -> None:
 
 @shared_task(name="loader.tasks.sweep")
 def sweep() -> None:
-    """Send lost wake-ups again, give up runs and executions whose worker is gone."""
+    """Start what schedules say is due, send lost wake-ups again, give up what belongs to workers that are gone."""
+    schedules.start_due()
     sweeper.sweep()
 
 

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 
 from loader.converters import RunIdConverter
-from loader.views import datasets, executions, history, looks, reports, runs
+from loader.views import datasets, executions, history, leases, looks, records, reports, runs, schedules
 
 register_converter(RunIdConverter, "run_id")
 
@@ -22,6 +22,16 @@ urlpatterns = [
     path("load-runs/<run_id:run_id>/live/", runs.run_live, name="run_live"),
     path("load-runs/<run_id:run_id>/cancel/", runs.run_cancel, name="run_cancel"),
     path("load-runs/<run_id:run_id>/again/", runs.run_again, name="run_again"),
+    path("load-runs/<run_id:run_id>/records/<uuid:record_id>/", records.run_record, name="run_record"),
+    path("schedules/", schedules.schedule_list, name="schedule_list"),
+    path("schedules/new/", schedules.schedule_new, name="schedule_new"),
+    path("schedules/times/", schedules.schedule_times, name="schedule_times"),
+    path("schedules/<uuid:key>/", schedules.schedule_page, name="schedule_page"),
+    path("schedules/<uuid:key>/edit/", schedules.schedule_edit, name="schedule_edit"),
+    path("schedules/<uuid:key>/delete/", schedules.schedule_delete, name="schedule_delete"),
+    path("schedules/<uuid:key>/run/", schedules.schedule_run, name="schedule_run"),
+    path("leases/", leases.lease_list, name="lease_list"),
+    path("leases/<int:pk>/break/", leases.lease_break, name="lease_break"),
     path("reports/make/", reports.report_build, name="report_build"),
     path("reports/<uuid:report_id>/preview/", reports.report_preview, name="report_preview"),
     path("reports/<uuid:report_id>/rehearse/", reports.report_rehearse, name="report_rehearse"),

@@ -1,24 +1,124 @@
-"""What the API of architecture control needs a worker for: executing and resuming."""
+"""What the API of architecture control needs a worker for: looking at the warehouse, executing, resuming."""
 
+from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from drf_spectacular.utils import extend_schema
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.viewsets import GenericViewSet
 
 from architecture.api import views
-from architecture.api.refusing import refusals
-from architecture.api.serializers import ExecuteSerializer, ExecutionSerializer
-from architecture.selectors import executions
+from architecture.api.refusing import MayBuild, refusals
+from architecture.api.serializers import ExecuteSerializer, ExecutionSerializer, PreviewSerializer, ReportSerializer
+from architecture.domain.scope import Scope
+from architecture.domain.workflow import Refused
+from architecture.selectors import executions, report_named
+from architecture.services.basis import tables_in_scope
+from architecture.services.environments import current_environment
 from architecture.services.executions import Requested, request_execution, resume_execution
+from architecture.services.reports import scope_row, tables_of
+from loader.api.looks import AfterLookSerializer, LookRequestSerializer, LookSerializer, ReportRequestSerializer
+from loader.models import ReadRequest
 from loader.services.executions import wake_for
+from loader.services.looks import PREVIEW, REPORT, looks_of, must_have_seen, request_look
+from metadata.api.views import JsonOnly
+from metadata.domain.roles import Permission
+from metadata.permissions import may
+
+
+class LookViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet):
+    """Looks at the warehouse, each seen by whoever asked for it."""
+
+    queryset = ReadRequest.objects.none()
+    serializer_class = LookSerializer
+    permission_classes = (IsAuthenticated, MayBuild)
+    content_negotiation_class = JsonOnly
+    lookup_value_converter = "int"
+    filter_backends = ()
+
+    def get_queryset(self) -> QuerySet[ReadRequest]:
+        return looks_of(self.request.user)
+
+    @extend_schema(
+        request=LookRequestSerializer,
+        responses={202: LookSerializer},
+        parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
+    )
+    def create(self, request: Request) -> Response:
+        """Ask a worker to look at the tables of a scope, or of a report before it is previewed."""
+        asked = views.given(LookRequestSerializer, request)
+        report = asked.validated_data["report"]
+        if report is not None and not may(request.user, Permission.EXECUTE_REPORTS):
+            raise PermissionDenied
+        with refusals():
+            look = _look_of_report(report, request) if report is not None else _look_of_scope(asked.scope(), request)
+        where = reverse("api-look-detail", args=[look.pk], request=request)
+        return Response(self.get_serializer(look).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """How a look stands; ``Retry-After`` says when to ask again while it is not finished."""
+        answer = super().retrieve(request, *args, **kwargs)
+        if answer.data["finished_at"] is None:
+            answer.headers["Retry-After"] = "1"
+        return answer
+
+
+def _look_of_scope(scope: Scope, request: Request) -> ReadRequest:
+    keys = tables_in_scope(environment=current_environment(), scope=scope)
+    if not keys:
+        raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")
+    return request_look(keys=keys, then={"do": REPORT, "scope": scope_row(scope)}, user=request.user)
+
+
+def _look_of_report(report_id: UUID, request: Request) -> ReadRequest:
+    report = report_named(str(report_id))
+    then = {"do": PREVIEW, "report": str(report.report_id)}
+    return request_look(keys=tables_of(report), then=then, user=request.user, sizes=True)
+
+
+def _must_have_seen(pk: int, keys: Collection[str], user: Any) -> None:
+    """Refused unless it is a look of this person's that saw these tables."""
+    look = looks_of(user).filter(pk=pk).first()
+    if look is None:
+        raise Refused("UNKNOWN_LOOK")
+    must_have_seen(look, keys)
 
 
 class ReportViewSet(views.ReportViewSet):
     needs = {**views.ReportViewSet.needs, "execute": views.EXECUTES}
+
+    @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
+    def create(self, request: Request) -> Response:
+        """Make the report of a scope from what was last seen, or (``look``) was seen by this look.
+
+        The same report again is the same one.
+        """
+        asked = views.given(ReportRequestSerializer, request)
+        with refusals():
+            scope, look = asked.scope(), asked.validated_data["look"]
+            if look is not None:
+                _must_have_seen(look, tables_in_scope(environment=current_environment(), scope=scope), request.user)
+            return self.made(scope, request.user)
+
+    @extend_schema(request=AfterLookSerializer, responses={201: PreviewSerializer})
+    def make_preview(self, request: Request, report_id: UUID) -> Response:
+        """Make the preview from what was last seen, or (``look``) was seen by this look."""
+        look = views.given(AfterLookSerializer, request).validated_data["look"]
+        report = self.get_object()
+        with refusals():
+            if look is not None:
+                _must_have_seen(look, tables_of(report), request.user)
+            return self.previewed(report, request.user)
 
     @extend_schema(request=ExecuteSerializer, responses={202: ExecutionSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)

@@ -9,7 +9,9 @@ from typing import Any
 
 from django.db import connection
 
-from elevata.cli import CommandExit, ProductCommand
+from architecture.domain.workflow import Refused
+from architecture.services.people import must_be_permitted
+from elevata.cli import REFUSED, CommandExit, ProductCommand
 from loader.domain import runs as states
 from loader.domain.governance import COMPACT, LOAD
 from loader.domain.refusals import Refusal
@@ -21,6 +23,8 @@ from loader.services.processes import process_name
 from loader.services.runs import RequestedRun, request_cancel
 from loader.services.supervisor import Runner
 from loader.services.work import perform_load_run
+from metadata.domain.roles import Permission
+from metadata.services.actor import current_actor
 
 FAILED_EXIT, BLOCKED_EXIT = 1, 2
 _RETRY_SECONDS = 1.0
@@ -87,6 +91,20 @@ class RunningCommand(ProductCommand):
         finally:
             stopping.set()
             runner.close()
+
+
+class GovernedCommand(RunningCommand):
+    """A command whose run a person answers for: the one whose personal token is in ELEVATA_TOKEN.
+
+    Without one, or without the permission, it ends with 2 before anything is started.
+    """
+
+    def perform(self, request: Request, *, local: bool) -> None:
+        try:
+            must_be_permitted(current_actor().user, Permission.START_LOAD)
+        except Refused as refused:
+            raise CommandExit(REFUSED, f"{refused.code}: {refused.one_line()}", refused.code) from refused
+        super().perform(request, local=local)
 
 
 def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:

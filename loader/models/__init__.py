@@ -1,7 +1,9 @@
-"""Tables of the loader: load runs, their datasets, reads, workers."""
+"""Tables of the loader: load runs, their datasets, schedules, reads, workers."""
 
 from loader.models.read import ReadRequest
+from loader.models.record import GovernedRunRecord
 from loader.models.run import DatasetRun, LoadRun, RunEvent
+from loader.models.schedule import Schedule
 from loader.models.worker import Worker
 
-__all__ = ["DatasetRun", "LoadRun", "ReadRequest", "RunEvent", "Worker"]
+__all__ = ["DatasetRun", "GovernedRunRecord", "LoadRun", "ReadRequest", "RunEvent", "Schedule", "Worker"]

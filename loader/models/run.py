@@ -3,6 +3,8 @@
 from django.conf import settings
 from django.db import models
 
+from loader.domain.counts import further_counts
+
 SYSTEM = "system"
 
 
@@ -16,6 +18,7 @@ class LoadRun(models.Model):
     ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
     ``attempt`` counts how often a worker claimed it: the fencing number of its writes.
     ``execution`` is the one that changed tables before the newest attempt loaded, if any did.
+    ``schedule`` is the one that the run was started from.
     """
 
     class Status(models.TextChoices):
@@ -64,9 +67,13 @@ class LoadRun(models.Model):
     execution = models.ForeignKey(
         "architecture.Execution", on_delete=models.SET_NULL, null=True, blank=True, related_name="load_runs"
     )
+    schedule = models.ForeignKey(
+        "loader.Schedule", on_delete=models.SET_NULL, null=True, blank=True, related_name="runs"
+    )
 
     class Meta:
         ordering = ["-requested_at", "-id"]
+        indexes = [models.Index(fields=["-requested_at", "-id"], name="load_run_newest")]
         permissions = [("start_load", "Can start and cancel load runs")]
 
     def __str__(self) -> str:
@@ -94,7 +101,8 @@ class DatasetRun(models.Model):
     ``sequence`` is the number this run has in the dataset's history (``txnVersion``): allocated
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
     row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
-    changed, deleted, reappeared, unchanged, versions, open. ``reverted_by`` is the run that took
+    changed, deleted, reappeared, unchanged, versions, open, and by policy those of
+    ``loader.domain.counts``. ``reverted_by`` is the run that took
     this one's part in the dataset's history back.
     """
 
@@ -137,6 +145,7 @@ class DatasetRun(models.Model):
 
     class Meta:
         ordering = ["run", "ordinal"]
+        indexes = [models.Index(fields=["dataset_key", "id"], name="dataset_run_newest")]
         constraints = [
             models.UniqueConstraint(fields=["run", "dataset_key"], name="dataset_run_once"),
             models.UniqueConstraint(
@@ -148,6 +157,11 @@ class DatasetRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run}: {self.qualified_name}"
+
+    @property
+    def further_counts(self) -> list[tuple[str, str, int]]:
+        """Counts that lists have no column for, where they are not zero: name, words, number."""
+        return further_counts(self.counts)
 
 
 class RunEvent(models.Model):

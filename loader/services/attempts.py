@@ -18,6 +18,8 @@ from loader.domain.dependencies import LoadStep
 from loader.domain.governance import LOAD
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.database import retried
+from loader.services.governedrecords import seal_end
+from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
 _ALLOCATION_TRIES = 20
@@ -114,10 +116,7 @@ class Attempt:
         fresh = [step for step in steps if step.dataset.key not in known]
         counting = {step.dataset.key for step in fresh if numbered and step.dataset.layer != "raw"}
         newest = _newest_sequences(sorted(counting))
-        datasets = dict(
-            TargetDataset.objects.filter(key__in=[step.dataset.key for step in fresh]).values_list("key", "pk")
-        )
-        ids = {str(key): pk for key, pk in datasets.items()}
+        ids = _described_by([step.dataset for step in fresh])
         new_rows = [
             DatasetRun(
                 run_id=self.run_pk,
@@ -171,6 +170,7 @@ class Attempt:
             )
             if changed:
                 end_datasets(run_pk=self.run_pk, end=status, error=error, became=became)
+                seal_end(run_pk=self.run_pk, attempt=self.number)
                 if self.leases is not None:
                     self.leases.release()
             return bool(changed)
@@ -187,6 +187,18 @@ def end_datasets(
         if after == states.FAILED:
             fields["error"] = error
         DatasetRun.objects.filter(run_id=run_pk, status=before).update(**fields)
+
+
+def _described_by(states: list[DatasetState]) -> dict[str, int]:
+    """The rows that describe these datasets, by the key they are loaded under; metadata may know them by another."""
+    found = TargetDataset.objects.filter(key__in=[state.key for state in states]).values_list("key", "pk")
+    ids = {str(key): pk for key, pk in found}
+    for state in (one for one in states if one.key not in ids):
+        named = TargetDataset.objects.filter(schema__name=state.schema, name=state.name, history_of__isnull=True)
+        pk = named.values_list("pk", flat=True).first()
+        if pk is not None:
+            ids[state.key] = pk
+    return ids
 
 
 def _newest_sequences(keys: list[str]) -> dict[str, int]:

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 
 from architecture.domain.states.tables import history_table, rawcore_table
+from architecture.selectors import described_state
+from architecture.services import current_environment
 from loader.domain.dependencies import named_dataset
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import CheckManifest
 from loader.domain.refusals import Refusal
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
-from metadata.selectors import dataset_state, dataset_states
+from metadata.selectors import dataset_states
 
 
 def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
@@ -33,7 +35,7 @@ def _has_history(state: DatasetState) -> bool:
 
 def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: float) -> CheckManifest:
     """All that the runner needs to check a dataset's history."""
-    state = dataset_state(dataset)
+    state = described_state(dataset, environment=current_environment())
     if not _has_history(state):
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
     return CheckManifest(

@@ -17,6 +17,7 @@ from architecture.models import Execution
 from architecture.services.attempts import ExecutionAttempt, Superseded
 from architecture.services.executions import Requested, claim_execution, end_attempt
 from architecture.services.observing import store_observations
+from architecture.services.people import on_behalf_of
 from architecture.services.verification import Todo, tables_of_execution, verify
 from loader.domain.manifest import ExecuteManifest, ObserveManifest
 from loader.domain.refusals import Refusal
@@ -36,18 +37,21 @@ def wake_for(asked: Requested) -> str:
 def perform_execution(
     *, execution_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
 ) -> Execution | None:
-    """Do one execution from claim to end; None if it was not there to be claimed, or waits for a lease."""
+    """Do one execution from claim to end; None if it was not there to be claimed, or waits for a lease.
+
+    It is done on behalf of who asked for it, in whatever thread that is.
+    """
     attempt = retried(partial(claim_execution, execution_pk=execution_pk, worker=worker))
     if attempt is None:
         return None
-    execution = retried(
-        lambda: Execution.objects.select_related("environment", "report", "preview").get(pk=execution_pk)
-    )
+    found = Execution.objects.select_related("environment", "report", "preview", "requested_by")
+    execution = retried(lambda: found.get(pk=execution_pk))
     talk = Conversation(attempt, runner, stopping or threading.Event())
     try:
-        error = _outcome(ExecutionWork(execution, attempt, talk), worker)
-        wanted = workflow.FAILED if error else workflow.SUCCEEDED
-        retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))
+        with on_behalf_of(execution.requested_by):
+            error = _outcome(ExecutionWork(execution, attempt, talk), worker)
+            wanted = workflow.FAILED if error else workflow.SUCCEEDED
+            retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))
     except Superseded:
         log.warning("%s, attempt %s was given up, claimed again or lost a lease", execution, attempt.number)
     return retried(Execution.objects.filter(pk=execution_pk).first)

@@ -2,6 +2,9 @@
 
 Each is a load run of its own kind, claimed, fenced, cancelled and repeated like any other. What
 cannot be done is refused here, before there is a run; what only the tables know, by the runner.
+
+All but compactions are governed: a person with the permission asks for them, or nobody does (Refused
+``NO_PERSON``, ``NOT_PERMITTED``). ``person`` is whoever acts, if it is not given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,8 +39,7 @@ def request_history_batch(
     compression: str = "none",
     run_id: str | None = None,
     at: datetime | None = None,
-    user: Any = None,
-    requester: str = "",
+    person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
     """Ask for batch files to be taken into a dataset's history: ``files`` by kind, paths or URIs."""
@@ -49,7 +51,7 @@ def request_history_batch(
         asked=asked,
         check=lambda: plan_history_batch(dataset),
     )
-    return request_run(wanted, run_id=run_id, user=user, requester=requester, wake_worker=wake_worker)
+    return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
 
 
 def _asked_files(files: Mapping[str, Sequence[str]], format: str, compression: str) -> dict[str, Any]:
@@ -89,8 +91,7 @@ def request_revert(
     dataset: str,
     reason: str,
     run_id: str | None = None,
-    user: Any = None,
-    requester: str = "",
+    person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
     """Ask for one run to be taken out of one dataset's history. One that did not succeed is asked again."""
@@ -108,7 +109,7 @@ def request_revert(
         unfinished = LoadRun.objects.filter(kind=REVERT).exclude(status=states.SUCCEEDED).order_by("-pk")
         same = (run for run in unfinished if run.scope["name"] == name and run.details.get("asked") == asked)
         run_id = next((run.run_id for run in same), None)
-    return request_run(wanted, run_id=run_id, user=user, requester=requester, wake_worker=wake_worker)
+    return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
 
 
 def _check_revertible(of_run: str, dataset: str) -> None:
@@ -193,8 +194,7 @@ def request_prune(
     older_than_days: int | None = None,
     archive: str | None = None,
     run_id: str | None = None,
-    user: Any = None,
-    requester: str = "",
+    person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
     """Ask for closed versions to be removed that ended before a date, or so many days ago."""
@@ -206,7 +206,7 @@ def request_prune(
     if known is not None and older_than_days is not None:
         asked["ended_before"] = known.details["asked"]["ended_before"]  # so many days before it was asked first
     wanted = Asked(kind=PRUNE, scope=_scope(state.qualified_name), asked=asked, reason=reason.strip())
-    return request_run(wanted, run_id=run_id, user=user, requester=requester, wake_worker=wake_worker)
+    return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
 
 
 def _ended_before(state: DatasetState, text: str | None, days: int | None) -> str:

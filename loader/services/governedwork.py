@@ -6,15 +6,13 @@ from django.db import transaction
 
 from architecture.domain.states.tables import TableSpec, tables_of
 from loader.domain import runs as states
-from loader.domain.dependencies import LoadStep, named_dataset
 from loader.domain.governance import COMPACT, PRUNE, REVERT
 from loader.domain.manifest import CompactManifest, PruneManifest, RevertManifest
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.database import retried
 from loader.services.governed import reversion
-from loader.services.manifests import LoadPlan, governed_load, plan_one
-from metadata.selectors import dataset_states
+from loader.services.manifests import LoadPlan, governed_load, plan_named, plan_one
 
 if TYPE_CHECKING:
     from loader.services.work import LoadWork
@@ -82,9 +80,9 @@ def _ready(work: "LoadWork") -> tuple[LoadPlan, dict[str, DatasetRun]]:
 
 
 def _compact(work: "LoadWork") -> CompactManifest:
-    by_key = retried(lambda: {state.key: state for state in dataset_states()})
-    state = named_dataset(by_key, work.run.scope["name"])
-    work.attempt.prepare(steps=[LoadStep(state, ())], numbered=False)
+    plan = retried(lambda: plan_named(work.run.scope["name"]))
+    state = plan.steps[0].dataset
+    work.attempt.prepare(steps=plan.steps, numbered=False)
     tables: tuple[TableSpec, ...] = tables_of(state)
     return CompactManifest(work.run.run_id, state.key, state.qualified_name, tables)
 

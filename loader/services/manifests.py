@@ -12,7 +12,8 @@ from django.db.models import Max, Prefetch, QuerySet
 from architecture.domain.history_views import history_views
 from architecture.domain.states.tables import TableSpec, history_table, memory_table, raw_table, rawcore_table
 from architecture.models import Environment
-from architecture.selectors import desired_tables
+from architecture.selectors import described_states, desired_tables
+from architecture.services import current_environment
 from loader.domain.checked import delivery_checked
 from loader.domain.dependencies import (
     LoadStep,
@@ -42,7 +43,6 @@ from loader.models import DatasetRun, LoadRun
 from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
-from metadata.selectors import dataset_states
 
 _DATA_DIR = re.compile(r"\{\{\s*data_dir\s*\}\}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -82,7 +82,7 @@ class LoadPlan:
 
 def plan_load(scope: Scope) -> LoadPlan:
     """The load plan of a scope. Refusal for a scope that names nothing, or inputs in a circle."""
-    states = dataset_states()
+    states = described_states(environment=current_environment())
     steps = load_steps(states, scope)
     return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope))
 
@@ -111,7 +111,7 @@ def plan_one(name: str) -> LoadPlan:
 
 def plan_named(name: str) -> LoadPlan:
     """One dataset by itself, whatever it is. Refusal for a name that names nothing."""
-    by_key = {state.key: state for state in dataset_states()}
+    by_key = {state.key: state for state in described_states(environment=current_environment())}
     return LoadPlan(by_key, (LoadStep(named_dataset(by_key, name), ()),))
 
 
@@ -165,9 +165,7 @@ def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
 
 def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:
     dataset = step.dataset
-    source = source_of(dataset, specs)
-    if dataset.key in feeds:
-        source = replace(source, one_row_per_key=False)
+    source = _as_checked(source_of(dataset, specs), dataset.key, feeds)
     names = {column.key: column.name for column in source.columns}
     by_name = {column.name.lower(): column.name for column in source.columns}
     columns = []
@@ -189,6 +187,11 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[st
         feed=feeds.get(dataset.key, False),
         depends_on=step.depends_on,
     )
+
+
+def _as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
+    """A source as the delivery for this raw table is checked: in a feed, rows of one key differ by their time."""
+    return replace(source, one_row_per_key=False) if raw in feeds else source
 
 
 def source_of(raw: DatasetState, specs: Mapping[str, SourceSpec]) -> SourceSpec:
@@ -214,7 +217,10 @@ def _rawcore_load(
     dataset = step.dataset
     applied = newest.get(dataset.key)
     sources = {
-        table.key: specs[key] for table in tables_read(dataset, plan.states) for key in table.inputs if key in specs
+        table.key: _as_checked(specs[key], table.key, feeds)
+        for table in tables_read(dataset, plan.states)
+        for key in table.inputs
+        if key in specs
     }
     options = {key: source.options for key, source in sources.items()}
     by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from architecture.domain.history_layout import ends_inclusive
 from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.selectors import described_state
 from architecture.services import current_environment
 from architecture.services.observing import store_observations
 from loader.domain import runs as states
@@ -28,6 +29,7 @@ from loader.services.database import retried
 from loader.services.manifests import source_datasets, source_of, source_spec
 from loader.services.wakeup import WAKE_READ, wake
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors import dataset_state
 
@@ -208,7 +210,8 @@ def read_manifest(
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
-    table = read_table(read.dataset, read.kind)
+    known = described_state(read.dataset, environment=read.environment)
+    table = read_table(read.dataset, read.kind, known)
     if read.kind == "as_of":
         arguments |= _interval_arguments(read.dataset)
     return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds)
@@ -221,9 +224,12 @@ def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
     return found | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
 
 
-def read_table(dataset: TargetDataset, kind: str) -> TableSpec:
-    """The table that a question about a dataset goes to. Refusal for a view: it holds no rows."""
-    state = dataset_state(dataset)
+def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
+    """The table that a question about a dataset goes to. Refusal for a view: it holds no rows.
+
+    ``known`` is the dataset under the keys of its tables; without it the names are right, the keys metadata's.
+    """
+    state = known or dataset_state(dataset)
     if state.materialization != "table":
         raise Refusal("NO_TABLE", f"{state.qualified_name} is a view, it holds no rows of its own")
     if state.layer == "raw":

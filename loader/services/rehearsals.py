@@ -5,11 +5,13 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from architecture.domain.history_views import history_views
 from architecture.domain.steps.step import Step
 from architecture.models import Rehearsal
 from architecture.selectors import applied_states
+from architecture.services.people import on_behalf_of
 from architecture.services.previews import steps_in
 from architecture.services.rehearsals import beat, claim_rehearsal, end_rehearsal
 from architecture.services.reports import basis_of
@@ -48,26 +50,37 @@ class RehearsalAttempt:
 def perform_rehearsal(
     *, rehearsal_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
 ) -> Rehearsal | None:
-    """Do one rehearsal; None if it was not there to be claimed. It always ends with a result or an error."""
+    """Do one rehearsal; None if it was not there to be claimed. It always ends with a result or an error.
+
+    It is done on behalf of who asked for it, in whatever thread that is.
+    """
     rehearsal = retried(partial(claim_rehearsal, rehearsal_pk=rehearsal_pk, worker=worker))
     if rehearsal is None:
         return None
     talk = Conversation(RehearsalAttempt(rehearsal), runner, stopping or threading.Event())
     try:
+        with on_behalf_of(rehearsal.requested_by):
+            retried(partial(end_rehearsal, rehearsal=rehearsal, **_end(rehearsal, talk, worker)))
+    except GivenUp:
+        log.warning("%s was given up while worker %s was at it", rehearsal, worker)
+    return retried(Rehearsal.objects.filter(pk=rehearsal_pk).first)
+
+
+def _end(rehearsal: Rehearsal, talk: Conversation, worker: str) -> dict[str, Any]:
+    """How it ended: a ``result``, or an ``error``."""
+    try:
         manifest = retried(partial(rehearse_manifest, rehearsal))
         finished = talk.ask("rehearse", manifest, lambda _: None)
-        end = {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
     except GivenUp:
-        return retried(Rehearsal.objects.filter(pk=rehearsal_pk).first)
+        raise
     except Stopped:
-        end = {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="rehearse again").as_json()}
+        return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="rehearse again").as_json()}
     except (Refusal, MetadataError) as refusal:
-        end = {"error": refusal.as_json()}
+        return {"error": refusal.as_json()}
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("%s failed", rehearsal)
-        end = {"error": Refusal("UNEXPECTED", f"{type(failure).__name__}: {failure}"[:500]).as_json()}
-    retried(partial(end_rehearsal, rehearsal=rehearsal, **end))
-    return retried(Rehearsal.objects.filter(pk=rehearsal_pk).first)
+        return {"error": Refusal("UNEXPECTED", f"{type(failure).__name__}: {failure}"[:500]).as_json()}
+    return {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
 
 
 def rehearse_manifest(rehearsal: Rehearsal) -> RehearseManifest:

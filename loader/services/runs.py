@@ -17,15 +17,19 @@ from django.utils import timezone
 from architecture.services import current_environment
 from architecture.services.automatic import finish_execution
 from architecture.services.leases import Holder, release_leases
+from architecture.services.people import must_be_permitted
 from loader.domain import runs as states
 from loader.domain.dependencies import Scope
-from loader.domain.governance import LOAD
+from loader.domain.governance import COMPACT, GOVERNED, LOAD
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import Attempt, end_datasets
+from loader.services.governedrecords import seal_end
 from loader.services.manifests import plan_load
 from loader.services.processes import is_gone
 from loader.services.wakeup import WAKE_RUN, wake
+from metadata.domain.roles import Permission
+from metadata.services.actor import current_actor
 
 # What holds a lease is named by this and by its id.
 LOAD_RUN = "load run"
@@ -106,7 +110,13 @@ def request_load_run(
 def request_run(
     wanted: Asked, *, run_id: str | None = None, user: Any = None, requester: str = "", wake_worker: bool = True
 ) -> RequestedRun:
-    """Ask for a run of any kind; see ``request_load_run``, and ``loader.services.governed`` for the others."""
+    """Ask for a run of any kind; see ``request_load_run``, and ``loader.services.governed`` for the others.
+
+    ``user`` is who acts, if nobody is named. Refused NO_PERSON or NOT_PERMITTED for a governed run that
+    nobody answers for, be it new or repeated.
+    """
+    if user is None and not requester and wanted.kind != COMPACT:
+        user = current_actor().user
     if wanted.load_timestamp is not None and wanted.load_timestamp.tzinfo is None:
         wanted = replace(wanted, load_timestamp=wanted.load_timestamp.replace(tzinfo=UTC))
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
@@ -117,6 +127,8 @@ def request_run(
         )
     with transaction.atomic():
         known = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
+        if (known or wanted).kind in GOVERNED:
+            must_be_permitted(user, Permission.START_LOAD)
         if known is None:
             wanted.check()
             known, created = _create(run_id, wanted, user, requester)
@@ -127,7 +139,7 @@ def request_run(
         else:
             _refuse_another(known, wanted)
             _refuse_reverted(known)
-            result = _ask_again(known, wanted.allow_empty)
+            result = _ask_again(known, wanted.allow_empty, user)
         if result.requested and wake_worker:
             transaction.on_commit(result.send_wakeup)
     return result
@@ -187,8 +199,12 @@ def _refuse_reverted(run: LoadRun) -> None:
         )
 
 
-def _ask_again(run: LoadRun, allow_empty: bool) -> RequestedRun:
+def _ask_again(run: LoadRun, allow_empty: bool, user: Any) -> RequestedRun:
     mark_lost(run_pk=run.pk)
+    # Who answers for a governed run's next attempt need not be who asked first.
+    again = {}
+    if run.kind in GOVERNED:
+        again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": user.get_username()}
     queued = LoadRun.objects.filter(pk=run.pk, status__in=states.may_become(states.QUEUED)).update(
         status=states.QUEUED,
         allow_empty=run.allow_empty or allow_empty,
@@ -198,6 +214,7 @@ def _ask_again(run: LoadRun, allow_empty: bool) -> RequestedRun:
         heartbeat_at=None,
         started_at=None,
         finished_at=None,
+        **again,
     )
     run.refresh_from_db()
     return RequestedRun(run, requested=bool(queued))
@@ -258,19 +275,28 @@ def mark_lost(*, run_pk: int | None = None, older_than: timedelta = states.LOST_
     return [run.run_id for run in held if (run.heartbeat_at < latest or is_gone(run.claimed_by)) and _lose(run)]
 
 
-@transaction.atomic
 def _lose(run: LoadRun) -> bool:
     error = {
         "code": "WORKER_LOST",
         "message": f"worker {run.claimed_by} was last heard of at {run.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
         "hint": "start the run again under the same id: what it had finished is not done twice",
     }
-    seen = LoadRun.objects.filter(pk=run.pk, attempt=run.attempt, heartbeat_at=run.heartbeat_at)
-    lost = seen.filter(status__in=states.may_become(states.LOST)).update(
+    return give_up_run(run=run, error=error, heartbeat_at=run.heartbeat_at)
+
+
+@transaction.atomic
+def give_up_run(*, run: LoadRun, error: dict[str, Any], **seen: Any) -> bool:
+    """Take a run from the attempt that holds it: none of its writes finds the run any more.
+
+    ``seen`` are fields that must still be as they were. False if the run is not held, or not as it was seen.
+    """
+    held = LoadRun.objects.filter(pk=run.pk, attempt=run.attempt, **seen)
+    lost = held.filter(status__in=states.may_become(states.LOST)).update(
         status=states.LOST, error=error, finished_at=timezone.now(), phase=""
     )
     if lost:
         end_datasets(run_pk=run.pk, end=states.LOST, error=error)
+        seal_end(run_pk=run.pk, attempt=run.attempt)
         if run.execution is not None:
             finish_execution(execution=run.execution)
         release_leases(environment=run.environment, holder=Holder(LOAD_RUN, run.run_id, run.attempt))

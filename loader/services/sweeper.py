@@ -8,6 +8,7 @@ from django.utils import timezone
 from architecture.domain import workflow
 from architecture.models import Execution, Rehearsal
 from architecture.services.executions import mark_lost_executions
+from architecture.services.rehearsals import mark_lost_rehearsals
 from loader.domain import runs as states
 from loader.models import LoadRun, Worker
 from loader.services.processes import is_gone
@@ -30,12 +31,14 @@ class Swept:
     woken_reads: int
     lost_executions: tuple[int, ...] = ()
     woken_executions: int = 0
+    lost_rehearsals: tuple[int, ...] = ()
 
 
 def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     """One sweep; any number of them at once do no harm, for rows change by compare-and-set only."""
     now = timezone.now()
     lost, lost_executions = mark_lost(), mark_lost_executions(is_gone=is_gone)
+    lost_rehearsals = mark_lost_rehearsals(is_gone=is_gone)
     waiting = LoadRun.objects.filter(status=states.QUEUED, requested_at__lt=now - resent_after)
     runs = list(waiting.order_by("requested_at").values_list("pk", flat=True))
     reads = list(sweep_reads().filter(requested_at__lt=now - resent_after).values_list("pk", flat=True))
@@ -46,7 +49,7 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     Worker.objects.filter(heartbeat_at__lt=now - _WORKER_KEPT_FOR).delete()
     # What a process that died left committed and unsealed.
     chain.seal()
-    return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions)
+    return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions, tuple(lost_rehearsals))
 
 
 def _waiting_executions(latest: datetime) -> list[int]:

@@ -17,6 +17,7 @@ from architecture.services.automatic import (
 )
 from architecture.services.basis import table_keys
 from architecture.services.observing import last_seen, store_observations
+from architecture.services.people import on_behalf_of
 from loader.domain import runs as states
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.governance import BRINGING, HISTORY_BATCH
@@ -53,14 +54,21 @@ def perform_load_run(
     """Do one load run from claim to end; None if it was not there to be claimed, or waits for a lease.
 
     Whatever happens, the run ends in a state that says so; only a worker that dies leaves it to be
-    found lost.
+    found lost. It is done on behalf of who asked for it, in whatever thread that is.
     """
     claimed = claim_with_leases(run_pk=run_pk, worker=worker)
     if claimed is None:
         return None
-    run = claimed.run
-    attempt = replace(attempt_of(run), leases=claimed.leases)
+    attempt = replace(attempt_of(claimed.run), leases=claimed.leases)
     work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
+    with on_behalf_of(retried(lambda: claimed.run.requested_by)):
+        _see_through(work, worker)
+    return retried(LoadRun.objects.filter(pk=run_pk).first)
+
+
+def _see_through(work: "LoadWork", worker: str) -> None:
+    """Do the work, and end the run with what came of it."""
+    run, attempt = work.run, work.attempt
     try:
         try:
             said = work.perform()
@@ -79,7 +87,6 @@ def perform_load_run(
             _end(attempt, states.FAILED, _unexpected(failure))
     except Fenced:
         log.warning("load run %s, attempt %s was given up or claimed again", run.run_id, run.attempt)
-    return retried(LoadRun.objects.filter(pk=run.pk).first)
 
 
 @dataclass

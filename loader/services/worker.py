@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from architecture.models import Environment
 from architecture.services.executions import mark_lost_executions, queued_executions
-from architecture.services.rehearsals import queued_rehearsals
+from architecture.services.rehearsals import mark_lost_rehearsals, queued_rehearsals
 from loader.domain import runs as states
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, Worker
@@ -133,5 +133,6 @@ class Workplace:
             )
             mark_lost()
             mark_lost_executions(is_gone=is_gone)
+            mark_lost_rehearsals(is_gone=is_gone)
         except DatabaseProblem as error:  # the next beat tries again
             log.warning("no heartbeat, the control database does not answer: %s", error)

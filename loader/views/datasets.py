@@ -11,7 +11,7 @@ from loader.selectors import dataset_runs
 from loader.statements import statements
 from metadata.filtersets import DatasetFilter
 from metadata.selectors import schemas, target_datasets
-from metadata.shown import headed
+from metadata.shown import found_by, headed
 from metadata.views.paging import filtered, one_page
 
 
@@ -24,6 +24,7 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
     context = {
         "filter": chosen,
         "page": page,
+        "found_by": found_by(page, request.GET.get("q", "")),
         "rows": [(row, loads.get(str(keys[row.pk]))) for row in page],
         "schemas": list(schemas().order_by("ordinal", "name")),
     }

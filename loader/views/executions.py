@@ -17,9 +17,10 @@ from architecture.models import Execution
 from architecture.selectors import execution_events, executions
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
 from architecture.services.undo import undo_report
-from architecture.shown import may_build, scope_of, ways_back
+from architecture.services.ways_back import offered
+from architecture.shown import may_build, scope_of
 from architecture.views.deciding import as_shown, builders, permitted, status_of
-from architecture.views.forms import ReasonForm
+from architecture.views.forms import ReasonForm, UndoForm
 from loader.selectors import live_workers
 from loader.services.executions import wake_for
 from metadata.domain.errors import MetadataError
@@ -38,14 +39,24 @@ def execution_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, execution: Execution, *, refused: Refused | MetadataError | None = None, where: str = ""
+    request: HttpRequest,
+    execution: Execution,
+    *,
+    refused: Refused | MetadataError | None = None,
+    where: str = "",
+    undo: UndoForm | None = None,
 ) -> HttpResponse:
+    """The page; ``undo`` is the form as it was sent, where it could not be taken."""
     live, seen = _live(request, execution)
     record = getattr(execution, "record", None)
+    ways = offered(record) if record is not None else ()
+    sent = undo.data.getlist("operation") if undo is not None else None
     context = {
         "tab": "executions",
         "record": record,
-        "ways_back": ways_back(execution) if record is not None else [],
+        "ways_back": [(one, sent is None or str(one.ordinals[0]) in sent) for one in ways],
+        "any_way": any(one.refused is None for one in ways),
+        "undo": undo,
         "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
         "may_build": may_build(request.user),
         "execution": execution,
@@ -54,7 +65,7 @@ def _page(
         "refused": as_shown(refused, request.user) if refused is not None else None,
         "where": where,
     }
-    status = status_of(refused) if refused is not None else 200
+    status = status_of(refused) if refused is not None else 422 if undo is not None and undo.errors else 200
     return render(request, "architecture/execution_page.html", context, status=status)
 
 
@@ -125,14 +136,18 @@ def execution_abandon(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @builders
 def execution_undo(request: HttpRequest, pk: int) -> HttpResponse:
-    """Make the report that takes a sealed execution back; it goes through the same gate."""
+    """Make the report that takes a sealed execution back, or (``choose``) the operations that are ticked."""
     execution = _execution(pk)
+    form = UndoForm(request.POST) if "choose" in request.POST else None
+    if form is not None and not form.is_valid():
+        return _page(request, execution, where="undo", undo=form)
     try:
         if getattr(execution, "record", None) is None:
             raise Refused("NOTHING_TO_UNDO", "the execution has no sealed record yet", "let it end, or give it up")
-        report = undo_report(record=execution.record, person=request.user)
+        operations = form.cleaned_data["operation"] if form is not None else None
+        report = undo_report(record=execution.record, person=request.user, operations=operations)
     except (Refused, MetadataError) as refused:
-        return _page(request, execution, refused=refused, where="undo")
+        return _page(request, execution, refused=refused, where="undo", undo=form)
     return redirect("report_page", report.report_id)
 
 

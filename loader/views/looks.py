@@ -1,9 +1,4 @@
-"""Looking at the warehouse on a page's behalf, before something is made from what is seen.
-
-The web process never looks itself: it puts the question to a worker (a read of kind ``observe``), the
-page waits for the answer, and then goes on with what it was asked for. What that is stands in the
-question's row, and only whoever asked can go on with it.
-"""
+"""Looking at the warehouse on a page's behalf: the page waits for the answer, then goes on with what it was for."""
 
 from collections.abc import Collection
 from typing import Any
@@ -18,11 +13,10 @@ from architecture.domain.scope import Scope
 from architecture.shown import may_build
 from architecture.views.reports import find
 from loader.models import ReadRequest
-from loader.selectors import live_workers, read_requests
-from loader.services.reads import OBSERVE, request_read
+from loader.selectors import live_workers
+from loader.services.looks import DRIFT, PREVIEW, REPORT, looks_of, request_look
 from loader.views.making import make_preview_of, make_report
 
-REPORT, PREVIEW, DRIFT = "report", "preview", "drift"
 _TITLES = {REPORT: "Making a report", PREVIEW: "Making a preview", DRIFT: "Looking for drift"}
 
 
@@ -30,9 +24,7 @@ def look_first(
     request: HttpRequest, keys: Collection[str], then: dict[str, Any], *, sizes: bool = False
 ) -> HttpResponse:
     """Have these tables looked at (``sizes``: measured, too); the person is led to the page that waits for it."""
-    arguments = {"tables": sorted(keys), "sizes": sizes, "then": then}
-    asked = request_read(kind=OBSERVE, arguments=arguments, user=request.user)
-    return redirect("look_page", asked.read.pk)
+    return redirect("look_page", request_look(keys=keys, then=then, user=request.user, sizes=sizes).pk)
 
 
 @never_cache
@@ -70,7 +62,7 @@ def look_go(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _look(request: HttpRequest, pk: int) -> ReadRequest:
-    return get_object_or_404(read_requests().filter(kind=OBSERVE, requested_by=request.user), pk=pk)
+    return get_object_or_404(looks_of(request.user), pk=pk)
 
 
 def _seen(read: ReadRequest) -> str:

@@ -24,8 +24,9 @@ from architecture.views.forms import ScopeForm
 from architecture.views.reports import find, list_page, story
 from loader.selectors import live_workers
 from loader.services.executions import wake_for
+from loader.services.looks import DRIFT, PREVIEW, REPORT
 from loader.services.wakeup import WAKE_EXECUTION, wake
-from loader.views.looks import DRIFT, PREVIEW, REPORT, look_first
+from loader.views.looks import look_first
 from loader.views.making import PREVIEW_SECTION, make_preview_of, make_report, refuse_report, to_section
 from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission

@@ -1,30 +1,28 @@
 """Load runs: the list, one run live, starting, cancelling, running again."""
 
-import hashlib
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.template.loader import render_to_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
-from loader.figures import executions_of, with_totals
+from loader.figures import with_totals
 from loader.filtersets import LoadRunFilter
-from loader.models import DatasetRun, LoadRun
-from loader.selectors import live_workers, load_run_detail, load_runs, run_events
+from loader.models import LoadRun
+from loader.selectors import load_runs
 from loader.services.runs import request_cancel, request_load_run
 from loader.views.forms import StartLoadForm
+from loader.views.runlive import Standing, live_part
 from metadata.selectors import schemas, target_datasets
 from metadata.views.paging import filtered
 
 START = "loader.start_load"
 PER_PAGE = 25
-LINES = 300
 SUGGESTED = 500
 
 
@@ -73,12 +71,13 @@ def run_start(request: HttpRequest) -> HttpResponse:
         except Refusal as refusal:
             form.add_refusal(refusal)
         else:
-            _tell(request, asked)
+            tell(request, asked)
             return redirect("run_page", asked.run.run_id)
     return _list(request, form, opened=True, status=422)
 
 
-def _tell(request: HttpRequest, asked: Any) -> None:
+def tell(request: HttpRequest, asked: Any) -> None:
+    """Say what asking for a run came to, where its page does not say it."""
     if not asked.requested:
         state = asked.run.get_status_display().lower()
         messages.info(request, f"This run was there already and is {state}; nothing was changed.")
@@ -90,20 +89,22 @@ def _tell(request: HttpRequest, asked: Any) -> None:
 @require_safe
 def run_page(request: HttpRequest, run_id: str) -> HttpResponse:
     """One load run."""
-    run = _run(run_id)
-    live, seen = _live(request, run)
-    return render(request, "loader/run_page.html", {"run": run, "live": live, "seen": seen})
+    return _shown(request, Standing.of(_run(run_id)), "loader/run_page.html")
 
 
 @never_cache
 @require_safe
 def run_live(request: HttpRequest, run_id: str) -> HttpResponse:
     """The part of a run's page that changes; nothing (204) while it is as the page has it already."""
-    run = _run(run_id)
-    live, seen = _live(request, run)
-    if seen == request.GET.get("seen") and not run.is_finished:
+    standing = Standing.of(_run(run_id))
+    if standing.seen == request.GET.get("seen") and not standing.run.is_finished:
         return HttpResponse(status=204)
-    return render(request, "loader/run_live.html", {"run": run, "live": live, "seen": seen})
+    return _shown(request, standing, "loader/run_live.html")
+
+
+def _shown(request: HttpRequest, standing: Standing, template: str) -> HttpResponse:
+    live, query = live_part(request, standing)
+    return render(request, template, {"run": standing.run, "live": live, "seen": standing.seen, "query": query})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -127,51 +128,11 @@ def run_again(request: HttpRequest, run_id: str) -> HttpResponse:
     """Queue a run that did not succeed again, under its own id: what it finished is not done twice."""
     run = get_object_or_404(LoadRun, run_id=run_id)
     try:
-        _tell(request, request_load_run(run_id=run.run_id, user=request.user))
+        tell(request, request_load_run(run_id=run.run_id, user=request.user))
     except Refusal as refusal:
         messages.error(request, refusal.one_line())
     return redirect("run_page", run.run_id)
 
 
 def _run(run_id: str) -> LoadRun:
-    return get_object_or_404(load_run_detail(), run_id=run_id)
-
-
-def _live(request: HttpRequest, run: LoadRun) -> tuple[str, str]:
-    """The changing part as HTML, and a digest by which the next request tells whether it changed."""
-    rows = list(run.datasets.all())
-    names = {str(row.dataset_key): row.qualified_name for row in rows}
-    lines = list(run_events(run=run).order_by("-pk")[: LINES + 1])
-    context = {
-        "run": run,
-        "scope": Scope.from_json(run.scope),
-        "layers": [
-            (kind, [(row, _waits_for(row, names)) for row in rows if row.kind == kind])
-            for kind in dict.fromkeys(row.kind for row in rows)
-        ],
-        "executions": executions_of(run),
-        "asked": _asked(run),
-        "tables": sorted(run.details.get("tables", {}).items()),
-        "lines": lines[:LINES][::-1],
-        "lines_left_out": len(lines) > LINES,
-        "alone": not run.is_finished and not live_workers().exists(),
-        "may_start": request.user.has_perm(START),
-        "restartable": run.status in LoadRun.RESTARTABLE,
-        "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
-    }
-    html = render_to_string("loader/run_state.html", context)
-    return html, hashlib.sha256(html.encode()).hexdigest()[:16]
-
-
-def _asked(run: LoadRun) -> list[tuple[str, str]]:
-    """What a governed run was asked, as names with values."""
-    asked = dict(run.details.get("asked") or {})
-    asked |= {f"{kind} files": paths for kind, paths in asked.pop("files", {}).items()}
-    shown = ((name.replace("_", " "), value) for name, value in asked.items() if value not in (None, "", "none"))
-    return [(name, ", ".join(value) if isinstance(value, list) else str(value)) for name, value in shown]
-
-
-def _waits_for(row: DatasetRun, names: dict[str, str]) -> list[str]:
-    if row.status != DatasetRun.Status.QUEUED:
-        return []
-    return [names[key] for key in row.depends_on if key in names]
+    return get_object_or_404(load_runs().select_related("execution"), run_id=run_id)

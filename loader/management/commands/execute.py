@@ -113,7 +113,7 @@ class Command(ProductCommand):
         parts = [str(error[name]) for name in ("message", "hint") if error.get(name)]
         raise CommandExit(
             REFUSED_EXIT if refused else FAILED,
-            ": ".join([said, "; ".join(parts)]),
+            ": ".join(filter(None, (said, error.get("code", ""), "; ".join(parts)))),
             error.get("code", execution.status),
         )
 

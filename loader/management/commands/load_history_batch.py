@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from loader.domain.reference.batch_files import FILES
-from loader.management.running import RunningCommand, timestamp
+from loader.management.running import GovernedCommand, timestamp
 from loader.services.governed import COMPRESSIONS, FORMATS, request_history_batch
 
 
-class Command(RunningCommand):
+class Command(GovernedCommand):
     """One history batch: earliest-start, upsert, update and delete files, applied in this order."""
 
     help = (

@@ -4,11 +4,11 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from loader.management.running import RunningCommand
+from loader.management.running import GovernedCommand
 from loader.services.governed import request_prune
 
 
-class Command(RunningCommand):
+class Command(GovernedCommand):
     """Closed versions that ended before a date go, archived first if asked; open ones always stay."""
 
     help = (
@@ -23,7 +23,6 @@ class Command(RunningCommand):
         rule.add_argument("--older-than-days", type=int, metavar="N", help="ended more than so many days ago")
         parser.add_argument("--archive", metavar="PATH", help="a folder to keep them in, as a Delta table")
         parser.add_argument("--reason", required=True, help="why; it stays with the run")
-        parser.add_argument("--by", default="", metavar="NAME", help="who asks for it; default: system")
         parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
         self.local_argument(parser)
 
@@ -35,7 +34,6 @@ class Command(RunningCommand):
             older_than_days=options["older_than_days"],
             archive=options["archive"],
             reason=options["reason"],
-            requester=options["by"],
             run_id=options["run_id"],
         )
         self.perform(request, local=options["local"])

@@ -4,11 +4,11 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from loader.management.running import RunningCommand
+from loader.management.running import GovernedCommand
 from loader.services.governed import request_revert
 
 
-class Command(RunningCommand):
+class Command(GovernedCommand):
     """What the run opened goes, what it closed opens again; later runs stay right, or it is refused."""
 
     help = (
@@ -20,10 +20,9 @@ class Command(RunningCommand):
         parser.add_argument("of_run", metavar="RUN_ID", help="the run to revert")
         parser.add_argument("dataset", metavar="DATASET", help="S.D, of the dataset or of its history")
         parser.add_argument("--reason", required=True, help="why; it stays with the run")
-        parser.add_argument("--by", default="", metavar="NAME", help="who asks for it; default: system")
         parser.add_argument("--run-id", metavar="ID", help="name the reverting run, or repeat the run of that name")
         self.local_argument(parser)
 
-    def run(self, *, of_run: str, dataset: str, reason: str, by: str, run_id: str | None, local: bool, **_: Any):
-        request = partial(request_revert, of_run=of_run, dataset=dataset, reason=reason, requester=by, run_id=run_id)
+    def run(self, *, of_run: str, dataset: str, reason: str, run_id: str | None, local: bool, **_: Any):
+        request = partial(request_revert, of_run=of_run, dataset=dataset, reason=reason, run_id=run_id)
         self.perform(request, local=local)

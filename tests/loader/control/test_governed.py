@@ -17,12 +17,27 @@ from loader.services.governed import request_compaction, request_history_batch, 
 from loader.services.runs import request_cancel, request_load_run
 from loader.services.work import perform_load_run
 from metadata.models import TargetDataset
+from metadata.services.actor import acting_as
+from metadata.services.people import create_person, create_token
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 BY_FILES = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}
 WHY = "the source sent test data"
+
+
+@pytest.fixture
+def eve(db):
+    """An operator, who acts throughout; their token is what commands go by."""
+    person = create_person(name="eve", roles=["operator"])
+    with acting_as(person):
+        yield person
+
+
+@pytest.fixture(autouse=True)
+def in_her_name(eve, monkeypatch):
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
 
 
 def perform(run: LoadRun, runner) -> LoadRun:
@@ -63,7 +78,7 @@ def test_a_history_batch_goes_to_its_one_dataset_with_its_files(airports, runner
         dataset=AIRPORT, files={"upsert": ["/in/u.csv"], "delete": ["/in/d.csv"]}, run_id="b1", wake_worker=False
     )
     run = perform(asked.run, runner)
-    assert (run.status, run.kind, run.who) == ("succeeded", "history_batch", "system")
+    assert (run.status, run.kind, run.who) == ("succeeded", "history_batch", "eve")
     manifest = script.seen("load")[-1]["body"]
     (load,) = manifest["rawcore"]
     assert (manifest["raw"], load["name"], load["inputs"], load["sequence"]) == ([], AIRPORT, [], 1)
@@ -108,7 +123,7 @@ def test_a_revert_says_who_why_and_which_versions(airports, runner, script):
     loaded(runner, "r1")
     first = LoadRun.objects.get()
     loaded(runner, "r2")
-    run = perform(revert("r2", requester="eve").run, runner)
+    run = perform(revert("r2").run, runner)
     assert (run.status, run.kind, run.who, run.reason) == ("succeeded", "revert", "eve", WHY)
     assert run.details == {
         "asked": {"run_id": "r2"},
@@ -249,12 +264,12 @@ def test_the_commands_end_as_load_does(airports, local, script):
         "files": {"upsert": ["/in/u.csv.zst"]}, "format": "csv", "compression": "zstd",
     }  # fmt: skip
     assert command("load", "--local", "--run-id", "r1")[0] == 0
-    code, out, _ = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--by", "eve", "--local")
+    code, out, _ = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
     assert (code, "succeeded" in out.splitlines()[-1]) == (0, True)
     code, _, said = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
     assert (code, "was reverted on" in said) == (1, True)
     code, out, _ = command("prune_history", AIRPORT, "--older-than-days", "30", "--reason", WHY, "--local", "--json")
-    assert (code, json.loads(out)["requested_by"]) == (0, "system")
+    assert (code, json.loads(out)["requested_by"]) == (0, "eve")
     assert command("prune_history", AIRPORT, "--reason", WHY)[0] == 4
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     code, _, said = command("prune_history", AIRPORT, "--ended-before", "2024-01-01", "--reason", WHY, "--local")
@@ -275,7 +290,7 @@ def test_pages_and_api_show_what_a_governed_run_did(airports, runner, django_use
     client = Client()
     client.force_login(user)
     loaded(runner, "r1")
-    run = perform(revert("r1", requester="eve", run_id="back").run, runner)
+    run = perform(revert("r1", run_id="back").run, runner)
     page = client.get("/load-runs/back/").content.decode()
     for said in ("Revert", "eve", WHY, "Delta versions", AIRPORT):
         assert said in page

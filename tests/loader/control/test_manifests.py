@@ -13,7 +13,8 @@ from loader.services.manifests import load_manifest, plan_load, source_location
 from loader.services.runs import attempt_of, claim, request_load_run
 from metadata.models import TargetDataset
 from metadata.services.sources import update_source_column, update_source_dataset, update_system
-from tests.loader.control.conftest import column, target
+from metadata.services.targets import create_target_dataset
+from tests.loader.control.conftest import column, source, target
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,6 +68,25 @@ def test_rawcore_knows_its_stage_and_its_hashes(airports):
     assert (airport.sequence, airport.newest_applied_at) == (1, None)
     assert airport.depends_on == (made.raw[0].dataset,)
     assert route.depends_on == (made.raw[1].dataset, airport.dataset)
+
+
+def test_of_a_delivery_that_a_feed_reads_too_duplicates_are_looked_for_by_who_takes_none(airports):
+    source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
+    assert _checked("rc_air_reading")
+    create_target_dataset(
+        schema=target("rawcore.rc_air_reading").schema,
+        name="rc_air_reading_log",
+        inputs=[target("stage.stg_air_reading")],
+        take_columns=True,
+        historize=True,
+        history_policy={"input": "effective", "time": "at"},
+    )
+    assert (_checked("rc_air_reading"), _checked("rc_air_reading_log")) == (False, True)
+
+
+def _checked(name: str) -> bool:
+    made = manifest(scope=Scope(DATASET, f"rawcore.{name}"))
+    return next(load for load in made.rawcore if load.name == f"rawcore.{name}").delivery_checked
 
 
 def test_a_foreign_key_is_the_parents_key_from_the_childs_column(airports):

@@ -38,13 +38,15 @@ def run(folder: Path, *arguments: str) -> tuple[int, dict]:
     return done.returncode, document
 
 
-def test_load_batch_revert_and_prune(tmp_path):
+def test_load_batch_revert_and_prune(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     (folder / "landing").mkdir(parents=True)
     (folder / "shop.yaml").write_text(SYSTEM)
     for arguments in (("migrate", "--verbosity", "0"), ("import_metadata", str(folder / "shop.yaml"))):
         done = manage(folder, *arguments)
         assert done.returncode == 0, done.stderr
+    made = manage(folder, "create_person", "eve", "--role", "operator", "--token", "--json")
+    monkeypatch.setenv("ELEVATA_TOKEN", json.loads(made.stdout)["token"])
     landing, item = folder / "landing", "rawcore.rc_shop_item"
     (landing / "item.csv").write_text("id,name\n1,a\n2,b\n")
     assert run(folder, "load", "--at", "2024-01-01")[0] == 0
@@ -70,3 +72,8 @@ def test_load_batch_revert_and_prune(tmp_path):
 
     code, pruned = run(folder, "prune_history", item, "--ended-before", "2024-01-04", "--reason", "kept for a day")
     assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
+
+    records = json.loads(manage(folder, "governed_runs", "--json").stdout)["records"]
+    told = [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
+    assert told == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]
+    assert manage(folder, "verify_audit").returncode == 0

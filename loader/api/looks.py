@@ -1,0 +1,84 @@
+"""Looks as the API is asked for them and answers them, and what can be made from one."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from architecture.api.serializers import ReportScopeSerializer
+from architecture.domain.scope import ALL, Scope
+from loader.api.serializers import RefusalSerializer
+from loader.models import ReadRequest
+
+
+class AfterLookSerializer(serializers.Serializer):
+    """What is made from a look waits for it: it is refused until the look has ended well."""
+
+    look = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text="The number of a look of one's own. Without it, what was seen last counts.",
+    )
+
+
+class ReportRequestSerializer(AfterLookSerializer, ReportScopeSerializer):
+    """The scope of a report, and the look that it is made from."""
+
+    def scope(self) -> Scope:
+        named = {name: value for name, value in self.validated_data.items() if name != "look"}
+        return Scope(**named)
+
+
+class LookRequestSerializer(ReportScopeSerializer):
+    """Which tables to look at: those of a scope (all, if none is given), or of a report, measured, too."""
+
+    kind = serializers.ChoiceField(choices=ReportScopeSerializer().fields["kind"].choices, required=False, default=ALL)
+    report = serializers.UUIDField(required=False, allow_null=True, default=None)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        scoped = {"kind", "name", "target_only"} & self.initial_data.keys()
+        if attrs["report"] is not None and scoped:
+            raise serializers.ValidationError({"report": ["Say either a report or a scope."]})
+        return attrs
+
+    def scope(self) -> Scope:
+        named = {name: value for name, value in self.validated_data.items() if name != "report"}
+        return Scope(**named)
+
+
+class LookForSerializer(serializers.Serializer):
+    """What a look is for: a report of a scope, or the preview of a report."""
+
+    do = serializers.ChoiceField(choices=("report", "preview", "drift"))
+    scope = ReportScopeSerializer(required=False)
+    report = serializers.UUIDField(required=False)
+
+
+class LookSerializer(serializers.ModelSerializer):
+    status = serializers.ChoiceField(choices=ReadRequest.Status.choices, read_only=True)
+    environment = serializers.CharField(source="environment.name", read_only=True)
+    then = serializers.SerializerMethodField()
+    tables = serializers.SerializerMethodField(help_text="How many tables are looked at.")
+    found = serializers.SerializerMethodField(help_text="How many of them are there; null until it is known.")
+    error = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ReadRequest
+        fields = ("id", "status", "environment", "then", "tables", "found", "error", "requested_at", "finished_at")
+
+    @extend_schema_field(LookForSerializer)
+    def get_then(self, look: ReadRequest) -> dict[str, Any]:
+        return look.arguments["then"]
+
+    def get_tables(self, look: ReadRequest) -> int:
+        return len(look.arguments["tables"])
+
+    def get_found(self, look: ReadRequest) -> int | None:
+        return look.answer["found"] if look.answer else None
+
+    @extend_schema_field(RefusalSerializer(allow_null=True))
+    def get_error(self, look: ReadRequest) -> dict[str, Any] | None:
+        return look.error

@@ -1,0 +1,124 @@
+"""Times told in cron's words: five fields and a time zone.
+
+Read by cronsim, which keeps to Debian's cron, also where clocks change: a time that the night leaves
+out comes right after the gap, one that comes twice counts once. Pure: no database, no clock of its own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from itertools import islice
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from metadata.domain.errors import MetadataError
+
+EXAMPLE = "for example 30 6 * * 1-5 (06:30 from Monday to Friday)"
+SHORTHANDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_FORMS = "a number, a list (6,18), a range (8-18), steps (*/2) or *"
+# Each field as people call it, and what it may hold.
+_FIELDS = (
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31, or L for the last"),
+    ("month", "1 to 12, or JAN to DEC"),
+    ("day of the week", "0 to 7 (0 and 7 are Sunday), or SUN to SAT"),
+)
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """The times of a cron line in a time zone; made by ``read``."""
+
+    cron: str
+    zone: ZoneInfo
+
+    def after(self, instant: datetime) -> Iterator[datetime]:
+        """The times after an instant, in the timetable's zone."""
+        for time in CronSim(self.cron, instant.astimezone(self.zone)):
+            # Where an hour comes twice, the first of both may lie before the instant. Compared in UTC:
+            # Python compares times of one zone by what the clock on the wall says.
+            if time.astimezone(UTC) > instant.astimezone(UTC):
+                yield time
+
+    def next_after(self, instant: datetime) -> datetime:
+        """The next time after an instant, in UTC."""
+        return next(self.after(instant)).astimezone(UTC)
+
+    def first(self, count: int, *, after: datetime) -> list[datetime]:
+        """The next few times, in the timetable's zone."""
+        return list(islice(self.after(after), count))
+
+    @property
+    def words(self) -> str:
+        """The cron line as a sentence says it: ``At 06:30 Monday through Friday``."""
+        return CronSim(self.cron, _ANY_TIME).explain()
+
+
+def read(cron: str, time_zone: str) -> Timetable:
+    """The timetable that a person described. MetadataError: ``bad_cron``, ``bad_time_zone``, at their fields."""
+    if time_zone not in time_zones():
+        raise MetadataError("bad_time_zone", f"there is no time zone {time_zone!r}; {_near(time_zone)}", "time_zone")
+    line = " ".join(cron.split())
+    _refuse_what_is_no_line(line)
+    try:
+        CronSim(line, _ANY_TIME)
+    except CronSimError as problem:
+        raise _bad(_what_is_wrong(line) or str(problem)) from None
+    timetable = Timetable(line, ZoneInfo(time_zone))
+    if next(timetable.after(_ANY_TIME), None) is None:
+        raise _bad("there is no such time in fifty years")
+    return timetable
+
+
+@cache
+def time_zones() -> frozenset[str]:
+    """Every time zone there is, by its name."""
+    return frozenset(available_timezones())
+
+
+def _refuse_what_is_no_line(line: str) -> None:
+    if line.lower() in SHORTHANDS:
+        raise _bad(f"{line} is written {SHORTHANDS[line.lower()]} here")
+    if "?" in line:
+        raise _bad("there is no ? here; write * for a field that says nothing")
+    count = len(line.split())
+    if count == len(_FIELDS):
+        return
+    names = ", ".join(name for name, _ in _FIELDS)
+    beyond = "; seconds and years are not told" if count > len(_FIELDS) else ""
+    raise _bad(f"cron has five fields ({names}), and here {'is' if count == 1 else 'are'} {count}{beyond}")
+
+
+def _what_is_wrong(line: str) -> str:
+    """The first field that is wrong by itself; if none is, they do not go together."""
+    parts = line.split()
+    for place, (name, values) in enumerate(_FIELDS):
+        alone = ["*"] * len(_FIELDS)
+        alone[place] = parts[place]
+        try:
+            CronSim(" ".join(alone), _ANY_TIME)
+        except CronSimError:
+            return f'the {name} cannot be "{parts[place]}": it is {values}, as {_FORMS}'
+    return f"there is no day {parts[2]} in month {parts[3]}"
+
+
+def _bad(message: str) -> MetadataError:
+    return MetadataError("bad_cron", f"{message}; {EXAMPLE}", "cron")
+
+
+def _near(time_zone: str) -> str:
+    wanted = time_zone.strip().lower().replace(" ", "_")
+    found = sorted(name for name in time_zones() if wanted and wanted in name.lower())[:3]
+    return f"did you mean {' or '.join(found)}?" if found else "write it like Europe/Berlin or UTC"

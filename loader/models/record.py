@@ -1,0 +1,47 @@
+"""What governed runs leave behind: a sealed record of each attempt."""
+
+from typing import Any
+from uuid import uuid4
+
+from django.db import models
+
+from metadata.domain.canonical import sha256_hex
+from metadata.models import AppendOnly
+
+
+class GovernedRunRecord(AppendOnly):
+    """What one attempt of a governed run did, sealed when it ended, however it ended. Append-only.
+
+    ``document`` says who asked for it and why, what was asked, and the Delta versions and counts it came
+    to (``loader.services.governedrecords``); ``digest`` is over its canonical JSON.
+    """
+
+    record_id = models.UUIDField(unique=True, default=uuid4, editable=False)
+    run = models.ForeignKey("loader.LoadRun", on_delete=models.PROTECT, related_name="records")
+    attempt = models.PositiveIntegerField()
+    document = models.JSONField()
+    digest = models.CharField(max_length=64)
+    outcome = models.CharField(max_length=10)
+    created_at = models.DateTimeField()
+
+    class Meta(AppendOnly.Meta):
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "attempt"], name="governed_record_once_per_attempt"),
+            models.CheckConstraint(name="governed_record_digest_is_whole", condition=models.Q(digest__length=64)),
+        ]
+
+    def __str__(self) -> str:
+        return f"record {self.record_id}"
+
+    def content(self) -> dict[str, Any]:
+        """What the chain's digest covers: the document as it is now, by a digest of its own."""
+        return {
+            "id": self.pk,
+            "record": str(self.record_id),
+            "run": self.run_id,
+            "attempt": self.attempt,
+            "digest": sha256_hex(self.document),
+            "outcome": str(self.outcome),
+            "at": self.created_at.isoformat(timespec="microseconds"),
+        }

@@ -1,0 +1,52 @@
+"""When load runs start by themselves."""
+
+import uuid
+
+from django.db import models
+
+from metadata.models.base import Versioned
+
+
+class Schedule(Versioned):
+    """A load run that is started at certain times, in one environment.
+
+    ``cron`` has five fields and counts in ``time_zone``; ``scope`` is that of the runs
+    (``loader.domain.dependencies.Scope`` as JSON). ``next_at`` is the next due time, None while the
+    schedule is not active: whoever moves it on, by compare-and-set, is the one who starts the run.
+    ``last_due_at`` is the due time that was seen to last and ``outcome`` what came of it; ``remark``
+    says why, where no run was started. ``last_run`` is the newest run, whether it was due or a person
+    wanted it now.
+    """
+
+    class Outcome(models.TextChoices):
+        NOTHING = "", "Nothing yet"
+        STARTED = "started", "Started"
+        SKIPPED = "skipped", "Skipped"
+
+    key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="schedules")
+    name = models.CharField(max_length=100)
+    active = models.BooleanField(default=True)
+    cron = models.CharField(max_length=100)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    scope = models.JSONField()
+    allow_empty = models.BooleanField(default=False)
+    next_at = models.DateTimeField(null=True, blank=True)
+    last_due_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=10, choices=Outcome, blank=True, default=Outcome.NOTHING)
+    remark = models.JSONField(null=True, blank=True)
+    last_run = models.ForeignKey("loader.LoadRun", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ["name"]
+        indexes = [models.Index(fields=["environment", "next_at"], name="schedule_next")]
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "name"], name="schedule_named_once"),
+            models.CheckConstraint(
+                name="schedule_is_due_only_while_active",
+                condition=models.Q(active=True, next_at__isnull=False) | models.Q(active=False, next_at__isnull=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,98 @@
+"""Whoever asked is who acts while a worker does it, and nobody acts for them afterwards."""
+
+import pytest
+
+from architecture.services import current_environment
+from architecture.services.executions import request_execution
+from architecture.services.previews import make_preview
+from architecture.services.rehearsals import request_rehearsal
+from architecture.services.reports import build_report
+from loader import tasks
+from loader.models import LoadRun
+from loader.services.runs import request_load_run
+from loader.services.worker import Workplace
+from metadata.domain.roles import Role
+from metadata.models import ChangeLogEntry
+from metadata.services.actor import acting_as, current_actor
+from metadata.services.changelog import record_change
+from metadata.services.lifecycle import rename_column
+from metadata.services.people import ensure_person
+from tests.loader.control.conftest import column
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def workplace(make_runner, monkeypatch):
+    """A worker that notes in the change log what it asks its runner for."""
+    place = Workplace(make_runner=make_runner)
+    ask = place.runner.request
+
+    def request(kind, manifest):
+        record_change(action="asked", subject_kind="runner", subject_key=kind, subject_name=kind)
+        return ask(kind, manifest)
+
+    monkeypatch.setattr(place.runner, "request", request)
+    monkeypatch.setattr(tasks, "_workplace", place)
+    yield place
+    place.close()
+
+
+def noted() -> list[tuple[str, str, str]]:
+    """Each request to the runner, with who made it."""
+    entries = ChangeLogEntry.objects.filter(subject_kind="runner").order_by("pk")
+    return list(entries.values_list("subject_key", "actor", "actor_kind"))
+
+
+def olga():
+    return ensure_person(name="olga", roles=[Role.OPERATOR])
+
+
+@pytest.fixture
+def loaded(airports, workplace) -> LoadRun:
+    """A load that Olga asked for."""
+    run = request_load_run(user=olga(), wake_worker=False).run
+    tasks.wake_run(run.pk)
+    return LoadRun.objects.get(pk=run.pk)
+
+
+@pytest.fixture
+def preview(loaded):
+    renamed = column("rawcore.rc_air_airport.name")
+    rename_column(column=renamed, name="title", expected_version=renamed.version)
+    return make_preview(report=build_report(environment=current_environment()), person=olga())
+
+
+def test_a_load_is_done_by_who_asked_for_it(loaded):
+    assert loaded.status == "succeeded"
+    assert noted() == [("observe", "olga", "person"), ("execute", "olga", "person"), ("load", "olga", "person")]
+    assert not current_actor().is_person
+
+
+def test_a_load_that_nobody_asked_for_is_done_by_the_system(airports, workplace):
+    tasks.wake_run(request_load_run(wake_worker=False).run.pk)
+    assert {(actor, kind) for _, actor, kind in noted()} == {("system", "system")}
+
+
+def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
+    before, otto = len(noted()), ensure_person(name="otto", roles=[Role.OPERATOR])
+    execution = request_execution(report=preview.report, person=otto).execution
+    tasks.perform_execution(execution.pk)
+    execution.refresh_from_db()
+    assert (execution.status, execution.record.document["requested_by"]) == ("succeeded", "otto")
+    assert noted()[before:] == [("observe", "otto", "person"), ("execute", "otto", "person")]
+    assert not current_actor().is_person
+
+
+def test_a_rehearsal_is_done_by_who_asked_for_it(preview):
+    before, otto = len(noted()), ensure_person(name="otto", roles=[Role.OPERATOR])
+    tasks.perform_execution(request_rehearsal(preview=preview, person=otto).pk)
+    assert noted()[before:] == [("rehearse", "otto", "person")]
+
+
+def test_who_works_by_a_token_goes_on_to_do_so(preview):
+    before, otto = len(noted()), ensure_person(name="otto", roles=[Role.OPERATOR])
+    execution = request_execution(report=preview.report, person=otto).execution
+    with acting_as(otto, by_token=True):
+        tasks.perform_execution(execution.pk)
+    assert {(actor, kind) for _, actor, kind in noted()[before:]} == {("otto", "token")}

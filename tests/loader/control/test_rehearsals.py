@@ -1,0 +1,137 @@
+"""Rehearsals whose worker is gone: given up, told so, and out of the way of the next one."""
+
+import subprocess
+from datetime import timedelta
+from socket import gethostname
+
+import pytest
+from django.utils import timezone
+
+from architecture.models import Preview, Rehearsal
+from architecture.services import current_environment
+from architecture.services.previews import make_preview
+from architecture.services.rehearsals import (
+    beat,
+    claim_rehearsal,
+    end_rehearsal,
+    mark_lost_rehearsals,
+    queued_rehearsals,
+    request_rehearsal,
+)
+from architecture.services.reports import build_report
+from loader.services import sweeper, worker
+from loader.services.processes import is_gone, process_name
+from loader.services.rehearsals import perform_rehearsal
+from loader.services.sweeper import sweep
+from loader.services.worker import Workplace
+from metadata.domain.roles import Role
+from metadata.services.lifecycle import rename_column
+from metadata.services.people import ensure_person
+from tests.loader.control.conftest import column
+from tests.loader.control.test_work import perform, queued, wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def preview(airports, runner) -> Preview:
+    """A column renamed on a historized table, previewed."""
+    perform(queued(), runner)
+    renamed = column("rawcore.rc_air_airport.name")
+    rename_column(column=renamed, name="title", expected_version=renamed.version)
+    return make_preview(report=build_report(environment=current_environment()), person=olga())
+
+
+def olga():
+    return ensure_person(name="olga", roles=[Role.OPERATOR])
+
+
+def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> Rehearsal:
+    """A rehearsal that a worker claimed, and was last heard of some time ago."""
+    asked = request_rehearsal(preview=preview, person=olga())
+    claimed = claim_rehearsal(rehearsal_pk=asked.pk, worker=by)
+    Rehearsal.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
+    return claimed
+
+
+@pytest.fixture
+def sent(monkeypatch) -> list[tuple[str, int]]:
+    """Wake-ups that the sweeper sent."""
+    messages: list[tuple[str, int]] = []
+    monkeypatch.setattr(sweeper, "wake", lambda task, pk: messages.append((task, pk)) or "")
+    return messages
+
+
+def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
+    silent = under_way(preview, silent_for=timedelta(minutes=5))
+    assert sweep().lost_rehearsals == (silent.pk,)
+    silent.refresh_from_db()
+    assert (silent.status, silent.error["code"], silent.error["hint"]) == ("failed", "WORKER_LOST", "rehearse again")
+    assert "worker w1 was last heard of at" in silent.error["message"]
+    assert silent.finished_at is not None
+
+
+def test_the_sweeper_leaves_one_alone_that_is_under_way(preview, sent):
+    alive = under_way(preview)
+    assert sweep().lost_rehearsals == ()
+    alive.refresh_from_db()
+    assert alive.status == "running"
+
+
+def test_one_whose_worker_is_gone_for_certain_is_given_up_at_once(preview, sent):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    lost = under_way(preview, by=f"{gethostname()}:{gone.pid}")
+    assert sweep().lost_rehearsals == (lost.pk,)
+
+
+def test_one_whose_worker_may_be_there_is_not(preview):
+    under_way(preview, by=process_name())
+    assert mark_lost_rehearsals(is_gone=is_gone) == []
+
+
+def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypatch, tmp_path):
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    lost = under_way(preview, silent_for=timedelta(minutes=5))
+    place = Workplace(make_runner=lambda holder: make_runner(holder, tmp_path / "its"))
+    try:
+        place.open()
+        wait_until(lambda: Rehearsal.objects.get(pk=lost.pk).status == "failed")
+    finally:
+        place.close()
+
+
+def test_who_was_given_up_writes_nothing_any_more(preview, sent):
+    slow = under_way(preview, silent_for=timedelta(minutes=5))
+    sweep()
+    assert not beat(rehearsal=slow)
+    assert not end_rehearsal(rehearsal=slow, result={"succeeded": True})
+    slow.refresh_from_db()
+    assert (slow.status, slow.result) == ("failed", None)
+
+
+def test_one_heard_of_in_that_very_moment_is_not_given_up(preview, monkeypatch):
+    late = under_way(preview, silent_for=timedelta(minutes=5))
+
+    def heard_of(_: str) -> bool:
+        return beat(rehearsal=late)
+
+    assert mark_lost_rehearsals(is_gone=heard_of, older_than=timedelta(hours=1)) == []
+    late.refresh_from_db()
+    assert late.status == "running"
+
+
+def test_after_one_was_given_up_the_next_is_performed(preview, sent, runner):
+    under_way(preview, silent_for=timedelta(minutes=5))
+    sweep()
+    again = request_rehearsal(preview=preview, person=olga())
+    assert queued_rehearsals(environment=current_environment()) == [again.pk]
+    done = perform_rehearsal(rehearsal_pk=again.pk, worker="w2", runner=runner)
+    assert done.status == "succeeded"
+
+
+def test_the_sweeper_wakes_a_worker_for_one_that_waits(preview, sent):
+    waiting = request_rehearsal(preview=preview, person=olga())
+    Rehearsal.objects.update(requested_at=timezone.now() - timedelta(minutes=1))
+    assert sweep().woken_executions == 1
+    assert sent[-1][1] == waiting.pk
