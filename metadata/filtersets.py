@@ -1,9 +1,12 @@
 """Filters of metadata lists: the same for pages and the API."""
 
+import json
+
 import django_filters as filters
 from django.db.models import Q, QuerySet
 
-from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.change_log import about_dataset
+from metadata.models import ChangeLogEntry, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 
 _YES_NO = (("true", "Yes"), ("false", "No"))
 
@@ -93,19 +96,59 @@ class DatasetFilter(filters.FilterSet):
         fields = ()
 
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """In names, former names, descriptions, and names of columns; ``schema.name`` works, too."""
+        """In names and former names of datasets and columns, and in descriptions.
+
+        ``schema.dataset`` and ``schema.dataset.column`` work, too, with names of now or before.
+        """
         schema, dot, rest = value.partition(".")
         if dot and queryset.filter(schema__name__iexact=schema).exists():
-            return queryset.filter(schema__name__iexact=schema, name__istartswith=rest)
-        columns = TargetDataset.objects.filter(columns__name__icontains=value).order_by().values("pk")
-        return queryset.filter(
-            Q(name__icontains=value)
-            | Q(description__icontains=value)
-            | Q(former_names__icontains=value)
-            | Q(pk__in=columns)
-        )
+            dataset, _, column = rest.partition(".")
+            called = Q(name__istartswith=dataset) | _formerly(f'"{dataset}')
+            found = queryset.filter(called, schema__name__iexact=schema)
+            return found.filter(pk__in=_with_column(column)) if column else found
+        described = Q(name__icontains=value) | Q(description__icontains=value) | _formerly(value)
+        return queryset.filter(described | Q(pk__in=_with_column(value)))
 
     def of_kind(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         if value == "history":
             return queryset.filter(history_of__isnull=False)
         return queryset.filter(history_of__isnull=True, materialization=value)
+
+
+def called(text: str) -> Q:
+    """Rows whose name, or a former one, has the text in it."""
+    return Q(name__icontains=text) | _formerly(text)
+
+
+def _formerly(text: str) -> Q:
+    """A list in JSON, as text. SQLite holds other letters than ASCII's escaped."""
+    quote = '"' if text.startswith('"') else ""
+    escaped = quote + json.dumps(text.removeprefix('"'))[1:-1]
+    return Q(former_names__icontains=text) | Q(former_names__icontains=escaped)
+
+
+def _with_column(text: str) -> QuerySet:
+    return TargetColumn.objects.filter(called(text)).order_by().values("dataset")
+
+
+class ChangeFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
+    dataset = filters.CharFilter(method="of_dataset", label="Dataset")
+    person = filters.CharFilter(field_name="actor", lookup_expr="iexact", label="Person")
+    kind = filters.CharFilter(field_name="subject_kind", label="Kind")
+    action = filters.CharFilter(field_name="action", label="What was done")
+    since = filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From")
+    until = filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To")
+
+    class Meta:
+        model = ChangeLogEntry
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        """In names, reasons, and values before and after: so a former name is found, too."""
+        return queryset.filter(
+            Q(subject_name__icontains=value) | Q(changes__icontains=value) | Q(reason__icontains=value)
+        )
+
+    def of_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(about_dataset(value))

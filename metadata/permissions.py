@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+
 from metadata.domain.roles import ROLES, Permission, Role
+
+View = Callable[..., HttpResponse]
 
 
 def may(user: Any, permission: Permission | str) -> bool:
@@ -19,3 +26,23 @@ def roles_of(user: Any) -> frozenset[Role]:
     names = set(user.groups.values_list("name", flat=True))
     given = frozenset(role for role in ROLES if role.value in names)
     return given | {Role.ADMIN} if user.is_superuser else given
+
+
+def permitted(permission: Permission) -> Callable[[View], View]:
+    """Decorates a view: 403 for those who lack the permission."""
+    return only(lambda user: may(user, permission), f"This needs the permission {permission}.")
+
+
+def only(allowed: Callable[[Any], bool], said: str) -> Callable[[View], View]:
+    """Decorates a view: 403, saying this, for people who are not allowed."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not allowed(request.user):
+                raise PermissionDenied(said)
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return decorate

@@ -1,7 +1,7 @@
 """The queries that pages, API, architecture and loader share."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, Prefetch, Q, QuerySet
@@ -238,20 +238,39 @@ def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
     """Everything upstream and downstream of a dataset, and what these refer to, in five queries."""
     start = f"{'source' if isinstance(dataset, SourceDataset) else 'target'}:{dataset.pk}"
     flows = _flows()
-    distances = {start: 0}
-    for step, follow in ((1, _following(flows)), (-1, _following((end, begin) for begin, end in flows))):
-        queue = deque([(start, 0)])
-        while queue:
-            node, distance = queue.popleft()
-            for neighbour in follow.get(node, ()):
-                if neighbour not in distances:
-                    distances[neighbour] = distance + step
-                    queue.append((neighbour, distance + step))
-    edges = [
-        LineageEdge(begin, end, kind) for (begin, end), kind in flows.items() if begin in distances and end in distances
-    ]
+    upstream = _reached([start], _following((end, begin) for begin, end in flows), -1)
+    distances = upstream | _reached([start], _following(flows), 1)
+    edges = _edges_within(flows, distances)
     edges += _reference_edges(distances)
     return Lineage(_nodes(distances), tuple(edges))
+
+
+def downstream(keys: Collection[str]) -> Lineage:
+    """The target datasets with these stable keys, at distance 0, and everything that reads them, in four queries.
+
+    Keys of datasets that nothing describes are passed over.
+    """
+    starts = [f"target:{pk}" for pk in TargetDataset.objects.filter(key__in=keys).values_list("pk", flat=True)]
+    flows = _flows()
+    distances = _reached(starts, _following(flows), 1)
+    return Lineage(_nodes(distances), tuple(_edges_within(flows, distances)))
+
+
+def _reached(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
+    """How far away each node is that can be reached; the starts themselves are 0 away."""
+    distances = dict.fromkeys(starts, 0)
+    queue = deque(distances)
+    while queue:
+        node = queue.popleft()
+        for neighbour in follow.get(node, ()):
+            if neighbour not in distances:
+                distances[neighbour] = distances[node] + step
+                queue.append(neighbour)
+    return distances
+
+
+def _edges_within(flows: Mapping[tuple[str, str], str], nodes: Collection[str]) -> list[LineageEdge]:
+    return [LineageEdge(begin, end, kind) for (begin, end), kind in flows.items() if begin in nodes and end in nodes]
 
 
 def _flows() -> dict[tuple[str, str], str]:

@@ -1,11 +1,13 @@
 """What pages and the API show of metadata beyond its rows: computed columns, counts, stable ids."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from metadata.domain import naming
+from metadata.filtersets import called
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors import (
     Lineage,
@@ -93,3 +95,21 @@ def stable_keys(lineage: Lineage) -> dict[str, UUID]:
         pks = [node.pk for node in lineage.nodes if node.id.startswith(kind)]
         keys |= {f"{kind}:{pk}": key for pk, key in model.objects.filter(pk__in=pks).values_list("pk", "key")}
     return keys
+
+
+def found_by(datasets: Iterable[TargetDataset], text: str) -> dict[int, str]:
+    """Why datasets of a list were found, where their own name does not say it: by a former name, by a column."""
+    rows, wanted = list(datasets), text.rpartition(".")[2].strip().lower()
+    if not wanted:
+        return {}
+    why = {row.pk: f"formerly {', '.join(row.former_names)}" for row in rows if _has(row.former_names, wanted)}
+    unnamed = [row.pk for row in rows if row.pk not in why and wanted not in row.name.lower()]
+    columns = TargetColumn.objects.filter(dataset__in=unnamed).filter(called(wanted)).order_by("ordinal", "id")
+    for dataset, name, former in columns.values_list("dataset", "name", "former_names"):
+        said = f"column {name}" + (f", formerly {', '.join(former)}" if _has(former, wanted) else "")
+        why.setdefault(dataset, said)
+    return why
+
+
+def _has(names: Iterable[str], wanted: str) -> bool:
+    return any(wanted in name.lower() for name in names)

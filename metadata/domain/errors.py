@@ -50,3 +50,9 @@ class StaleVersion(MetadataError):
         )
         self.expected = expected
         self.found = found
+
+
+def as_sentence(text: str, name: str = "") -> str:
+    """With a capital at its beginning, unless it begins with this name, and a mark at its end."""
+    begins = text if name and text.startswith(f"{name} ") else text[:1].upper() + text[1:]
+    return begins + ("" if not text or text.endswith((".", "?", "!")) else ".")

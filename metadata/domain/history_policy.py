@@ -43,6 +43,10 @@ class PolicyProblem(MetadataError):
         super().__init__("bad_history_policy", message, f"history_policy.{field}" if field else "history_policy")
 
 
+class PolicyContradiction(PolicyProblem):
+    """Choices of a history policy that are possible each, and make no sense together."""
+
+
 @dataclass(frozen=True)
 class HistoryPolicy:
     """A dataset's choices. ``deletes`` and ``profile`` are None only until their defaults are filled in.
@@ -107,13 +111,25 @@ class HistoryPolicy:
         return described
 
     def renamed(self, names: Mapping[str, str]) -> "HistoryPolicy":
-        """The same policy after columns were renamed (old name to new)."""
+        """The same policy after columns were renamed (old name to new).
+
+        PolicyProblem where the column that dates the rows would be called as the load's time is.
+        """
+        time = self.time_column
+        if time is not None and names.get(time) == LOAD_TIME:
+            said = f"column {time!r} dates the rows, so it cannot be called {LOAD_TIME!r}: that is the load's time"
+            raise PolicyProblem("time", said)
         return replace(
             self,
-            time=self.time if self.time == LOAD_TIME else names.get(self.time, self.time),
+            time=LOAD_TIME if time is None else names.get(time, time),
             op=None if self.op is None else names.get(self.op, self.op),
             track=None if self.track is None else tuple(names.get(name, name) for name in self.track),
         )
+
+    @property
+    def time_column(self) -> str | None:
+        """The column that dates the rows; None where the load does, whatever columns are called."""
+        return None if self.time == LOAD_TIME else self.time
 
     def label(self, state: str) -> str:
         """What a version's state column holds for our word ``state``."""
@@ -121,8 +137,7 @@ class HistoryPolicy:
 
     def fields_naming(self, column: str) -> tuple[str, ...]:
         """The fields of the policy that name ``column``."""
-        times = () if self.time == LOAD_TIME else (self.time,)
-        named = {"time": times, "op": (self.op,), "track": self.track or ()}
+        named = {"time": (self.time_column,), "op": (self.op,), "track": self.track or ()}
         return tuple(field for field, names in named.items() if column in names)
 
     def check_against(self, columns: Mapping[str, DataType], business_key: Collection[str] = ()) -> None:
@@ -142,7 +157,7 @@ class HistoryPolicy:
             self._column("track", name, columns)
             if name in business_key:
                 raise PolicyProblem("track", f"column {name!r} is in the business key, which never changes")
-            if name in (self.time, self.op):
+            if name in (self.time_column, self.op):
                 raise PolicyProblem("track", f"column {name!r} says when or how; it is never tracked")
 
     def check_described(
@@ -272,28 +287,32 @@ def _check_combination(policy: HistoryPolicy) -> None:
     """Choices that contradict each other or would silently mean nothing."""
     own_time = policy.time != LOAD_TIME
     if policy.input in (EFFECTIVE, CDC, BATCH_FILES) and not own_time:
-        raise PolicyProblem("time", f"must name a column: with input {policy.input}, rows carry their own time")
+        raise PolicyContradiction("time", f"must name a column: with input {policy.input}, rows carry their own time")
     if (policy.op is not None) != (policy.input == CDC):
         said = "must name the column with I, U or D" if policy.input == CDC else "goes with input cdc only"
-        raise PolicyProblem("op", said)
+        raise PolicyContradiction("op", said)
     if policy.absent_keys == "deleted" and policy.input != EFFECTIVE:
-        raise PolicyProblem("absent_keys", "goes with input effective only; of a snapshot it always holds")
+        raise PolicyContradiction("absent_keys", "goes with input effective only; of a snapshot it always holds")
     if policy.input == BATCH_FILES and policy.deletes != CLOSE:
-        raise PolicyProblem("deletes", "does not go with input batch_files, which says itself what a delete does")
+        raise PolicyContradiction("deletes", "does not go with input batch_files, which says itself what a delete does")
     if policy.input in (DELTA, EFFECTIVE) and policy.absent_keys == "nothing" and policy.deletes != IGNORE:
-        raise PolicyProblem("deletes", f"can only be ignore: input {policy.input} says nothing of absent keys")
+        raise PolicyContradiction("deletes", f"can only be ignore: input {policy.input} says nothing of absent keys")
     if (policy.late, policy.late_horizon) != ("split", None) and (not own_time or policy.input == BATCH_FILES):
-        raise PolicyProblem("late" if policy.late != "split" else "late_horizon", "needs rows with a time of their own")
+        raise PolicyContradiction(
+            "late" if policy.late != "split" else "late_horizon", "needs rows with a time of their own"
+        )
     if policy.input == BATCH_FILES and policy.profile != FIVETRAN:
-        raise PolicyProblem("profile", "can only be fivetran: batch files say what stands in its columns")
+        raise PolicyContradiction("profile", "can only be fivetran: batch files say what stands in its columns")
     if policy.untracked != "update_in_place" and policy.track is None:
-        raise PolicyProblem("untracked", "needs track: without it every column is tracked")
+        raise PolicyContradiction("untracked", "needs track: without it every column is tracked")
     for name in ("null_string", "unmodified_string"):
         if getattr(policy, name) is not None and policy.input != BATCH_FILES:
-            raise PolicyProblem(name, "goes with input batch_files only")
+            raise PolicyContradiction(name, "goes with input batch_files only")
     if policy.open_end is not None:
         if policy.input == BATCH_FILES:
-            raise PolicyProblem("open_end", "does not go with input batch_files, which says itself what an open end is")
+            raise PolicyContradiction(
+                "open_end", "does not go with input batch_files, which says itself what an open end is"
+            )
         _check_open_end(policy.open_end)
 
 

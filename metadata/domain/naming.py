@@ -59,6 +59,14 @@ def memory_name(base: str) -> str:
     return history_name(base) + MEMORY_SUFFIX
 
 
+def base_name(table: str) -> str:
+    """What a history, or the memory beside one, is named after; of any other table its own name."""
+    for suffix in (HISTORY_SUFFIX + MEMORY_SUFFIX, HISTORY_SUFFIX):
+        if table.lower().endswith(suffix):
+            return table[: -len(suffix)]
+    return table
+
+
 def view_name(base: str, view: str) -> str:
     """``rc_air_airport_hist_current``: what is published over the history of ``base``."""
     return history_name(base) + VIEW_SUFFIXES[view]

@@ -51,9 +51,9 @@ def rename_column(*, column: TargetColumn, name: str, expected_version: int, rea
         return row
 
 
-def retire_dataset(*, dataset: TargetDataset, expected_version: int) -> TargetDataset:
+def retire_dataset(*, dataset: TargetDataset, expected_version: int, reason: str = "") -> TargetDataset:
     """Out of use, with its history; what is in the warehouse stays there."""
-    with writing():
+    with writing(reason):
         row = claim(dataset, expected_version)
         set_retired(row, by=BY_PERSON)
         if hasattr(row, "history"):
@@ -61,8 +61,8 @@ def retire_dataset(*, dataset: TargetDataset, expected_version: int) -> TargetDa
         return row
 
 
-def unretire_dataset(*, dataset: TargetDataset, expected_version: int) -> TargetDataset:
-    with writing():
+def unretire_dataset(*, dataset: TargetDataset, expected_version: int, reason: str = "") -> TargetDataset:
+    with writing(reason):
         row = claim(dataset, expected_version)
         base = row.history_of
         if base is not None and not (base.historize and base.active):
@@ -74,9 +74,9 @@ def unretire_dataset(*, dataset: TargetDataset, expected_version: int) -> Target
         return row
 
 
-def retire_column(*, column: TargetColumn, expected_version: int) -> TargetColumn:
+def retire_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> TargetColumn:
     """Out of use; tables keep the column, no load fills it."""
-    with writing():
+    with writing(reason):
         row = claim(column, expected_version)
         paired = Reference.objects.filter(active=True, pairs__child_column=row) | Reference.objects.filter(
             active=True, pairs__parent_column=row
@@ -91,8 +91,8 @@ def retire_column(*, column: TargetColumn, expected_version: int) -> TargetColum
         return row
 
 
-def unretire_column(*, column: TargetColumn, expected_version: int) -> TargetColumn:
-    with writing():
+def unretire_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> TargetColumn:
+    with writing(reason):
         row = claim(column, expected_version)
         if not row.active:
             row.active, row.retired_at, row.retired_by = True, None, ""

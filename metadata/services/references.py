@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from uuid import UUID
 
+from django.db.models import Q
+
 from metadata.domain import keys, naming
 from metadata.domain.errors import MetadataError
 from metadata.domain.types import DataType
@@ -72,6 +74,19 @@ def set_pairs(reference: Reference, pairs: Pairs) -> bool:
         ReferencePair(reference=reference, child_column_id=child, parent_column_id=parent) for child, parent in wanted
     )
     return True
+
+
+def check_references(dataset: TargetDataset, field: str) -> None:
+    """Whether every reference from and to a dataset still holds after ``field`` of its columns changed."""
+    touching = Reference.objects.filter(Q(parent=dataset) | Q(child=dataset), active=True)
+    rows = touching.select_related("child__schema", "parent__schema")
+    for reference in rows.prefetch_related("pairs__child_column", "pairs__parent_column"):
+        pairs = [(pair.child_column, pair.parent_column) for pair in reference.pairs.all()]
+        try:
+            check_reference(reference, pairs)
+        except MetadataError as problem:
+            said = f"reference {reference} would not hold any more: {problem.message}; retire it first"
+            raise MetadataError("in_use", said, field, str(dataset)) from None
 
 
 def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, TargetColumn]]) -> None:

@@ -1,11 +1,14 @@
 """Target schemas, datasets and columns: create and change. Renames and retirement are in ``lifecycle``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from metadata.domain import keys
 from metadata.domain.errors import MetadataError
+from metadata.domain.naming import safe_column_name
 from metadata.domain.sql import check_expression
 from metadata.domain.types import DataType
 from metadata.models import (
@@ -27,10 +30,13 @@ from metadata.services.checks import (
 from metadata.services.common import assign, claim, free_key, remove, store, store_all, writing
 from metadata.services.generation import ensure_history
 from metadata.services.lifecycle import set_retired
+from metadata.services.references import check_references
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
 DATASET_FIELDS = ("materialization", "historize", "history_policy", "filter", *DESCRIBED)
+# What references depend on, and the field that people set it by.
+_KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type"}
 COLUMN_FIELDS = ("type", "nullable", "ordinal", "role", "key_ordinal", "expression", "pii", *DESCRIBED)
 
 
@@ -59,8 +65,10 @@ def create_target_dataset(
     name: str,
     inputs: Iterable[SourceDataset | TargetDataset] = (),
     key: UUID | None = None,
+    take_columns: bool = False,
     **described: Any,
 ) -> TargetDataset:
+    """A dataset described by hand; with ``take_columns`` it begins with the columns of what it reads."""
     with writing():
         derived = key or free_key(TargetDataset, lambda attempt: keys.target_dataset_key(schema.name, name, attempt))
         row = TargetDataset(schema=schema, name=name, key=derived)
@@ -68,6 +76,8 @@ def create_target_dataset(
         check_target_dataset(row)
         store(row)
         link_dataset(row, inputs)
+        if take_columns:
+            _take_columns(row)
         check_dataset_columns(row)
         if row.historize:
             ensure_history(row)
@@ -100,29 +110,95 @@ def create_target_column(
 ) -> TargetColumn:
     """A column after the others. Without ``inputs`` they follow from the expression."""
     with writing():
-        derived = key or free_key(TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt))
-        row = TargetColumn(dataset=dataset, name=name, key=derived)
-        ordinal = described.pop("ordinal", None) or next_ordinal(dataset)
-        assign(row, plain_fields(row, {"type": type, "ordinal": ordinal, **described}), COLUMN_FIELDS)
-        check_target_column(row)
-        store(row)
-        link_column(row, columns_named_in(row) if inputs is None else inputs)
+        row = add_column(dataset, name, type, described, inputs=inputs, key=key)
         check_dataset_columns(row.dataset)
         return row
 
 
-def update_target_column(*, column: TargetColumn, expected_version: int, **changes: Any) -> TargetColumn:
-    """Change what a column is; a new expression brings its inputs along."""
+def add_column(
+    dataset: TargetDataset,
+    name: str,
+    type: str | DataType,
+    described: dict[str, Any],
+    *,
+    inputs: Iterable[SourceColumn | TargetColumn] | None = None,
+    key: UUID | None = None,
+) -> TargetColumn:
+    """Write a new column. Its dataset is to be checked after it."""
+    derived = key or free_key(TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt))
+    row = TargetColumn(dataset=dataset, name=name, key=derived)
+    values = {"type": type, **described}
+    values["ordinal"] = described.get("ordinal") or next_ordinal(dataset)
+    assign(row, plain_fields(row, values), COLUMN_FIELDS)
+    check_target_column(row)
+    store(row)
+    link_column(row, columns_named_in(row) if inputs is None else inputs)
+    return row
+
+
+def update_target_column(
+    *,
+    column: TargetColumn,
+    expected_version: int,
+    inputs: Iterable[SourceColumn | TargetColumn] | None = None,
+    **changes: Any,
+) -> TargetColumn:
+    """Change what a column is; a new expression brings its inputs along, unless these are given."""
     with writing():
         row = claim(column, expected_version)
-        expression = row.expression
-        if assign(row, plain_fields(row, changes), COLUMN_FIELDS):
-            check_target_column(row)
-            store(row)
-            if row.expression and row.expression != expression:
-                link_column(row, columns_named_in(row))
+        if change_column(row, changes, inputs):
             check_dataset_columns(row.dataset)
+            check_keys(row.dataset, changes)
         return row
+
+
+def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
+    """References go by business keys and their types, so they are asked when one of those changed."""
+    names = set(changed)
+    for field in dict.fromkeys(field for name, field in _KEY_FIELDS.items() if name in names):
+        check_references(dataset, field)
+
+
+def change_column(
+    row: TargetColumn, changes: dict[str, Any], inputs: Iterable[SourceColumn | TargetColumn] | None = None
+) -> bool:
+    """Write what differs of a claimed column; True if anything did. Its dataset is to be checked after it."""
+    expression = row.expression
+    differs = assign(row, plain_fields(row, changes), COLUMN_FIELDS)
+    if differs:
+        check_target_column(row)
+        store(row)
+    if inputs is None and row.expression and row.expression != expression:
+        inputs = columns_named_in(row)
+    if inputs is not None and link_column(row, inputs):
+        if not differs:
+            store(row)
+        return True
+    return differs
+
+
+def order_target_columns(
+    *, dataset: TargetDataset, order: Sequence[TargetColumn], seen: Sequence[TargetColumn]
+) -> list[TargetColumn]:
+    """The columns in use in this order, in one write; those that were out of use keep their places.
+
+    ``seen`` is the order that is to be replaced: MetadataError ``order_changed`` if it is not that any more.
+    """
+    with writing():
+        rows = {row.pk: row for row in _locked(dataset)}
+        if [row.pk for row in seen] != list(rows):
+            said = "the columns were added, removed or moved by somebody else in the meantime; look at them again"
+            raise MetadataError("order_changed", said, "ordinal", str(dataset))
+        if sorted(row.pk for row in order) != sorted(rows):
+            raise MetadataError("invalid", "must hold every column in use once", "ordinal", str(dataset))
+        places = sorted({row.ordinal for row in rows.values()})
+        if len(places) < len(rows):
+            places = list(range(1, len(rows) + 1))
+        for row, place in zip([rows[row.pk] for row in order], places, strict=True):
+            if row.ordinal != place:
+                row.ordinal = place
+                store(row)
+        return [rows[row.pk] for row in order]
 
 
 def set_dataset_inputs(
@@ -225,3 +301,38 @@ def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:
         by_name = {row.name.lower(): row for row in (item.source or item.upstream).columns.filter(active=True)}
         found += [by_name[name.lower()] for name in names if name.lower() in by_name]
     return found
+
+
+def _locked(dataset: TargetDataset) -> QuerySet[TargetColumn]:
+    return dataset.columns.select_for_update(of=("self",)).filter(active=True).order_by("ordinal", "id")
+
+
+def same_named(dataset: TargetDataset, name: str) -> list[SourceColumn | TargetColumn]:
+    """The column of this name in the first of the dataset's inputs that has one: what a column reads by itself."""
+    for item in dataset.inputs.all():
+        found = (item.source or item.upstream).columns.filter(active=True, name__iexact=name).first()
+        if found is not None:
+            return [found]
+    return []
+
+
+def _take_columns(dataset: TargetDataset) -> None:
+    """Columns like those of the dataset's inputs, one for each name."""
+    taken: set[str] = set()
+    for item in dataset.inputs.all():
+        for reads in (item.source or item.upstream).columns.filter(active=True).order_by("ordinal", "id"):
+            name = safe_column_name(reads.name, reads.ordinal) if item.source_id else reads.name
+            role = getattr(reads, "role", "business_key" if reads.key_ordinal else "attribute")
+            if name.lower() in taken or role == TargetColumn.Role.TECHNICAL:
+                continue
+            # The business key is that of the first input; another's would be a second one.
+            is_key = role == TargetColumn.Role.BUSINESS_KEY and item.ordinal == 1
+            taken.add(name.lower())
+            described = {
+                "nullable": reads.nullable,
+                "role": "business_key" if is_key else "attribute",
+                "key_ordinal": reads.key_ordinal if is_key else None,
+                "description": reads.description,
+                "pii": reads.pii,
+            }
+            add_column(dataset, name, reads.type, described, inputs=[reads])

@@ -9,11 +9,14 @@ from django.views.decorators.http import require_safe
 
 from metadata.domain.history_columns import time_type
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.roles import Permission
+from metadata.graph import layer_of, of_lineage
 from metadata.history_words import history_facts
-from metadata.models import TargetDataset
+from metadata.models import TargetColumn, TargetDataset
+from metadata.permissions import may
 from metadata.selectors import LineageNode, lineage
 from metadata.shown import details, headed, retired_columns, shown_columns, stable_keys
-from metadata.views.picture import draw, layer_of
+from metadata.views.columns import panel_context
 
 
 @require_safe
@@ -21,10 +24,15 @@ def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
     """Columns, references and what is described about them."""
     dataset = get_object_or_404(details(), key=key)
     described = dataset.history_of or dataset
-    context = {
+    may_edit = may(request.user, Permission.CHANGE_METADATA)
+    if may_edit and dataset.history_of_id is None:
+        columns = panel_context(dataset)
+    else:
+        aside = [c for c in described.columns.all() if c.active and c.role == TargetColumn.Role.TECHNICAL]
+        columns = {"columns": shown_columns(dataset), "aside": aside, "retired": retired_columns(dataset)}
+    context = columns | {
         "dataset": dataset,
-        "columns": shown_columns(dataset),
-        "retired": retired_columns(dataset),
+        "may_edit": may_edit,
         "references": [one for one in described.references.all() if one.active],
         "referenced_by": [one for one in described.referenced_by.all() if one.active],
         "history_facts": _history_facts(described),
@@ -55,10 +63,9 @@ def dataset_lineage(request: HttpRequest, key: UUID) -> HttpResponse:
     others = [(node, url_of(node), layer_of(node)) for node in found.nodes if node.distance != 0]
     context = {
         "dataset": dataset,
-        "picture": draw(found, url_of),
+        "graph": of_lineage(found, url_of),
         "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
         "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
         "referring": [item for item in others if item[0].id not in flowing],
-        "kinds": {edge.kind for edge in found.edges},
     }
     return render(request, "metadata/dataset_lineage.html", context)

@@ -20,6 +20,7 @@ from metadata.domain.errors import MetadataError
 from metadata.models import ChainPending, ChangeLogEntry, Reference, SourceDataset, TargetColumn, TargetDataset
 from metadata.models.base import Versioned
 from metadata.services import (
+    column_batches,
     exchange,
     generation,
     lifecycle,
@@ -252,6 +253,34 @@ def _update_target_column() -> Callable:
     return lambda: targets.update_target_column(column=row, expression="upper(icao)", type="string(9)", **current(row))
 
 
+def _update_with_inputs() -> Callable:
+    row = column(generated(), "name")
+    wanted = [column(TargetDataset.objects.get(name="stg_air_airport"), "icao")]
+    return lambda: targets.update_target_column(column=row, inputs=wanted, **current(row))
+
+
+def _create_with_columns() -> Callable:
+    upstream, schema = generated(), TargetSchemaFactory(name="bizcore", layer="bizcore")
+    return lambda: targets.create_target_dataset(schema=schema, name="places", inputs=[upstream], take_columns=True)
+
+
+def _order_target_columns() -> Callable:
+    row = generated()
+    seen = list(row.columns.order_by("ordinal"))
+    return lambda: targets.order_target_columns(dataset=row, order=seen[::-1], seen=seen)
+
+
+def _edit_target_columns() -> Callable:
+    row = generated()
+    swapped = {"icao": ("attribute", None), "name": ("business_key", 1)}
+    edits = [
+        column_batches.ColumnEdit(name, {"role": role, "key_ordinal": place}, column(row, name), 1)
+        for name, (role, place) in swapped.items()
+    ]
+    edits.append(column_batches.ColumnEdit("note", {"type": "string"}))
+    return lambda: column_batches.edit_target_columns(dataset=row, edits=edits)
+
+
 def _set_dataset_inputs() -> Callable:
     row = reading()
     stage = TargetDataset.objects.get(name="stg_air_airport")
@@ -333,7 +362,7 @@ SCENARIOS: dict[str, Callable[[], Callable]] = {
 def writing_services() -> set[str]:
     """Every public service of metadata's own rows, found by what it does: it opens a unit of work."""
     found = set()
-    for module in (sources, targets, lifecycle, references, generation, proposals, exchange):
+    for module in (sources, targets, column_batches, lifecycle, references, generation, proposals, exchange):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and not name.startswith("_"):
                 source = inspect.getsource(function)

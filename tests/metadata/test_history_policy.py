@@ -197,6 +197,18 @@ def test_a_policy_says_which_fields_name_a_column() -> None:
     assert [policy.fields_naming(name) for name in ("at", "op", "name", "id")] == [("time",), ("op",), ("track",), ()]
 
 
+def test_a_column_called_load_dates_nothing() -> None:
+    dated, by_load = HistoryPolicy(time="t", input="effective"), HistoryPolicy()
+    assert (dated.time_column, by_load.time_column) == ("t", None)
+    by_load.renamed({"a": "load"}).check_against({"load": parse("integer")})
+    HistoryPolicy(track=("load",)).check_against({"load": parse("integer")})
+
+
+def test_the_column_that_dates_rows_cannot_come_to_be_called_load() -> None:
+    with pytest.raises(PolicyProblem, match="cannot be called 'load'"):
+        HistoryPolicy(time="t", input="effective").renamed({"t": "load"})
+
+
 def test_a_policy_follows_renamed_columns() -> None:
     policy = HistoryPolicy.from_dict({"time": "at", "track": ["name"]})
     assert policy.renamed({"at": "since", "name": "title"}).to_dict() == {"time": "since", "track": ["title"]}

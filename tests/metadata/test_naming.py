@@ -119,3 +119,17 @@ def test_free_names_never_collide_whatever_their_case(names: list[str]) -> None:
 
 def test_a_free_name_stays_within_the_limit() -> None:
     assert len(naming.free_name("x" * 200, ["x" * 200])) == 200
+
+
+@pytest.mark.parametrize(
+    ("table", "base"),
+    [
+        ("rc_a", "rc_a"),
+        ("rc_a_hist", "rc_a"),
+        ("RC_A_HIST", "RC_A"),
+        ("rc_a_hist_memory", "rc_a"),
+        ("a_memory", "a_memory"),
+    ],
+)
+def test_a_history_and_its_memory_are_named_after_their_base(table: str, base: str) -> None:
+    assert naming.base_name(table) == base

@@ -1,0 +1,218 @@
+"""What hangs on a dataset or a column, and what becomes of it when that is renamed, retired or deleted.
+
+Only reads: people see it before they decide. The services decide again when it is saved.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from metadata.domain import naming
+from metadata.domain.errors import MetadataError
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import check_expression, rename_in_expression
+from metadata.models import ColumnInput, DatasetInput, Reference, TargetColumn, TargetDataset
+from metadata.selectors import LineageNode, lineage
+from metadata.services.checks import refuse_if_policy_names
+
+# Changes along with it, stays as it is, has nothing to read any more, stands in the way.
+FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """One thing that hangs on it: ``what`` of ``dataset``, and what becomes of it, in words.
+
+    ``before`` and ``after`` are a name or a text that is rewritten; ``after`` is empty while the new
+    name is not known.
+    """
+
+    effect: str
+    dataset: TargetDataset
+    what: str
+    says: str
+    before: str = ""
+    after: str = ""
+
+
+def downstream(dataset: TargetDataset) -> list[LineageNode]:
+    """Every dataset that rows of this one flow into, over any number of others; histories are not listed."""
+    found = lineage(dataset)
+    flowing = {end for edge in found.edges if edge.kind == "input" for end in (edge.start, edge.end)}
+    return [node for node in found.nodes if node.distance > 0 and node.kind == "target" and node.id in flowing]
+
+
+# --- renames -----------------------------------------------------------------------------------
+
+
+def of_column_rename(column: TargetColumn, name: str = "") -> list[Dependent]:
+    """What a new name of a column touches."""
+    return [*_own_policy(column, name), *_readers_renamed(column, name), *_pairs(column, STAYS)]
+
+
+def _own_policy(column: TargetColumn, name: str) -> Iterator[Dependent]:
+    dataset = column.dataset
+    fields = HistoryPolicy.from_dict(dataset.history_policy).fields_naming(column.name)
+    if fields:
+        said = f"{' and '.join(fields)} will name the column as it is called then"
+        yield Dependent(FOLLOWS, dataset, "history policy", said, column.name, name)
+    if dataset.historize and hasattr(dataset, "history"):
+        yield Dependent(FOLLOWS, dataset.history, "history", "its column is renamed along", column.name, name)
+
+
+def _readers_renamed(column: TargetColumn, name: str) -> Iterator[Dependent]:
+    for item in _feeds(column.dataset):
+        reader = item.dataset
+        if reader.filter and _names(reader.filter, column.name):
+            yield _rewritten(reader, "filter", reader.filter, column.name, name)
+        for reading in reader.columns.all():
+            linked = any(one.upstream_column_id == column.pk for one in reading.inputs.all())
+            what = f"column {reading.name}"
+            if linked and _names(reading.expression, column.name):
+                yield _rewritten(reader, what, reading.expression, column.name, name)
+            elif linked:
+                yield Dependent(STAYS, reader, what, "goes on reading it: lineage goes by key, not by name")
+        operation = HistoryPolicy.from_dict(reader.history_policy).op
+        own = {one.name.lower() for one in reader.columns.all() if one.active}
+        if operation and operation.lower() == column.name.lower() and operation.lower() not in own:
+            said = "op names a column that only its input has; change the policy first"
+            yield Dependent(REFUSES, reader, "history policy", said, operation)
+
+
+def _rewritten(reader: TargetDataset, what: str, text: str, old: str, new: str) -> Dependent:
+    if not new:
+        return Dependent(FOLLOWS, reader, what, "is rewritten", text)
+    try:
+        return Dependent(FOLLOWS, reader, what, "is rewritten", text, rename_in_expression(text, old, new))
+    except MetadataError as problem:
+        return Dependent(REFUSES, reader, what, problem.message, text)
+
+
+def of_dataset_rename(dataset: TargetDataset, name: str = "") -> list[Dependent]:
+    """What a new name of a dataset touches."""
+    return list(_dataset_renamed(dataset, name))
+
+
+def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
+    old_key, new_key = (naming.entity_key_name(one) if one else "" for one in (dataset.name, name))
+    if dataset.schema.layer not in ("raw", "stage"):
+        yield Dependent(FOLLOWS, dataset, "key column", "is called after its dataset", old_key, new_key)
+    if hasattr(dataset, "history"):
+        new = naming.history_name(name) if name else ""
+        said = "is renamed along, with its key column and the views over it"
+        yield Dependent(FOLLOWS, dataset.history, "history", said, dataset.history.name, new)
+    for reference in dataset.referenced_by.select_related("child__schema"):
+        if reference.role_name:
+            yield Dependent(STAYS, reference.child, f"reference {reference.role_name}", "is called after its role")
+        else:
+            said = "its column is called after the dataset it refers to"
+            yield Dependent(FOLLOWS, reference.child, "reference", said, old_key, new_key)
+    for item in _feeds(dataset):
+        yield Dependent(STAYS, item.dataset, "input", "goes on reading it: lineage goes by key, not by name")
+
+
+# --- putting out of use --------------------------------------------------------------------------
+
+
+def of_column_retirement(column: TargetColumn) -> list[Dependent]:
+    """What a column that is put out of use leaves behind."""
+    return [*_pairs(column, REFUSES), *_policy_refuses(column), *_readers_left(column)]
+
+
+def _policy_refuses(column: TargetColumn) -> Iterator[Dependent]:
+    try:
+        refuse_if_policy_names(column)
+    except MetadataError as problem:
+        yield Dependent(REFUSES, column.dataset, "history policy", problem.message)
+    dataset = column.dataset
+    key = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
+    if dataset.historize and dataset.active and set(key) == {column}:
+        yield Dependent(REFUSES, dataset, "history", "needs a business key, and this is its last column")
+
+
+def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
+    for item in _feeds(column.dataset):
+        reader = item.dataset
+        if not reader.active:
+            continue
+        if reader.filter and _names(reader.filter, column.name):
+            yield Dependent(BREAKS, reader, "filter", "names it", reader.filter)
+        for reading in reader.columns.all():
+            if reading.active and any(one.upstream_column_id == column.pk for one in reading.inputs.all()):
+                said = "reads it, and will have nothing to read"
+                yield Dependent(BREAKS, reader, f"column {reading.name}", said, reading.expression)
+
+
+def of_dataset_retirement(dataset: TargetDataset) -> list[Dependent]:
+    """What a dataset that is put out of use leaves behind."""
+    return list(_dataset_retired(dataset))
+
+
+def _dataset_retired(dataset: TargetDataset) -> Iterator[Dependent]:
+    history = getattr(dataset, "history", None)
+    if history is not None and history.active:
+        yield Dependent(FOLLOWS, history, "history", "is put out of use with it; its versions stay")
+    for base in [dataset, *([history] if history is not None else [])]:
+        for item in _feeds(base):
+            if item.dataset.active:
+                yield Dependent(BREAKS, item.dataset, "input", f"reads {base}, which is not loaded any more")
+    for reference in dataset.referenced_by.filter(active=True, child__active=True).select_related("child__schema"):
+        said = "refers to it; its keys will point at rows that are not loaded any more"
+        yield Dependent(BREAKS, reference.child, f"reference {reference.role_name}".strip(), said)
+
+
+# --- deleting ------------------------------------------------------------------------------------
+
+
+def of_column_deletion(column: TargetColumn) -> list[Dependent]:
+    """What keeps a retired column from being deleted."""
+    reading = ColumnInput.objects.filter(upstream_column=column).select_related("column__dataset__schema")
+    return [
+        *(Dependent(REFUSES, one.column.dataset, f"column {one.column.name}", "reads it") for one in reading),
+        *_pairs(column, REFUSES, active=False),
+    ]
+
+
+def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
+    """What keeps a retired dataset from being deleted; its columns and its history go with it."""
+    history = getattr(dataset, "history", None)
+    bases = [dataset, *([history] if history is not None else [])]
+    reading = DatasetInput.objects.filter(upstream__in=bases).exclude(dataset__in=bases)
+    referring = Reference.objects.filter(parent=dataset).exclude(child=dataset).select_related("child__schema")
+    return [
+        *([Dependent(FOLLOWS, history, "history", "is deleted with it")] if history is not None else []),
+        *(Dependent(REFUSES, one.dataset, "input", "reads it") for one in reading.select_related("dataset__schema")),
+        *(
+            Dependent(REFUSES, one.child, f"reference {one.role_name}".strip(), "refers to it; delete that first")
+            for one in referring
+        ),
+    ]
+
+
+# --- shared --------------------------------------------------------------------------------------
+
+
+def _feeds(dataset: TargetDataset) -> QuerySet[DatasetInput]:
+    """What reads a dataset, with its columns."""
+    return dataset.feeds.select_related("dataset__schema").prefetch_related("dataset__columns__inputs")
+
+
+def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterable[Dependent]:
+    """References that pair the column with another; by default only those in use."""
+    found = Reference.objects.filter(pairs__child_column=column) | Reference.objects.filter(pairs__parent_column=column)
+    if active:
+        found = found.filter(active=True)
+    said = "pairs it with a column of the other side, by key and not by name" if effect == STAYS else "needs it"
+    for reference in found.distinct().select_related("child__schema", "parent__schema"):
+        yield Dependent(effect, reference.child, f"reference to {reference.parent}", said)
+
+
+def _names(text: str, column: str) -> bool:
+    """Whether a filter or expression reads a column of this name."""
+    if not text:
+        return False
+    try:
+        return column.lower() in {name.lower() for name in check_expression(text)}
+    except MetadataError:  # written by an older version, or by hand: better shown than hidden
+        return True

@@ -1,0 +1,108 @@
+"""A column as a line of cells: what each cell is called, what its text means, and how a value is written.
+
+The grid, its paste and the column's own form read and write the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from metadata.domain.errors import MetadataError
+from metadata.domain.types import TypeProblem, parse
+
+TEXT, LONG, CHOICE = "text", "long", "choice"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``kind`` is how it is edited. ``clears``: an empty text empties it; otherwise it must say something."""
+
+    name: str
+    label: str
+    kind: str = TEXT
+    clears: bool = True
+
+
+NAME = Cell("name", "Name", clears=False)
+CELLS = (
+    Cell("type", "Type", clears=False),
+    Cell("nullable", "Nullable", CHOICE, clears=False),
+    Cell("role", "Role", CHOICE, clears=False),
+    Cell("expression", "Expression", LONG),
+    Cell("description", "Description", LONG),
+    Cell("owner", "Owner"),
+    Cell("tags", "Tags"),
+    Cell("pii", "Personal data", CHOICE, clears=False),
+)
+BY_NAME = {cell.name: cell for cell in CELLS}
+BOOLEAN = ("nullable", "pii")
+
+BUSINESS_KEY, ATTRIBUTE, TECHNICAL = "business_key", "attribute", "technical"
+YES, NO = "yes", "no"
+_YES = frozenset(("yes", "y", "true", "t", "1", "x"))
+_NO = frozenset(("no", "n", "false", "f", "0", "-"))
+# What stands before the place in the business key.
+_KEY_WORDS = ("business key", "business_key", "key", "bk")
+MAX_KEY_ORDINAL = 1000
+
+
+def read_cell(name: str, text: str) -> dict[str, Any]:
+    """The fields of a column that the text of this cell sets; MetadataError, naming the cell, if it means nothing."""
+    text = text.replace("\r\n", "\n").strip()
+    if not text and not BY_NAME[name].clears:
+        raise MetadataError("invalid", "must say something", name)
+    if name == "type":
+        return {"type": _type(text)}
+    if name in BOOLEAN:
+        return {name: _yes_no(name, text)}
+    if name == "role":
+        return _role(text)
+    if name == "tags":
+        return {"tags": list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))}
+    return {name: text}
+
+
+def cell_text(name: str, values: Mapping[str, Any]) -> str:
+    """The text of a cell for a column with these values, as ``read_cell`` takes it."""
+    if name in BOOLEAN:
+        return YES if values[name] else NO
+    if name == "role":
+        return role_text(values["role"], values["key_ordinal"])
+    if name == "tags":
+        return ", ".join(values["tags"])
+    return str(values[name])
+
+
+def role_text(role: str, key_ordinal: int | None) -> str:
+    """``attribute``, ``technical``, or ``business key 2``."""
+    return f"business key {key_ordinal}" if role == BUSINESS_KEY else role
+
+
+def role_choices(places: int) -> list[str]:
+    """Every role there may be in a dataset whose business key has so many places."""
+    return [ATTRIBUTE, *(role_text(BUSINESS_KEY, place) for place in range(1, places + 1)), TECHNICAL]
+
+
+def _type(text: str) -> Any:
+    try:
+        return parse(text)
+    except TypeProblem as problem:
+        raise MetadataError(problem.code, problem.message, "type") from None
+
+
+def _yes_no(name: str, text: str) -> bool:
+    word = text.lower()
+    if word not in _YES | _NO:
+        raise MetadataError("invalid", f"must be yes or no, not {text[:100]!r}", name)
+    return word in _YES
+
+
+def _role(text: str) -> dict[str, Any]:
+    said = " ".join(text.lower().split())
+    if said in (ATTRIBUTE, TECHNICAL):
+        return {"role": said, "key_ordinal": None}
+    for word in _KEY_WORDS:
+        place = said.removeprefix(word).strip()
+        if said.startswith(word) and place.isascii() and place.isdigit() and 1 <= int(place[:9]) <= MAX_KEY_ORDINAL:
+            return {"role": BUSINESS_KEY, "key_ordinal": int(place)}
+    raise MetadataError("invalid", f"must be attribute, technical or business key 1, 2 …, not {text[:100]!r}", "role")

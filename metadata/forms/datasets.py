@@ -1,0 +1,133 @@
+"""Datasets and schemas as people type them."""
+
+from typing import Any
+
+from django import forms
+
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.forms.base import DescribedFields, EditForm, MetadataForm, TextField
+from metadata.models import SourceDataset, TargetDataset, TargetSchema
+
+_MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
+
+
+class DatasetFields(DescribedFields):
+    """What a dataset is, besides its name, its policy and what it reads."""
+
+    materialization = forms.ChoiceField(choices=TargetDataset.Materialization.choices, label="Made as")
+    historize = forms.BooleanField(
+        required=False,
+        label="Keep history",
+        help_text="A history table beside it keeps every version. It needs a business key. "
+        "Switched off, the history is retired and keeps what it has.",
+    )
+    filter = TextField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text="A condition on the rows, as SQL over the columns of its inputs. Empty: every row.",
+    )
+
+
+class DatasetForm(DatasetFields, EditForm):
+    seen = ("description", "owner", "tags", "materialization", "historize", "filter")
+    field_order = (*seen, "version")
+
+    def add_problem(self, problem: MetadataError) -> None:
+        """A policy that does not go with the columns only counts where history is kept."""
+        if problem.field.startswith("history_policy"):
+            self.add_error("historize", as_sentence(f"history policy: {problem.message}"))
+        else:
+            super().add_problem(problem)
+
+
+class HistoryForm(DescribedFields, EditForm):
+    """A history follows from its base; only what people say about it is its own."""
+
+    seen = ("description", "owner", "tags")
+    field_order = (*seen, "version")
+
+
+class NewDatasetForm(DatasetFields, MetadataForm):
+    """A dataset described by hand."""
+
+    schema = forms.ModelChoiceField(
+        queryset=TargetSchema.objects.all(),
+        to_field_name="name",
+        empty_label="choose…",
+        error_messages={"required": "Choose the schema it stands in."},
+    )
+    name = forms.CharField(
+        max_length=200, widget=forms.TextInput(attrs=_MONO), error_messages={"required": "A dataset needs a name."}
+    )
+    inputs = TextField(
+        required=False,
+        label="Reads",
+        widget=forms.Textarea(attrs={"rows": 3, **_MONO}),
+        help_text="Datasets whose rows it takes, one a line: schema.name, or system.name of a source.",
+    )
+    take_columns = forms.BooleanField(
+        required=False, label="Begin with their columns", help_text="Each column reads the one of the same name."
+    )
+    field_order = (
+        "schema",
+        "name",
+        "materialization",
+        "inputs",
+        "take_columns",
+        "filter",
+        "historize",
+        "description",
+        "owner",
+        "tags",
+    )
+
+    def clean_inputs(self) -> list[SourceDataset | TargetDataset]:
+        """The datasets that the lines name, in their order."""
+        found: list[SourceDataset | TargetDataset] = []
+        for line in self.cleaned_data["inputs"].splitlines():
+            name = line.strip()
+            if not name:
+                continue
+            row = _named(name)
+            if row is None:
+                raise forms.ValidationError(f"There is no dataset or source {name!r}.")
+            if row not in found:
+                found.append(row)
+        return found
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if cleaned.get("take_columns") and not cleaned.get("inputs") and "inputs" not in self.errors:
+            self.add_error("inputs", "Say what it reads, so that it can begin with columns.")
+        return cleaned
+
+
+class SchemaFields(DescribedFields):
+    name = forms.CharField(
+        max_length=100, widget=forms.TextInput(attrs=_MONO), error_messages={"required": "A schema needs a name."}
+    )
+    layer = forms.ChoiceField(
+        choices=TargetSchema.Layer.choices,
+        help_text="What its datasets are for: raw as delivered, stage typed, rawcore current truth, bizcore and "
+        "serving modelled on top. A schema with datasets stays in its layer.",
+    )
+    ordinal = forms.IntegerField(
+        min_value=0, max_value=30_000, label="Place", initial=0, help_text="Schemas are listed in this order."
+    )
+
+
+class SchemaForm(SchemaFields, EditForm):
+    seen = ("name", "layer", "ordinal", "description", "owner", "tags")
+    field_order = (*seen, "version")
+
+
+class NewSchemaForm(SchemaFields, MetadataForm):
+    field_order = ("name", "layer", "ordinal", "description", "owner", "tags")
+
+
+def _named(name: str) -> SourceDataset | TargetDataset | None:
+    """``schema.name`` of a target dataset, else ``system.name`` of a source; case does not part names."""
+    first, _, rest = name.partition(".")
+    target = TargetDataset.objects.select_related("schema").filter(schema__name__iexact=first, name__iexact=rest)
+    source = SourceDataset.objects.select_related("system").filter(system__short_name__iexact=first, name__iexact=rest)
+    return target.first() or source.first()

@@ -1,0 +1,27 @@
+"""What an address is about, or 404; and where a person goes back to."""
+
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+
+from metadata.grid import column_of
+from metadata.models import TargetColumn, TargetDataset
+from metadata.shown import headed
+
+
+def dataset_here(key: UUID) -> TargetDataset:
+    """The dataset of an address, with what the head of its pages shows."""
+    return get_object_or_404(headed(), key=key)
+
+
+def column_here(key: UUID) -> TargetColumn:
+    """The column of an address, with its dataset and what it reads."""
+    return get_object_or_404(column_of(key))
+
+
+def page_of(row: TargetDataset | TargetColumn) -> str:
+    """A dataset's page; of a column, its line there."""
+    if isinstance(row, TargetDataset):
+        return reverse("dataset_page", args=[row.key])
+    return f"{page_of(row.dataset)}#column-{row.key}"
