@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 
+from architecture.inbox import count_for
 from loader.selectors import live_workers
 
 
@@ -46,12 +47,13 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 
 
 class Shell:
-    """Navigation, worker and environment of one request."""
+    """Navigation, worker, environment and what waits, of one request."""
 
     environment = settings.ENVIRONMENT
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, user: Any = None):
         self._path = path
+        self._user = user
 
     @cached_property
     def nav(self) -> list[NavItem]:
@@ -71,7 +73,12 @@ class Shell:
             return WorkerState(False, "No worker is answering. Start one with: make serve")
         return WorkerState(True, f"Answering: {', '.join(names)}")
 
+    @cached_property
+    def waiting(self) -> int:
+        """How much waits for whoever is signed in."""
+        return count_for(self._user)
+
 
 def shell(request: HttpRequest) -> dict[str, Any]:
     """Context processor: ``shell``."""
-    return {"shell": Shell(request.path)}
+    return {"shell": Shell(request.path, getattr(request, "user", None))}

@@ -5,8 +5,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from architecture.change_log import entries, kinds, people, shown
-from architecture.filtersets import ChangeFilter
+from metadata.change_log import entries, kinds, people, shown
+from metadata.filtersets import ChangeFilter
 from metadata.selectors import target_datasets
 from metadata.views.paging import filtered
 

@@ -1,45 +1,28 @@
 """What views of the workflow share: who may, and a refusal as it is shown where the person acted."""
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
-
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
 
 from architecture.domain.workflow import Refused
 from architecture.shown import may_build
-from metadata.domain.errors import MetadataError
-from metadata.domain.roles import Permission
-from metadata.permissions import may
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.permissions import View, only, permitted
 
-View = Callable[..., HttpResponse]
+__all__ = ["as_sentence", "as_shown", "builders", "permitted", "status_of"]
 
-_NOT_FOUND = ("UNKNOWN_REPORT", "UNKNOWN_DATASET", "UNKNOWN_ENVIRONMENT")
+_NOT_FOUND = (
+    "UNKNOWN_REPORT",
+    "UNKNOWN_DATASET",
+    "UNKNOWN_ENVIRONMENT",
+    "UNKNOWN_RECORD",
+    "UNKNOWN_OPERATION",
+    "UNKNOWN_LOOK",
+)
 _FORBIDDEN = ("NOT_PERMITTED", "NO_PERSON", "OWN_CHANGE")
-
-
-def permitted(permission: Permission) -> Callable[[View], View]:
-    """403 for those who lack the permission."""
-    return _only(lambda user: may(user, permission), f"This needs the permission {permission}.")
 
 
 def builders(view: View) -> View:
     """403 for those who only read."""
-    return _only(may_build, "Reports are made by people who edit, approve or execute.")(view)
-
-
-def _only(allowed: Callable[[Any], bool], said: str) -> Callable[[View], View]:
-    def decorate(view: View) -> View:
-        @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not allowed(request.user):
-                raise PermissionDenied(said)
-            return view(request, *args, **kwargs)
-
-        return guarded
-
-    return decorate
+    return only(may_build, "Reports are made by people who edit, approve or execute.")(view)
 
 
 def status_of(refused: Refused | MetadataError) -> int:
@@ -58,9 +41,3 @@ def as_shown(refused: Refused | MetadataError, person: Any = None) -> dict[str, 
     if not isinstance(refused, Refused):
         said["message"] = refused.one_line()
     return said | {part: as_sentence(said[part], name) for part in ("message", "hint") if said.get(part)}
-
-
-def as_sentence(text: str, name: str = "") -> str:
-    """With a capital at its beginning, unless it begins with this name, and a mark at its end."""
-    begins = text if name and text.startswith(f"{name} ") else text[:1].upper() + text[1:]
-    return begins + ("" if not text or text.endswith((".", "?", "!")) else ".")

@@ -72,6 +72,23 @@ class AdoptForm(ReasonForm):
         self.fields["dataset"].valid_value = _is_key
 
 
+class UndoForm(forms.Form):
+    """Operations of a record (ordinals) that are to be taken back."""
+
+    operation = forms.TypedMultipleChoiceField(
+        coerce=int, error_messages={"required": "Choose at least one operation to take back."}
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["operation"].valid_value = _is_ordinal
+
+
+def _is_ordinal(value: str) -> bool:
+    """Whether it can be an ordinal; whether the record has it, the service says."""
+    return value.isascii() and value.isdigit() and len(value) < 10
+
+
 def _is_key(value: str) -> bool:
     """Whether it can be a stable key; whether there is such a dataset, the service says."""
     try:

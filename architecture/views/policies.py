@@ -8,7 +8,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from architecture.change_log import entries, shown
 from architecture.domain.workflow import Refused
 from architecture.models import Environment
 from architecture.services.environments import current_environment
@@ -16,6 +15,7 @@ from architecture.services.policies import default_policy, policy_of, update_pol
 from architecture.shown import environments
 from architecture.views.deciding import as_shown, status_of
 from architecture.views.forms import PolicyForm
+from metadata.change_log import entries, shown
 from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.permissions import may

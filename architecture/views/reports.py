@@ -11,7 +11,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from architecture import change_log
-from architecture.domain import workflow
 from architecture.domain.scope import Scope
 from architecture.domain.workflow import Refused
 from architecture.filtersets import ReportFilter
@@ -21,21 +20,20 @@ from architecture.selectors import reports
 from architecture.services.approvals import approve, reject
 from architecture.services.environments import current_environment
 from architecture.services.observing import last_seen
-from architecture.services.previews import newest_preview
 from architecture.services.records import approval_artifact
-from architecture.services.reports import is_stale, shown
+from architecture.services.reports import shown
 from architecture.shown import (
     environments,
     may_build,
     operation_rows,
     report_rows,
     scope_of,
-    standing,
     steps_by_table,
     touched,
 )
 from architecture.views.deciding import as_shown, permitted, status_of
 from architecture.views.forms import DecisionForm, ScopeForm
+from architecture.views.standing import state_of
 from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.selectors import schemas, target_datasets
@@ -44,10 +42,7 @@ from metadata.views.paging import filtered
 PER_PAGE = 25
 SUGGESTED = 500
 CHANGES_SHOWN = 40
-# Reports in these states may still be carried out, so whether they still hold matters.
-_ALIVE = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
-# With these nothing can be done any more; nothing happens in a report without changes either.
-_CLOSED = (workflow.BLOCKED, workflow.REJECTED, workflow.SUPERSEDED, workflow.NO_CHANGES)
+OPERATIONS_SHOWN = 100
 
 
 # --- the list --------------------------------------------------------------------------------
@@ -103,9 +98,11 @@ def report_page(request: HttpRequest, report_id: UUID) -> HttpResponse:
 
 
 def find(report_id: UUID) -> ChangeReport:
-    """The report with its documents; 404 if there is none."""
+    """The report; 404 if there is none. Its ``content`` is long, and loaded only when it is asked for."""
     related = ("environment", "created_by", "undo_of__execution", "superseded_by")
-    return get_object_or_404(ChangeReport.objects.select_related(*related), report_id=report_id)
+    found = ChangeReport.objects.select_related(*related)
+    found = found.defer("content", "superseded_by__content", "superseded_by__document", "undo_of__document")
+    return get_object_or_404(found, report_id=report_id)
 
 
 def story(
@@ -117,50 +114,33 @@ def story(
     note: str = "",
 ) -> HttpResponse:
     """A report's page. ``refused`` is shown in the section ``where`` the person acted; ``note`` is what they typed."""
-    preview = newest_preview(report)
+    now = state_of(report)
+    preview = now.preview
     tables = steps_by_table(preview) if preview is not None else []
     rehearsal = preview.rehearsals.order_by("-pk").first() if preview is not None else None
-    executions = list(report.executions.select_related("requested_by", "record").order_by("-pk"))
-    execution = next((one for one in executions if one.status != workflow.ABANDONED), None)
     context = {
         "tab": "reports",
         "report": report,
         "scope": scope_of(report),
-        "operations": operation_rows(report),
+        "operations": operation_rows(report, limit=None if "all" in request.GET else OPERATIONS_SHOWN),
+        "operation_count": len(report.document["rows"]),
         "warnings": report.document.get("warnings", []),
         "behind": change_log.behind(report, limit=CHANGES_SHOWN),
-        "standing": standing(report, request.user),
-        "alive": report.status in _ALIVE and execution is None,
         "preview": preview,
         "tables": tables,
         "touched": touched(preview, tables) if preview is not None else None,
         "rehearsal": rehearsal,
         "rehearsed": rehearsed(rehearsal),
-        "execution": execution,
-        "executions": executions,
-        "supersedes": list(report.supersedes.order_by("-pk")),
-        "decidable": report.status == workflow.OPEN,
-        "closed": report.status in _CLOSED,
+        "executions": now.executions,
+        "supersedes": list(report.supersedes.defer("document", "content").order_by("-pk")),
         "refused": as_shown(refused, request.user) if refused is not None else None,
         "where": where,
         "note": note,
     }
+    context |= now.context(request.user)
     return render(
         request, "architecture/report_page.html", context, status=status_of(refused) if refused is not None else 200
     )
-
-
-@never_cache
-@require_safe
-def report_standing(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Whether the report still holds: it is made again and compared. A part of its page, brought in later."""
-    report = find(report_id)
-    try:
-        code = is_stale(report)
-    except MetadataError as problem:  # what its scope names is gone
-        return render(request, "architecture/report_standing.html", {"error": as_shown(problem), "report": report})
-    error = as_shown(Refused(code)) if code else None
-    return render(request, "architecture/report_standing.html", {"error": error, "report": report})
 
 
 @require_POST

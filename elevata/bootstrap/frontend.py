@@ -25,6 +25,10 @@ KEPT = {
     "@tabler/core/dist/js/tabler.min.js": "tabler/tabler.min.js",
     "@popperjs/core/LICENSE.md": "tabler/popper.LICENSE.md",
     "@tabler/icons-sprite/LICENSE": "tabler/icons.LICENSE",
+    # The worker is a file of its own: the bundle that runs in the page would hold it up while it lays out.
+    "elkjs/lib/elk-api.js": "elk/elk-api.js",
+    "elkjs/lib/elk-worker.min.js": "elk/elk-worker.min.js",
+    "elkjs/LICENSE.md": "elk/LICENSE.md",
     "htmx.org/dist/htmx.min.js": "htmx/htmx.min.js",
     "htmx.org/LICENSE": "htmx/LICENSE",
 }

@@ -8,18 +8,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from elevata import sqltext
+from metadata.graph import LAYERS
 
 register = template.Library()
-
-_LAYERS = {
-    "source": "Source",
-    "raw": "Raw",
-    "stage": "Stage",
-    "rawcore": "Rawcore",
-    "history": "History",
-    "bizcore": "Bizcore",
-    "serving": "Serving",
-}
 
 
 @register.simple_tag
@@ -41,7 +32,7 @@ def state(status: str, label: str = "") -> SafeString:
 @register.simple_tag
 def layer(name: str) -> SafeString:
     """A layer in its colour."""
-    return format_html('<span class="layer layer-{}">{}</span>', name, _LAYERS.get(name, name))
+    return format_html('<span class="layer layer-{}">{}</span>', name, LAYERS.get(name, name))
 
 
 @register.simple_tag

@@ -97,18 +97,6 @@
     if (event.detail.xhr.status < 500) connection(false);
   });
 
-  // --- the lineage picture starts where the dataset is ------------------------------------------
-  function showHere() {
-    document.querySelectorAll(".lineage").forEach(function (box) {
-      var here = box.querySelector(".here");
-      if (!here || box.scrollWidth <= box.clientWidth) return;
-      var at = here.getBoundingClientRect(), frame = box.getBoundingClientRect();
-      box.scrollLeft += at.left + at.width / 2 - frame.left - frame.width / 2;
-    });
-  }
-  showHere();
-  document.addEventListener("htmx:afterSettle", showHere);
-
   // --- after a boosted tab change the panel has the focus, so that the keyboard goes on there ---
   document.addEventListener("htmx:afterSettle", function (event) {
     var chosen = event.target.querySelector && event.target.querySelector("[data-focus-after-swap]");

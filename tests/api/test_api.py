@@ -57,7 +57,7 @@ def test_nothing_can_be_written(operator: Client, path: str, method: str):
 
 
 def test_the_root_names_the_collections(reader: Client):
-    assert sorted(get(reader, "")) == sorted([*LISTS, "reports", "executions", "records"])
+    assert sorted(get(reader, "")) == sorted([*LISTS, "looks", "reports", "executions", "records"])
 
 
 @pytest.mark.parametrize("path", [f"{name}/" for name in LISTS])

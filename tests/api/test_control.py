@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
-from architecture.models import ChangeReport, Execution
-from tests.architecture.world import World, customers, make_world
+from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord
+from loader.models import ReadRequest
+from metadata.domain.roles import Role
+from tests.architecture.world import World, customers, make_world, person
 from tests.web.controlling import needing, rename, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -30,9 +33,9 @@ def post(client: Client, path: str, status: int, **body: Any) -> Any:
     return answer.json()
 
 
-def get(client: Client, path: str) -> Any:
+def get(client: Client, path: str, status: int = 200) -> Any:
     answer = client.get(f"/api/v1/{path}")
-    assert answer.status_code == 200, answer.content
+    assert answer.status_code == status, answer.content
     return answer.json()
 
 
@@ -82,3 +85,126 @@ def test_lists_are_filtered_and_short(world: World):
     (execution,) = get(bob, "executions/?status=succeeded")["results"]
     assert "steps" not in execution
     assert get(bob, "records/?outcome=succeeded")["count"] == 1
+
+
+# --- undo ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def record(world: World) -> str:
+    """The record of the rename."""
+    Environment.objects.update(policies={})
+    return f"records/{world.executed().record.record_id}/"
+
+
+def test_a_record_tells_what_takes_each_operation_back(world: World, record: str):
+    (way,) = get(signed_in(world.approver), record)["ways_back"]
+    assert (way["operations"], way["possible"], way["refused"]) == ([0, 1], True, None)
+    assert way["done"][0] == "rename_column rawcore.rc_crm_customer: full_name → display_name"
+    assert way["back"][-1] == "rename_column rawcore.rc_crm_customer: display_name → full_name"
+
+
+@pytest.mark.parametrize("body", [{}, {"operations": None}, {"operations": [1]}])
+def test_a_record_is_taken_back_whole_or_by_its_operations(world: World, record: str, body: dict):
+    made = post(signed_in(world.operator), f"{record}undo/", 201, **body)
+    assert made["report"]["undo"]["operations"] == [0, 1]
+    assert f"records/{made['undo_of']}/" == record
+    assert get(signed_in(world.approver), record)["undo_reports"] == [made["report_id"]]
+
+
+@pytest.mark.parametrize(
+    ("operations", "status", "code"), [([7], 404, "UNKNOWN_OPERATION"), ([], 400, "invalid"), (["x"], 400, "invalid")]
+)
+def test_what_cannot_be_taken_back_is_refused(world: World, record: str, operations: list, status: int, code: str):
+    assert post(signed_in(world.operator), f"{record}undo/", status, operations=operations)["code"] == code
+
+
+def test_who_only_reads_takes_nothing_back(world: World, record: str):
+    post(signed_in(person("vera", Role.VIEWER)), f"{record}undo/", 403)
+    assert not ExecutionRecord.objects.filter(undo_reports__isnull=False).exists()
+
+
+# --- looks ---------------------------------------------------------------------------------------
+
+
+def ended(look: int, **said: Any) -> None:
+    seen = {"status": "succeeded", "answer": {"asked": 3, "found": 2}, "finished_at": timezone.now()}
+    ReadRequest.objects.filter(pk=look).update(**seen | said)
+
+
+def test_a_report_is_made_from_a_look_that_was_asked_for(world: World):
+    ada = signed_in(world.author)
+    answer = ada.post("/api/v1/looks/", {"kind": "all"}, content_type="application/json")
+    look = answer.json()
+    assert (answer.status_code, look["status"], look["found"]) == (202, "queued", None)
+    assert answer.headers["Location"].endswith(f"/api/v1/looks/{look['id']}/")
+    assert look["then"] == {"do": "report", "scope": {"kind": "all", "name": "", "target_only": False}}
+    waiting = ada.get(answer.headers["Location"])
+    assert (waiting.json()["finished_at"], waiting.headers["Retry-After"]) == (None, "1")
+    assert post(ada, "reports/", 409, kind="all", look=look["id"])["code"] == "LOOK_UNFINISHED"
+    ended(look["id"])
+    assert get(ada, f"looks/{look['id']}/")["found"] == 2
+    assert post(ada, "reports/", 201, kind="all", look=look["id"])["status"] == "open"
+
+
+def test_a_look_that_failed_makes_no_report_and_says_why(world: World):
+    ada = signed_in(world.author)
+    look = post(ada, "looks/", 202)["id"]
+    ended(look, status="failed", answer=None, error={"code": "NO_ANSWER", "message": "no worker answered in time"})
+    assert get(ada, f"looks/{look}/")["error"]["code"] == "NO_ANSWER"
+    refused = post(ada, "reports/", 409, kind="all", look=look)
+    assert refused["code"] == "LOOK_FAILED"
+    assert "no worker answered in time" in refused["detail"]
+
+
+def test_a_look_at_other_tables_makes_no_report(world: World):
+    ada = signed_in(world.author)
+    look = post(ada, "looks/", 202, kind="dataset", name="rawcore.rc_crm_customer", target_only=True)["id"]
+    ended(look)
+    customers(world.author, "rc_crm_other")
+    assert post(ada, "reports/", 409, kind="all", look=look)["code"] == "OTHER_LOOK"
+
+
+def test_a_preview_is_made_from_a_look_at_its_report(world: World):
+    ada, olga = signed_in(world.author), signed_in(world.operator)
+    report = post(ada, "reports/", 201, kind="all")["report_id"]
+    post(ada, "looks/", 403, report=report)
+    look = post(olga, "looks/", 202, report=report)["id"]
+    assert ReadRequest.objects.get(pk=look).arguments["sizes"] is True
+    assert post(olga, f"reports/{report}/preview/", 409, look=look)["code"] == "LOOK_UNFINISHED"
+    ended(look)
+    assert post(olga, f"reports/{report}/preview/", 201, look=look)["document"]["steps"]
+
+
+def test_a_look_is_its_askers_alone(world: World):
+    ada, olga = signed_in(world.author), signed_in(world.operator)
+    look = post(ada, "looks/", 202)["id"]
+    get(olga, f"looks/{look}/", 404)
+    assert [one["id"] for one in get(ada, "looks/")["results"]] == [look]
+    assert get(olga, "looks/")["count"] == 0
+    assert post(olga, "reports/", 404, kind="all", look=look)["code"] == "UNKNOWN_LOOK"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"kind": "dataset", "name": "raw.nowhere"}, 422, "unknown_scope"),
+        ({"kind": "all", "report": "00000000-0000-0000-0000-000000000000"}, 400, "invalid"),
+        ({"report": "00000000-0000-0000-0000-000000000000"}, 404, "UNKNOWN_REPORT"),
+        ({"kind": "files"}, 400, "invalid"),
+    ],
+)
+def test_what_names_no_tables_is_not_looked_at(world: World, body: dict, status: int, code: str):
+    assert post(signed_in(world.operator), "looks/", status, **body)["code"] == code
+
+
+def test_who_only_reads_asks_for_no_look(world: World):
+    post(signed_in(person("vera", Role.VIEWER)), "looks/", 403)
+    assert not ReadRequest.objects.exists()
+
+
+def test_a_page_goes_on_with_a_look_that_was_asked_for_by_rest(world: World):
+    ada = signed_in(world.author)
+    look = post(ada, "looks/", 202)["id"]
+    ended(look)
+    assert "Go on" in ada.get(f"/looks/{look}/").content.decode()

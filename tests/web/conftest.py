@@ -30,9 +30,9 @@ def person(db) -> User:
 
 @pytest.fixture
 def starter(db) -> User:
-    """May start and cancel load runs, decide on reports, execute them, and change policies."""
+    """May start and cancel load runs, decide on reports, execute them, change metadata and policies."""
     user = User.objects.create_user("eve", password="analytical engine")
-    allowed = ("start_load", "approve_reports", "execute_reports", "manage_policies")
+    allowed = ("start_load", "approve_reports", "execute_reports", "manage_policies", "change_metadata")
     user.user_permissions.add(*Permission.objects.filter(codename__in=allowed))
     return user
 
@@ -109,6 +109,14 @@ def viewer(db) -> Client:
     """Vera only reads."""
     client = Client()
     client.force_login(someone("vera", Role.VIEWER))
+    return client
+
+
+@pytest.fixture
+def editor(db) -> Client:
+    """Mia edits metadata."""
+    client = Client()
+    client.force_login(someone("mia", Role.EDITOR))
     return client
 
 

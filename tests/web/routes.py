@@ -43,8 +43,18 @@ def _api_post(*values: str, operator: object, data: dict | None = None) -> Rule:
     )
 
 
+EDITING = Rule(reader=REFUSED)
+
+
+def _editing(*values: str) -> Rule:
+    """A form or a page before a deed, for people who may change metadata."""
+    return Rule(reader=REFUSED, values=values)
+
+
 RULES = {
     "home": Rule(),
+    "home_now": Rule(),
+    "home_warehouse": Rule(),
     "healthz": Rule(anonymous=200, page=False),
     "sign_in": Rule(anonymous=200, reader="/", operator="/"),
     "sign_out": Rule("post", reader="/sign-in/", operator="/sign-in/", page=False),
@@ -58,6 +68,27 @@ RULES = {
     "dataset_versions": Rule(values=("key", "entity_key")),
     "start_read": Rule("post", values=("key",), data={"kind": "key_search"}, page=False),
     "read_part": Rule(values=("pk",), reader=200, operator=404),
+    "dataset_create": EDITING,
+    "dataset_changes": Rule(values=("key",)),
+    "dataset_edit": _editing("key"),
+    "dataset_rename": _editing("key"),
+    "dataset_depends": _editing("key"),
+    "dataset_retire": _editing("key"),
+    "dataset_restore": _editing("key"),
+    "dataset_delete": _editing("key"),
+    "column_create": _editing("key"),
+    "columns_paste": _post("key", operator=422, data={"text": "new_one"}),
+    "column_edit": _editing("column_key"),
+    "column_cell": _post("column_key", operator=409, data={"cell": "owner", "value": "eve", "version": "0"}),
+    "column_move": _post("column_key", operator="/datasets/", data={"by": "1"}),
+    "column_rename": _editing("column_key"),
+    "column_depends": _editing("column_key"),
+    "column_retire": _editing("column_key"),
+    "column_restore": _editing("column_key"),
+    "column_delete": _editing("column_key"),
+    "schema_list": Rule(),
+    "schema_create": EDITING,
+    "schema_edit": _editing("schema"),
     "source_list": Rule(),
     "source_page": Rule(values=("source_key",)),
     "run_list": Rule(),
@@ -66,9 +97,22 @@ RULES = {
     "run_start": Rule("post", reader=REFUSED, operator="/load-runs/", data={"scope": "all"}, page=False),
     "run_cancel": Rule(values=("run_id",), reader=REFUSED),
     "run_again": Rule("post", values=("run_id",), reader=REFUSED, operator="/load-runs/", page=False),
+    "inbox": Rule(),
+    "inbox_rows": Rule(),
+    "schedule_list": Rule(),
+    "schedule_page": Rule(values=("schedule",)),
+    "schedule_times": Rule(),
+    "schedule_new": Rule(reader=REFUSED),
+    "schedule_edit": Rule(reader=REFUSED, values=("schedule",)),
+    "schedule_delete": Rule(reader=REFUSED, values=("schedule",)),
+    "schedule_run": _post("schedule", operator="/load-runs/"),
+    "lease_list": Rule(),
+    "lease_break": Rule(reader=REFUSED, values=("lease",)),
     "report_list": Rule(),
     "report_page": Rule(values=("report_id",)),
     "report_standing": Rule(values=("report_id",)),
+    "report_differences": Rule(values=("report_id",)),
+    "report_downstream": Rule(values=("report_id",)),
     "report_file": Rule(values=("report_id",), page=False),
     "report_approvals": Rule(values=("report_id",), page=False),
     "report_approve": _post("report_id", operator="/reports/"),
@@ -109,6 +153,8 @@ RULES = {
     "api-load-run-list": API,
     "api-load-run-detail": _api("run_id"),
     "api-load-run-events": _api("run_id"),
+    "api-look-list": _api_post(operator=202, data={"kind": "all"}),
+    "api-look-detail": Rule(anonymous=REFUSED, reader=REFUSED, operator=404, values=("look",), page=False),
     "api-report-list": API,
     "api-report-detail": _api("report_id"),
     "api-report-approvals": _api("report_id"),

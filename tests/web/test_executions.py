@@ -200,10 +200,26 @@ def test_buttons_that_may_not_be_used_say_why(world: World, viewer: Client, prev
 # --- the way back ------------------------------------------------------------------------------
 
 
-def test_each_step_says_what_takes_it_back_and_a_new_report_does(world: World, olga: Client, previewed: Preview):
+@pytest.fixture
+def two(world: World) -> Execution:
+    """An execution of a rename and of a widening, which came first."""
+    rename(world, "full_name", "display_name")
+    change(world, "balance", type="decimal(12,2)")
+    return world.executed()
+
+
+def ticks(html: str) -> list[tuple[str, bool]]:
+    """The operations that can be chosen, and whether each is ticked."""
+    boxes = re.findall(r'<input class="form-check-input"[^>]*name="operation"[^>]*>', html)
+    return [(re.search(r'value="(\d+)"', box)[1], "checked" in box) for box in boxes]
+
+
+def test_each_operation_says_what_takes_it_back_and_a_new_report_does(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     way = words(section(read(olga, page_of(execution)), "undo"))
-    assert "full_name → display_name rename_column rawcore.rc_crm_customer: display_name → full_name" in way
+    assert "1, 2 rename_column rawcore.rc_crm_customer: full_name → display_name" in way
+    assert "rename_column rawcore.rc_crm_customer: display_name → full_name" in way
+    assert "The metadata go on describing what was done, so the next report would do it again" in way
     answer = olga.post(page_of(execution, "undo/"))
     undo = ChangeReport.objects.get(undo_of=execution.record)
     assert answer.url == address(undo)
@@ -212,6 +228,48 @@ def test_each_step_says_what_takes_it_back_and_a_new_report_does(world: World, o
     assert "display_name → full_name" in page
     assert "METADATA_UNCHANGED" in page
     assert f"Undo report {undo.fingerprint[:12]}" in words(read(olga, page_of(execution)))
+
+
+def test_all_operations_are_ticked_and_those_left_ticked_are_taken_back(olga: Client, two: Execution):
+    found = ticks(section(read(olga, page_of(two)), "undo"))
+    assert [ticked for _, ticked in found] == [True, True]
+    olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [found[0][0]]})
+    operations = ChangeReport.objects.get(undo_of=two.record).document["operations"]
+    assert {one["op"] for one in operations} == {"rename_column"}
+
+
+def test_with_nothing_ticked_it_asks_for_a_choice(olga: Client, two: Execution):
+    answer = olga.post(page_of(two, "undo/"), {"choose": "yes"})
+    part = section(answer.content.decode(), "undo")
+    assert answer.status_code == 422
+    assert "Choose at least one operation" in part
+    assert [ticked for _, ticked in ticks(part)] == [False, False]
+
+
+def test_a_choice_that_cannot_be_taken_back_says_why_and_stays(olga: Client, two: Execution):
+    widened = ticks(section(read(olga, page_of(two)), "undo"))[1][0]
+    answer = olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [widened]})
+    part = section(answer.content.decode(), "undo")
+    assert answer.status_code == 409
+    assert "LATER_OPERATIONS" in part
+    assert ("Take both back." in part, dict(ticks(part))[widened]) == (True, True)
+
+
+def test_what_cannot_be_taken_back_any_more_cannot_be_chosen(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    rename(world, "display_name", "full_name")
+    world.executed()
+    part = section(read(olga, page_of(execution)), "undo")
+    assert "ALREADY_UNDONE" in part
+    assert ticks(part) == []
+    assert "Nothing of this record can be taken back now" in part
+
+
+def test_who_only_reads_sees_the_way_back_and_cannot_choose(viewer: Client, two: Execution):
+    part = section(read(viewer, page_of(two)), "undo")
+    assert ticks(part) == []
+    assert "people who edit, approve or execute" in part
+    assert viewer.post(page_of(two, "undo/")).status_code == 403
 
 
 def test_what_has_no_record_cannot_be_taken_back(world: World, olga: Client, previewed: Preview):

@@ -1,0 +1,39 @@
+"""The inbox: what waits for the person who is signed in."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from architecture.inbox import Ask, checked, count, sections, waiting_for
+from architecture.shown import may_build
+from metadata.domain.canonical import sha256_hex
+
+
+@never_cache
+@require_safe
+def inbox(request: HttpRequest) -> HttpResponse:
+    """What waits, as far as it is known without making reports again."""
+    context = _context(waiting_for(request.user)) | {"may_build": may_build(request.user)}
+    return render(request, "architecture/inbox.html", context)
+
+
+@never_cache
+@require_safe
+def inbox_rows(request: HttpRequest) -> HttpResponse:
+    """What waits, and which reports still hold; nothing (204) while all is as the page has it."""
+    context = _context(checked(request.user))
+    if request.GET.get("seen") == context["seen"]:
+        return HttpResponse(status=204)
+    context |= {"may_build": may_build(request.user), "oob": True}
+    return render(request, "architecture/inbox_rows.html", context)
+
+
+def _context(asks: tuple[Ask, ...]) -> dict[str, object]:
+    seen = [[one.ask, one.pk, one.is_checked, one.facts.missing, one.facts.stale] for one in asks]
+    return {
+        "sections": sections(asks),
+        "inbox_count": count(asks),
+        "unchecked": not all(one.is_checked for one in asks),
+        "seen": sha256_hex(seen)[:12],
+    }
