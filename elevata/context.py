@@ -36,7 +36,7 @@ _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("Home", "home", "home", ()),
     ("Datasets", "dataset_list", "database", ()),
     ("Sources", "source_list", "plug", ()),
-    ("Load runs", "run_list", "player-play", ()),
+    ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
     (
         "Architecture",
         "report_list",

@@ -97,6 +97,7 @@ RULES = {
     "run_start": Rule("post", reader=REFUSED, operator="/load-runs/", data={"scope": "all"}, page=False),
     "run_cancel": Rule(values=("run_id",), reader=REFUSED),
     "run_again": Rule("post", values=("run_id",), reader=REFUSED, operator="/load-runs/", page=False),
+    "run_record": Rule(values=("governed_run", "governed_record"), page=False),
     "inbox": Rule(),
     "inbox_rows": Rule(),
     "schedule_list": Rule(),

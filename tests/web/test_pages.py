@@ -212,8 +212,8 @@ BASELINE = {
     "dataset_lineage": 13,
     "dataset_sql": 17,
     "dataset_runs": 8,
-    "source_list": 6,
-    "source_page": 7,
+    "source_list": 8,
+    "source_page": 9,
     "run_list": 10,
     "run_page": 12,
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
@@ -15,7 +16,9 @@ from architecture.services import current_environment
 from architecture.services.leases import Holder, take_leases
 from architecture.services.previews import make_preview
 from elevata.middleware import CONTENT_SECURITY_POLICY
-from loader.models import ReadRequest, Schedule
+from loader.domain.governance import REVERT
+from loader.models import GovernedRunRecord, LoadRun, ReadRequest, Schedule
+from loader.services.governedrecords import seal_end
 from loader.services.schedules import create_schedule
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset
@@ -23,7 +26,7 @@ from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person
 from tests.architecture.world import Warehouse, World
-from tests.loader_factories import ReadRequestFactory
+from tests.loader_factories import LoadRunFactory, ReadRequestFactory
 from tests.web.routes import RULES, SIGN_IN, Rule, route_names
 
 PAGES = sorted(name for name, rule in RULES.items() if rule.page)
@@ -73,6 +76,8 @@ class Addresses(dict):
             "report_id": lambda: ("report_id", self._controlled().report.report_id),
             "schedule": lambda: ("key", self._schedule().key),
             "lease": lambda: ("pk", self._lease().pk),
+            "governed_run": lambda: ("run_id", self._governed().run.run_id),
+            "governed_record": lambda: ("record_id", self._governed().record_id),
             "rehearsal": lambda: ("pk", Rehearsal.objects.create(preview=self._controlled()).pk),
             "execution": lambda: ("pk", self._record().execution_id),
             "record_id": lambda: ("record_id", self._record().record_id),
@@ -86,6 +91,11 @@ class Addresses(dict):
         held = Holder("load run", "busy", 1)
         take_leases(environment=current_environment(), dataset_keys=[self._warehouse.key], holder=held)
         return Lease.objects.get(dataset_key=self._warehouse.key)
+
+    def _governed(self) -> GovernedRunRecord:
+        run = LoadRun.objects.filter(kind=REVERT).first() or LoadRunFactory(kind=REVERT, status="succeeded")
+        with transaction.atomic():
+            return seal_end(run_pk=run.pk, attempt=1)
 
     def _look(self) -> ReadRequest:
         asked = {"tables": [], "sizes": False, "then": {"do": "drift"}}
