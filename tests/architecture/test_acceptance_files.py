@@ -1,5 +1,6 @@
 """State files that ``manage.py plan`` must refuse: exit code 4, one line that says file, place and reason."""
 
+import enum
 import json
 import subprocess
 import sys
@@ -36,7 +37,7 @@ DATASET = {
 }
 FILE = {"format": "architecture-state/v1", "datasets": [DATASET]}
 DS, COL = ["datasets", 0], ["datasets", 0, "columns", 0]
-MISSING = object()
+MISSING = enum.Enum("Missing", ["MISSING"]).MISSING
 
 
 def with_(path: list, value: Any) -> str:
