@@ -41,7 +41,7 @@ test-nightly: setup-tests ## every test, the long ones too
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers
 
-bench: setup ## all measures, peers side by side; writes bench/results.json (about 40 minutes)
+bench: setup ## all measures, peers side by side; writes bench/results.json (over an hour)
 	@$(RUN) -m bench.environment
 	@$(RUN) -m bench --full
 
