@@ -16,6 +16,7 @@ from typing import NoReturn
 from bench import cases, full
 from bench.case import Bench
 from bench.environment import PLACE
+from bench.measures import CASES, FILES, MEMORY
 from bench.problem import BenchProblem
 from bench.report import case_report, measure_table, ratio_table, table
 from bench.workers import Failed
@@ -55,8 +56,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options = _parser().parse_args(arguments)
     if options.full and options.only:
         raise UsageProblem("--full measures everything: leave --only out")
-    if not options.full and (options.memory or options.files):
-        raise UsageProblem("--memory and --files belong to --full")
+    if not options.full and (options.memory or options.files or options.cases):
+        raise UsageProblem("--cases, --memory and --files belong to --full")
     unknown = [name for name in options.only or () if name not in cases.NAMES]
     if unknown:
         raise UsageProblem(f"there is no engine {unknown[0]!r}: choose from {', '.join(cases.NAMES)}")
@@ -88,6 +89,13 @@ def _parser() -> Parser:
     parser.add_argument("--repeats", type=_number(1), default=5, metavar="N", help="loads that are counted (5)")
     parser.add_argument("--tables", type=_number(1), default=100, metavar="N", help="tables of small_tables (100)")
     parser.add_argument("--full", action="store_true", help="all measures; writes bench/results.json")
+    parser.add_argument(
+        "--cases",
+        nargs="+",
+        choices=CASES,
+        metavar="CASE",
+        help=f"with --full: measure only these of {', '.join(CASES)}; FILE keeps what it has of the others",
+    )
     parser.add_argument("--memory", action="store_true", help="with --full: also 5,000,000 keys in 4 GB")
     parser.add_argument("--files", action="store_true", help="with --full: also the files after 100 loads")
     parser.add_argument(
@@ -129,10 +137,10 @@ def _run_full(options: argparse.Namespace, work: Path) -> int:
         changed_pct=options.changed,
         tables=options.tables,
         repeats=options.repeats,
-        memory=options.memory,
-        files=options.files,
+        cases=_cases(options),
     )
-    document = full.run(size, work, full.Record(options.output), keep=options.keep_data)
+    record = full.Record(options.output, go_on=bool(options.cases))
+    document = full.run(size, work, record, keep=options.keep_data)
     if options.json:
         print(json.dumps(document, indent=2))
         return 0
@@ -141,6 +149,12 @@ def _run_full(options: argparse.Namespace, work: Path) -> int:
             print(f"\n{case['case']}\n{table(case['results'])}")
     print(f"\n{measure_table(document['measures'])}\n\nwritten to {relative(options.output)}")
     return 0
+
+
+def _cases(options: argparse.Namespace) -> tuple[str, ...]:
+    if options.cases:
+        return tuple(options.cases)
+    return (*full.Size.cases, *([MEMORY] if options.memory else []), *([FILES] if options.files else []))
 
 
 def _run_case(options: argparse.Namespace, work: Path) -> int:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from bench import cases
 from bench.case import Bench, say
-from bench.measures import DEEP, FILES, MEMORY, SHALLOW, SMALL, held
+from bench.measures import CASES, DEEP, FILES, MEMORY, SHALLOW, SMALL, held
+from bench.problem import BenchProblem
 from bench.report import case_report, machine
 
 MEMORY_ROWS = 5_000_000
@@ -25,19 +26,22 @@ class Size:
     changed_pct: float = 10
     tables: int = 100
     repeats: int = 5
-    memory: bool = False
-    files: bool = False
+    cases: tuple[str, ...] = (SHALLOW, DEEP, SMALL)
 
 
 class Record:
-    """``results.json`` as it grows: a run that breaks leaves what it has."""
+    """``results.json`` as it grows: a run that breaks leaves what it has.
 
-    def __init__(self, path: Path) -> None:
+    A case's ratios are of one run each; with ``go_on`` the cases of earlier runs stay until they
+    are measured again.
+    """
+
+    def __init__(self, path: Path, *, go_on: bool = False) -> None:
         self._path, self._started = path, time.time()
-        self._cases: dict[str, dict] = {}
+        self._cases: dict[str, dict] = _measured_before(path) if go_on else {}
 
     def add(self, name: str, case: dict) -> None:
-        self._cases[name] = case
+        self._cases[name] = {"measured_at": _now(), "machine": machine()} | case
         self._path.parent.mkdir(parents=True, exist_ok=True)
         pending = self._path.with_suffix(".new")
         pending.write_text(json.dumps(self.document(), indent=2) + "\n")
@@ -47,35 +51,57 @@ class Record:
         """Every case so far and every measure."""
         return {
             "machine": machine(),
-            "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started)),
+            "started_at": _now(self._started),
             "seconds": round(time.time() - self._started),
-            "cases": [{"case": name} | case for name, case in self._cases.items()],
+            "cases": [{"case": name} | self._cases[name] for name in CASES if name in self._cases],
             "measures": held(self._cases),
         }
 
 
+def _now(moment: float | None = None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+def _measured_before(path: Path) -> dict[str, dict]:
+    if not path.exists():
+        return {}
+    try:
+        cases = json.loads(path.read_text())["cases"]
+        return {case.pop("case"): case for case in cases}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BenchProblem(f"{path} is no results file of this benchmark: move it away") from error
+
+
 def run(size: Size, work: Path, record: Record, *, keep: bool = False) -> dict:
     """The cases in the order of what they need: histories are built once and deepened."""
-    shallow = cases.shallow_entries(size.flat_depth)
-    deep = cases.plain_entries(cases.ENGINES, size.depth)
-    plans = cases.shallow_plans(size.rows, size.changed_pct, max(size.flat_depth, size.depth))
-    with Bench(plans, work, keep=keep) as bench:
-        cases.make_sources(bench, shallow + deep)
-        for name, depth, entries in ((SHALLOW, 0, shallow), (DEEP, size.depth, deep)):
-            say(f"case {name}")
-            results = cases.measure(bench, entries, size.repeats)
-            record.add(name, case_report(size.rows, depth, size.changed_pct, results))
-    small = cases.plans(SMALL_ROWS, size.changed_pct, 0)
-    say(f"case {SMALL}")
-    with Bench(small, work, keep=keep) as bench:
-        results = cases.small_tables(bench, size.tables, size.repeats)
-        record.add(SMALL, case_report(SMALL_ROWS, 0, size.changed_pct, results) | {"tables": size.tables})
-    if size.memory:
+    if {SHALLOW, DEEP} & set(size.cases):
+        _large(size, work, record, keep)
+    if SMALL in size.cases:
+        say(f"case {SMALL}")
+        with Bench(cases.plans(SMALL_ROWS, size.changed_pct, 0), work, keep=keep) as bench:
+            results = cases.small_tables(bench, size.tables, size.repeats)
+            record.add(SMALL, case_report(SMALL_ROWS, 0, size.changed_pct, results) | {"tables": size.tables})
+    if MEMORY in size.cases:
         say(f"case {MEMORY}")
         with Bench(cases.plans(MEMORY_ROWS, size.changed_pct, 0), work, keep=keep) as bench:
             record.add(MEMORY, cases.memory(bench, MEMORY_ROWS))
-    if size.files:
+    if FILES in size.cases:
         say(f"case {FILES}")
         with Bench(cases.plans(SMALL_ROWS, size.changed_pct, FILES_LOADS - 1), work, keep=keep) as bench:
             record.add(FILES, cases.files(bench, FILES_LOADS))
     return record.document()
+
+
+def _large(size: Size, work: Path, record: Record, keep: bool) -> None:
+    entries = {}
+    if SHALLOW in size.cases:
+        entries[SHALLOW] = 0, cases.shallow_entries(size.flat_depth)
+    if DEEP in size.cases:
+        entries[DEEP] = size.depth, cases.plain_entries(cases.ENGINES, size.depth)
+    plans = cases.shallow_plans(size.rows, size.changed_pct, max(size.flat_depth, size.depth))
+    with Bench(plans, work, keep=keep) as bench:
+        cases.make_sources(bench, [entry for _, several in entries.values() for entry in several])
+        for name, (depth, several) in entries.items():
+            say(f"case {name}")
+            results = cases.measure(bench, several, size.repeats)
+            record.add(name, case_report(size.rows, depth, size.changed_pct, results))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.report import RATIOS
 
-SHALLOW, DEEP, SMALL, MEMORY, FILES = "shallow", "deep", "small", "memory", "files"
+CASES = SHALLOW, DEEP, SMALL, MEMORY, FILES = "shallow", "deep", "small", "memory", "files"
 
 
 @dataclass(frozen=True)

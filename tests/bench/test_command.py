@@ -21,6 +21,8 @@ from elevata.bootstrap.places import ROOT
         (["--only", "ours", "theirs"], "there is no engine 'theirs'"),
         (["--full", "--only", "ours"], "leave --only out"),
         (["--files"], "belong to --full"),
+        (["--cases", "deep"], "belong to --full"),
+        (["--full", "--cases", "steep"], "invalid choice: 'steep'"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
@@ -40,6 +42,17 @@ def test_with_json_an_error_is_a_document(capsys):
 def test_without_names_every_engine_is_measured():
     options = cli.parse([])
     assert (options.only, options.rows, options.depth, options.changed) == (list(NAMES), 1_000_000, 5, 10.0)
+
+
+def test_a_full_run_takes_the_cases_that_are_named_or_all_but_the_limits_of_size():
+    taken = {
+        line: cli._cases(cli.parse(line.split())) for line in ("--full", "--full --files", "--full --cases files small")
+    }
+    assert taken == {
+        "--full": ("shallow", "deep", "small"),
+        "--full --files": ("shallow", "deep", "small", "files"),
+        "--full --cases files small": ("files", "small"),
+    }
 
 
 def test_help_names_the_engines():

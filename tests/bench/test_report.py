@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from bench.case import Entry, difference, result
 from bench.cases import plain_entries
 from bench.full import Record
 from bench.measures import DEEP, MEASURES, held
+from bench.problem import BenchProblem
 from bench.report import case_report, measure_table, ratios, table
 
 LOADS = [{"seconds": s, "cpu_seconds": 2 * s, "bytes_read": 100} for s in (3.0, 1.0, 2.0, 5.0, 4.0)]
@@ -92,6 +95,21 @@ def test_results_are_there_after_every_case(tmp_path):
         assert [case["case"] for case in written["cases"]] == ["shallow", "deep"][:number]
         assert len(written["measures"]) == len(MEASURES)
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_a_case_that_is_measured_again_takes_its_place_and_leaves_the_others(tmp_path):
+    first = Record(tmp_path / "results.json")
+    for name in ("deep", "shallow"):
+        first.add(name, case_report(500, 0, 10.0, []))
+    Record(tmp_path / "results.json", go_on=True).add("deep", case_report(700, 0, 10.0, []))
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert [(case["case"], case["rows"]) for case in written["cases"]] == [("shallow", 500), ("deep", 700)]
+
+
+def test_a_file_that_holds_no_results_is_not_gone_on_with(tmp_path):
+    (tmp_path / "results.json").write_text("[]")
+    with pytest.raises(BenchProblem, match="is no results file"):
+        Record(tmp_path / "results.json", go_on=True)
 
 
 def test_tables_show_what_is_wrong_and_what_was_not_measured():
