@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from metadata.views import changes, columns, datasets, editing, schemas, sources, verbs
+from metadata.views import changes, columns, datasets, editing, generation, schemas, sources, verbs
 
 urlpatterns = [
     path("datasets/new/", editing.dataset_create, name="dataset_create"),
@@ -30,4 +30,5 @@ urlpatterns = [
     path("schemas/<str:name>/edit/", schemas.schema_edit, name="schema_edit"),
     path("sources/", sources.source_list, name="source_list"),
     path("sources/<uuid:key>/", sources.source_page, name="source_page"),
+    path("sources/<uuid:key>/generate/", generation.source_generate, name="source_generate"),
 ]

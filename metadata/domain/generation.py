@@ -22,7 +22,10 @@ TEXT_FORMATS = ("csv", "jsonl")
 
 @dataclass(frozen=True)
 class SourceColumnSpec:
-    """A column of the contract that goes into the warehouse. ``key_ordinal``: place in the business key."""
+    """A column of the contract that goes into the warehouse. ``key_ordinal``: place in the business key.
+
+    ``target_name`` is the name a person wants it to have in stage and rawcore; empty: by the naming rules.
+    """
 
     key: UUID
     name: str
@@ -31,6 +34,8 @@ class SourceColumnSpec:
     key_ordinal: int | None = None
     description: str = ""
     pii: bool = False
+    target_name: str = ""
+    sensitivity: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class GeneratedColumn:
     key_ordinal: int | None = None
     description: str = ""
     pii: bool = False
+    sensitivity: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
                 column.key,
                 description=column.description,
                 pii=column.pii,
+                sensitivity=column.sensitivity,
             )
         )
     return GeneratedDataset(
@@ -150,6 +157,7 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
             key_ordinal=column.key_ordinal,
             description=column.description,
             pii=column.pii,
+            sensitivity=column.sensitivity,
         )
         for column, read in zip(source.columns, upstream.columns, strict=True)
     )
@@ -170,14 +178,6 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
 
 def _names(source: SourceDatasetSpec) -> dict[UUID, str]:
     """Names of stage and rawcore columns by source column: one list for both, so that they agree."""
-    taken = set(naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, source.system, source.name)))
-    names: dict[UUID, str] = {}
-    # Names that are fine already get them, whatever stands before them in the file.
-    by_need = sorted(
-        enumerate(source.columns, start=1),
-        key=lambda item: naming.safe_column_name(item[1].name, 0) != item[1].name,
-    )
-    for ordinal, column in by_need:
-        names[column.key] = naming.free_name(naming.safe_column_name(column.name, ordinal), taken)
-        taken.add(names[column.key])
-    return names
+    reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, source.system, source.name))
+    names = naming.target_names([(column.name, column.target_name) for column in source.columns], reserved)
+    return {column.key: name for column, name in zip(source.columns, names, strict=True)}

@@ -18,6 +18,7 @@ OPTIONS = {
     },
     "jsonl": {"encoding": _TEXT},
     "parquet": {},
+    "table": {},
 }
 
 

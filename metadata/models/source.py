@@ -3,14 +3,16 @@
 from django.db import models
 from django.db.models.functions import Lower
 
-from metadata.models.base import Described, TypedColumn, Versioned, typed_column_constraints
+from metadata.models.base import Classified, Described, TypedColumn, Versioned, typed_column_constraints
 
 
 class System(Versioned, Described):
     """A place that delivers data: a folder of files, or a database reached by JDBC.
 
     ``short_name`` goes into the names of everything generated from it (``raw_air_airport``).
-    ``location`` of a file system is a folder that the datasets' own locations are relative to.
+    ``location`` of a file system is a folder that the datasets' own locations are relative to; of a
+    database it is its URL without a password. ``secret`` names the environment variable that holds the
+    password: the password itself is stored nowhere.
     """
 
     class Kind(models.TextChoices):
@@ -21,6 +23,7 @@ class System(Versioned, Described):
     short_name = models.CharField(max_length=20, unique=True)
     kind = models.CharField(max_length=10, choices=Kind, default=Kind.FILES)
     location = models.CharField(max_length=1000, blank=True, default="")
+    secret = models.CharField(max_length=100, blank=True, default="")
     active = models.BooleanField(default=True)
 
     class Meta:
@@ -41,6 +44,7 @@ class SourceDataset(Versioned, Described):
         CSV = "csv", "CSV"
         JSONL = "jsonl", "JSON lines"
         PARQUET = "parquet", "Parquet"
+        TABLE = "table", "Database table"
 
     system = models.ForeignKey(System, on_delete=models.PROTECT, related_name="datasets")
     key = models.UUIDField(unique=True, editable=False)
@@ -75,15 +79,17 @@ class SourceDataset(Versioned, Described):
         return f"{self.system.short_name}.{self.name}"
 
 
-class SourceColumn(Versioned, Described, TypedColumn):
+class SourceColumn(Versioned, Described, Classified, TypedColumn):
     """A column that a source dataset promises to deliver.
 
-    ``key_ordinal`` is its place (from 1) in the business key, NULL outside it.
+    ``key_ordinal`` is its place (from 1) in the business key, NULL outside it. ``target_name`` is what
+    generation calls it in stage and rawcore; empty: as the naming rules say.
     """
 
     dataset = models.ForeignKey(SourceDataset, on_delete=models.CASCADE, related_name="columns")
     key = models.UUIDField(unique=True, editable=False)
     name = models.CharField(max_length=200)
+    target_name = models.CharField(max_length=200, blank=True, default="")
     ordinal = models.PositiveIntegerField()
     key_ordinal = models.PositiveSmallIntegerField(null=True, blank=True)
     integrate = models.BooleanField(default=True, help_text="Whether generation takes it into the warehouse.")

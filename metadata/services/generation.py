@@ -87,6 +87,8 @@ def describe(source: SourceDataset) -> SourceDatasetSpec:
             column.key_ordinal,
             column.description,
             column.pii,
+            column.target_name,
+            column.sensitivity,
         )
         for column in source.columns.all()
         if column.active and column.integrate
@@ -293,6 +295,7 @@ def _new_column(spec: GeneratedColumn, dataset: TargetDataset, name: str, ordina
         key_ordinal=spec.key_ordinal,
         description=spec.description,
         pii=spec.pii,
+        sensitivity=spec.sensitivity,
     )
 
 

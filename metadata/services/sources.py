@@ -19,7 +19,7 @@ from metadata.services.common import assign, claim, free_key, store, writing
 from metadata.services.lifecycle import follow_policy
 
 DESCRIBED = ("description", "owner", "tags")
-SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "active", *DESCRIBED)
+SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", *DESCRIBED)
 SOURCE_DATASET_FIELDS = (
     "name",
     "short_name",
@@ -33,12 +33,14 @@ SOURCE_DATASET_FIELDS = (
 )
 SOURCE_COLUMN_FIELDS = (
     "name",
+    "target_name",
     "type",
     "nullable",
     "ordinal",
     "key_ordinal",
     "integrate",
     "pii",
+    "sensitivity",
     "active",
     *DESCRIBED,
 )

@@ -1,0 +1,142 @@
+"""The files of a folder, as deliveries: one file each, or a folder of parts that another program wrote."""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from loader.domain.refusals import Refusal
+from loader.outside.found import Found, Listing, Reached
+
+MAX_FILES = 5_000
+MAX_DEPTH = 6
+_HIDDEN = ("_", ".")  # what loads leave out, too
+_PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz")
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def format_of(name: str) -> str:
+    """The format that a file's ending speaks of; empty if it speaks of none."""
+    stem = name.lower()
+    for packed in _PACKED:
+        stem = stem.removesuffix(packed)
+    return _FORMATS.get(os.path.splitext(stem)[1], "")
+
+
+def reach_folder(folder: Path) -> Reached:
+    """That the folder is there, may be read, and what it holds."""
+    found, cut = _deliveries(folder)
+    count = f"{'more than ' if cut else ''}{sum(one.files for one in found):,}"
+    facts = [("Folder", str(folder)), ("Files that can be read", count)]
+    dated = [one for one in found if one.modified is not None]
+    if dated:
+        newest = max(dated, key=lambda one: one.modified or datetime.min.replace(tzinfo=UTC))
+        facts.append(("Newest", f"{newest.location}, {newest.modified:%Y-%m-%d %H:%M} UTC"))
+    said = "can be read" if found else "holds no file that ends like a delivery"
+    return Reached(f"The folder is there and {said}.", tuple(facts))
+
+
+def list_folder(folder: Path, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+    """Deliveries below the folder whose name has ``search`` in it, in the order of their names."""
+    found, cut = _deliveries(folder)
+    wanted = search.strip().lower()
+    fitting = sorted((one for one in found if wanted in one.location.lower()), key=lambda one: one.location)
+    return Listing(tuple(fitting[start : start + count]), len(fitting), cut)
+
+
+def files_at(path: Path) -> list[Path]:
+    """The files that a load of this location would read: the file, or all below the folder; sorted.
+
+    Raises Refusal MISSING_FILE or UNREADABLE_FILE.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise Refusal(
+            "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
+        )
+    found = sorted(Path(entry.path) for entry, _ in _walk(path, 0) if not _leads_out(entry, path))
+    if not found:
+        raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
+    return found
+
+
+def _deliveries(folder: Path) -> tuple[list[Found], bool]:
+    """Deliveries, and whether there are more files than are looked at."""
+    if not folder.is_dir():
+        there = "is a file, not a folder" if folder.exists() else "is not there"
+        raise Refusal(
+            "MISSING_FOLDER",
+            f"{folder} {there}",
+            file=str(folder),
+            hint="Make the folder, or correct the system's location.",
+        )
+    parts: dict[str, list[tuple[str, os.stat_result]]] = {}
+    found: list[Found] = []
+    seen = 0
+    for entry, relative in _walk(folder, 0):
+        seen += 1
+        if seen > MAX_FILES:
+            break
+        kind = format_of(entry.name)
+        if not kind or _leads_out(entry, folder):
+            continue
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            continue  # it was moved away while we looked
+        above, _, name = relative.rpartition("/")
+        if above and name.startswith("part-"):
+            parts.setdefault(above, []).append((name, status))
+        else:
+            found.append(_found(relative, kind, [status]))
+    for above, files in parts.items():
+        found.append(_found(above, format_of(files[0][0]), [status for _, status in files], folder=True))
+    return found, seen > MAX_FILES
+
+
+def _leads_out(entry: os.DirEntry, folder: Path) -> bool:
+    """A link to somewhere else is no part of the folder: it could lead anywhere."""
+    return entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(folder)
+
+
+def _found(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:
+    name = location.rpartition("/")[2]
+    return Found(
+        name=name if folder else name.partition(".")[0] or name,
+        location=location,
+        format=kind,
+        size=sum(status.st_size for status in statuses),
+        modified=datetime.fromtimestamp(max(status.st_mtime for status in statuses), tz=UTC),
+        files=len(statuses),
+        note=f"a folder of {len(statuses):,} files" if folder else "",
+    )
+
+
+def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEntry, str]]:
+    """Every file below the folder that is not hidden, with its path from there."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise Refusal(
+            "UNREADABLE_FOLDER",
+            f"{folder} cannot be read: {error.strerror or error}",
+            file=str(folder),
+            hint="The user that the web pages run as needs to be allowed to list it.",
+        ) from error
+    for entry in entries:
+        if entry.name.startswith(_HIDDEN):
+            continue
+        if entry.is_file():
+            yield entry, f"{above}{entry.name}"
+        elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
+            yield from _walk(Path(entry.path), depth + 1, f"{above}{entry.name}/")

@@ -1,0 +1,40 @@
+"""One way to ask any system: test it, discover what it has, sample one of its datasets."""
+
+from typing import Any
+
+from loader.domain.refusals import Refusal
+from loader.outside import listing, postgres
+from loader.outside.files import sample_files
+from loader.outside.found import Listing, Reached, Sample
+from loader.outside.limits import SECONDS, within
+from loader.outside.places import folder_of, place_in
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.models import System
+
+
+def reach(system: System) -> Reached:
+    """What was reached. Raises Refusal with the reason where nothing was."""
+    if system.kind == System.Kind.FILES:
+        folder = folder_of(system)
+        return within(SECONDS, str(folder), lambda: listing.reach_folder(folder))
+    return postgres.reach_database(system)
+
+
+def discover(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+    """Files or tables of the system whose name has ``search`` in it, one page of them."""
+    if system.kind == System.Kind.FILES:
+        folder = folder_of(system)
+        asked = {"search": search, "start": start, "count": count}
+        return within(SECONDS, str(folder), lambda: listing.list_folder(folder, **asked))
+    return postgres.list_tables(system, search=search, start=start, count=count)
+
+
+def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
+    """The columns of one file or table by its first rows; ``options`` None: guess how a file is read."""
+    if system.kind != System.Kind.FILES:
+        return postgres.sample_table(system, location)
+    path = place_in(system, location)
+    try:
+        return within(SECONDS, str(path), lambda: sample_files(path, format_name, options))
+    except MetadataError as problem:
+        raise Refusal("BAD_OPTION", as_sentence(f"{problem.field.partition('.')[2]} {problem.message}")) from None

@@ -1,0 +1,230 @@
+"""Generation shown before it is done: what would appear, go and come back, and where people's edits differ.
+
+Generation itself never changes what is there. Where a source says something else than what stands in a
+generated dataset, that is a difference, and a person may take the source's word, dataset by dataset.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from metadata.domain.canonical import sha256_hex
+from metadata.domain.errors import MetadataError
+from metadata.domain.generation import GeneratedColumn, GeneratedDataset, generate
+from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.checks import check_dataset_columns
+from metadata.services.common import put_aside, writing
+from metadata.services.generation import Summary, describe, generate_targets
+from metadata.services.targets import change_column, check_keys
+
+NEW, CHANGES, SAME, RETIRES, RETURNS = "new", "changes", "same", "retires", "returns"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A column that people made differ from its source: what stands there, and what the source says."""
+
+    column: str
+    field: str
+    stands: str
+    proposed: str
+
+
+@dataclass
+class DatasetPreview:
+    """What becomes of one generated dataset. Column names with their types where they are new."""
+
+    key: UUID
+    name: str
+    layer: str
+    status: str
+    added: list[str] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def anything(self) -> bool:
+        return self.status != SAME or bool(self.differences)
+
+
+@dataclass(frozen=True)
+class GenerationPreview:
+    """All datasets of a source, upstream first. ``fingerprint`` names exactly this, for the one who says yes."""
+
+    datasets: tuple[DatasetPreview, ...]
+    fingerprint: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether generating would do anything by itself."""
+        return any(one.status != SAME for one in self.datasets)
+
+    @property
+    def differs(self) -> bool:
+        return any(one.differences for one in self.datasets)
+
+
+def preview_generation(source: SourceDataset) -> GenerationPreview:
+    """What ``generate_accepted`` would do now. Raises MetadataError where generation would.
+
+    It is generated and rolled back: a second set of rules for a preview would one day say something else.
+    """
+    with transaction.atomic():
+        try:
+            return _generated(source)[1]
+        finally:
+            transaction.set_rollback(True)
+
+
+def generate_accepted(
+    *, source_dataset: SourceDataset, fingerprint: str, accept: Collection[UUID] = ()
+) -> GenerationPreview:
+    """Generate what was previewed, and take the source's word in the datasets with these keys.
+
+    Raises MetadataError ``preview_changed`` if generation would now do something else than what was seen.
+    """
+    with writing():
+        source = SourceDataset.objects.select_for_update(of=("self",)).get(pk=source_dataset.pk)
+        _, preview = _generated(source)
+        if preview.fingerprint != fingerprint:
+            raise MetadataError(
+                "preview_changed",
+                "somebody changed the source or its targets since you looked; nothing was done. Look at it again",
+                where=str(source),
+            )
+        wanted = set(accept)
+        for dataset, pairs in _pairs(source):
+            if dataset.key in wanted:
+                _take(dataset, pairs)
+        return preview
+
+
+def _generated(source: SourceDataset) -> tuple[Summary, GenerationPreview]:
+    """Generate, and tell of it. To be done inside of a transaction."""
+    summary = generate_targets(source_dataset=source)
+    differences = {dataset.key: _differences(pairs) for dataset, pairs in _pairs(source)}
+    rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history_of")
+    told = [_told(row, summary, differences.get(row.key, [])) for row in rows.prefetch_related("columns")]
+    layers = TargetSchema.Layer.values
+    told.sort(key=lambda one: (layers.index(one.layer), one.name))
+    return summary, GenerationPreview(tuple(told), sha256_hex([_as_json(one) for one in told]))
+
+
+def _told(row: TargetDataset, summary: Summary, differences: list[Difference]) -> DatasetPreview:
+    name = str(row)
+    told = DatasetPreview(row.key, name, row.schema.layer, SAME, differences=differences)
+    columns = {str(column): column for column in row.columns.all()}
+    named = {column: f"{one.name} {one.type}" for column, one in columns.items()}
+    told.retired = [columns[one].name for one in summary.retired if one in columns]
+    told.returned = [columns[one].name for one in summary.returned if one in columns]
+    if name in summary.created:
+        told.status = NEW
+        told.added = [named[column] for column, one in columns.items() if one.active]
+    else:
+        told.added = [named[one] for one in summary.created if one in columns]
+        if name in summary.retired:
+            told.status = RETIRES
+        elif name in summary.returned:
+            told.status = RETURNS
+        elif told.added or told.retired or told.returned:
+            told.status = CHANGES
+    return told
+
+
+def _pairs(source: SourceDataset) -> Iterator[tuple[TargetDataset, list[tuple[TargetColumn, GeneratedColumn]]]]:
+    """Every generated dataset in use with its columns and what the source proposes for each."""
+    if not (source.active and source.system.active):
+        return
+    proposed = {spec.key: spec for spec in generate(describe(source)) if spec.history_of is None}
+    by_layer = {spec.layer: spec for spec in proposed.values()}
+    rows = TargetDataset.objects.filter(generated_from=source, history_of__isnull=True, active=True)
+    for row in rows.select_related("schema").prefetch_related("columns").order_by("pk"):
+        spec = proposed.get(row.key) or by_layer.get(row.schema.layer)
+        if spec is not None:
+            yield row, _matched(row, spec)
+
+
+def _matched(row: TargetDataset, spec: GeneratedDataset) -> list[tuple[TargetColumn, GeneratedColumn]]:
+    wanted = {column.key: column for column in spec.columns}
+    active = [column for column in row.columns.all() if column.active]
+    return [(column, wanted[column.key]) for column in active if column.key in wanted]
+
+
+def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Difference]:
+    """What people changed, or what the source says differently by now. Names are people's: they are not compared."""
+    found = []
+    for column, spec in pairs:
+        for name, (stands, proposed) in _fields(column, spec).items():
+            if stands != proposed:
+                found.append(Difference(column.name, name, stands, proposed))
+    return found
+
+
+def _fields(column: TargetColumn, spec: GeneratedColumn) -> dict[str, tuple[str, str]]:
+    """Field to what stands there and what the source says, in words. Where it says nothing, people's word stays."""
+    fields = {
+        "type": (str(column.type), str(spec.type)),
+        "may be empty": (_yes(column.nullable), _yes(spec.nullable)),
+        "business key": (str(column.key_ordinal or "no"), str(spec.key_ordinal or "no")),
+    }
+    if spec.description:
+        fields["description"] = (column.description, spec.description)
+    if spec.pii:
+        fields["personal data"] = (_yes(column.pii), "yes")
+    if spec.sensitivity:
+        fields["sensitivity"] = (column.sensitivity, spec.sensitivity)
+    return fields
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def _take(dataset: TargetDataset, pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> None:
+    """Set what differs to what the source says. Columns that people added are left alone."""
+    changed: set[str] = set()
+    given = [(column, _changes(column, spec)) for column, spec in pairs]
+    for column, changes in given:
+        if "key_ordinal" in changes and column.key_ordinal is not None:
+            # Two columns that change places would hold the same one for a moment.
+            put_aside(column, key_ordinal=None, role=TargetColumn.Role.ATTRIBUTE)
+    for column, changes in given:
+        if changes:
+            change_column(column, changes)
+            changed |= set(changes)
+    if changed:
+        fresh = TargetDataset.objects.get(pk=dataset.pk)
+        check_dataset_columns(fresh)
+        check_keys(fresh, changed)
+
+
+def _changes(column: TargetColumn, spec: GeneratedColumn) -> dict[str, Any]:
+    """The fields of the row to be set, where they differ."""
+    wanted: dict[str, Any] = {
+        "type": spec.type,
+        "nullable": spec.nullable,
+        "role": spec.role,
+        "key_ordinal": spec.key_ordinal,
+    }
+    if spec.description:
+        wanted["description"] = spec.description
+    if spec.pii:
+        wanted["pii"] = True
+    if spec.sensitivity:
+        wanted["sensitivity"] = spec.sensitivity
+    return {name: value for name, value in wanted.items() if getattr(column, name) != value}
+
+
+def _as_json(told: DatasetPreview) -> dict[str, Any]:
+    return {
+        "key": str(told.key),
+        "status": told.status,
+        "added": told.added,
+        "retired": told.retired,
+        "returned": told.returned,
+        "differences": [[one.column, one.field, one.stands, one.proposed] for one in told.differences],
+    }
