@@ -32,7 +32,7 @@ _CHOICES = {
     "profile": (ELEVATA, FIVETRAN, DBT, SCD2),
 }
 _TEXTS = ("time", "op", "open_end", "null_string", "unmodified_string")
-_TIME_TYPES = (TIMESTAMP, DATE, BIGINT, INTEGER)
+TIME_TYPES = (TIMESTAMP, DATE, BIGINT, INTEGER)
 _NUMBERS = (BIGINT, INTEGER)
 
 
@@ -147,9 +147,9 @@ class HistoryPolicy:
         """
         if self.time != LOAD_TIME and not self._time_is_the_files(columns):
             found = self._column("time", self.time, columns)
-            if found.name not in _TIME_TYPES:
+            if found.name not in TIME_TYPES:
                 raise PolicyProblem(
-                    "time", f"column {self.time!r} is {found}, which is no time: {', '.join(_TIME_TYPES)} are"
+                    "time", f"column {self.time!r} is {found}, which is no time: {', '.join(TIME_TYPES)} are"
                 )
         if self.op in columns and columns[self.op].name != STRING:
             raise PolicyProblem("op", f"column {self.op!r} is {columns[self.op]}, not text (I, U, D)")

@@ -1,0 +1,216 @@
+"""Five rows that show what a history policy does, made of a dataset's own columns and types.
+
+Always the same for the same columns: a new key, a change, a row that says nothing new, a key that goes
+away, and a row that comes late where rows can. Which rows a delivery has is the input's; all else of
+the policy shows in what becomes of them (``policy_outcome``).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, UPDATE, UPSERT
+from metadata.domain import types as ours
+from metadata.domain.history_policy import BATCH_FILES, CDC, HistoryPolicy
+from metadata.domain.types import DataType
+
+NEW, CHANGED, SAME, ASIDE, DELETED, LATE, REWIND = "new", "changed", "same", "aside", "deleted", "late", "rewind"
+# How many attributes are shown; an update file has one that moves and one for each of its marks.
+ATTRIBUTES, OF_FILES = 2, 3
+_NAME_UP_TO = 24
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """A delivered row: ``kind`` says what it shows, ``file`` in which of the batch files it stands."""
+
+    number: int
+    kind: str
+    values: Mapping[str, Any]
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class SampleBatch:
+    """Rows that come together, and the instant of their load (ISO 8601)."""
+
+    run_id: str
+    at: str
+    rows: tuple[SampleRow, ...]
+
+    def as_batch(self) -> dict[str, Any]:
+        """The batch as the reference engine takes it."""
+        found: dict[str, Any] = {"run_id": self.run_id, "at": self.at}
+        for row in self.rows:
+            found.setdefault(row.file or "rows", []).append(dict(row.values))
+        return {"rows": [], **found}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Five rows in their batches.
+
+    ``columns`` are what is shown of a row; ``types`` the columns that history holds. ``changing`` is the
+    column whose value moves, ``aside`` one that the policy does not track; empty where there is none.
+    """
+
+    policy: HistoryPolicy
+    keys: tuple[str, ...]
+    types: Mapping[str, DataType]
+    columns: tuple[str, ...]
+    batches: tuple[SampleBatch, ...]
+    changing: str = ""
+    aside: str = ""
+
+    @property
+    def rows(self) -> tuple[SampleRow, ...]:
+        return tuple(row for batch in self.batches for row in batch.rows)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The columns that a version tells beside its key."""
+        said = (*self.keys, self.policy.time, self.policy.op)
+        return tuple(name for name in self.types if name not in said)
+
+
+def make_sample(policy: HistoryPolicy, keys: Sequence[str], columns: Mapping[str, DataType]) -> Sample:
+    """Five rows for a policy that goes with these columns (name to type, the key's among them)."""
+    return _Maker(policy, tuple(keys), columns).sample()
+
+
+class _Maker:
+    def __init__(self, policy: HistoryPolicy, keys: tuple[str, ...], columns: Mapping[str, DataType]) -> None:
+        self.policy, self.keys, self._next = policy, keys, 1
+        others = [name for name in columns if name not in (*keys, policy.time_column, policy.op)]
+        tracked = [name for name in others if policy.track is None or name in policy.track]
+        self.aside = next((name for name in others if name not in tracked), "")
+        # Two values are too few to show a change and a late row.
+        self.changing = next(iter(sorted(tracked, key=lambda name: columns[name].name == ours.BOOLEAN)), "")
+        shown = [name for name in (self.changing, self.aside) if name]
+        room = (OF_FILES if policy.input == BATCH_FILES else ATTRIBUTES) - len(shown)
+        shown += [name for name in others if name not in shown][:room]
+        self.attributes = tuple(name for name in others if name in shown)
+        dated = tuple(name for name in (policy.time_column, policy.op) if name in columns and name not in keys)
+        self.types = {name: columns[name] for name in (*keys, *self.attributes, *dated)}
+
+    def sample(self) -> Sample:
+        make = {BATCH_FILES: self._files, CDC: self._feed}.get(self.policy.input, self._deliveries)
+        batches = tuple(make())
+        used = {name for batch in batches for row in batch.rows for name in row.values}
+        order = (*self.keys, self.policy.time_column, END, ACTIVE, self.policy.op, *self.attributes)
+        columns = tuple(dict.fromkeys(name for name in order if name in used))
+        return Sample(self.policy, self.keys, self.types, columns, batches, self.changing, self.aside)
+
+    # --- the rows of each kind of input ---------------------------------------------------------
+
+    def _deliveries(self) -> Iterable[SampleBatch]:
+        """Two keys; the second is absent from the last delivery."""
+        quiet = ASIDE if self.aside else SAME
+        yield self._batch(1, 1, (NEW, self._row(1, 1, day=1)), (NEW, self._row(2, 1, day=1)))
+        yield self._batch(2, 3, (self._change, self._row(1, 2, day=3)), (quiet, self._row(2, 1, 2, day=3)))
+        last = (LATE, self._row(1, 3, day=2)) if self.policy.time_column else (SAME, self._row(1, 2))
+        yield self._batch(3, 5, last)
+
+    def _feed(self) -> Iterable[SampleBatch]:
+        """One key from its insert to its delete, and an update of before."""
+        quiet = ASIDE if self.aside else SAME
+        yield self._batch(1, 1, (NEW, self._row(1, 1, day=1, op="I")))
+        yield self._batch(2, 3, (self._change, self._row(1, 2, day=3, op="U")))
+        yield self._batch(3, 4, (quiet, self._row(1, 2, 2, day=4, op="U")))
+        gone = {**self._row(1, 0, day=5, op="D"), **dict.fromkeys(self.attributes)}
+        yield self._batch(4, 5, (DELETED, gone))
+        yield self._batch(5, 6, (LATE, self._row(1, 3, day=2, op="U")))
+
+    def _files(self) -> Iterable[SampleBatch]:
+        """A version; the key rewound to a later start, and what it was from there on; one in between; its end."""
+        key = {name: _value(self.types[name], 1, name) for name in self.keys}
+        start = self.policy.time
+        yield self._file_batch(1, 1, (NEW, UPSERT, self._row(1, 1, day=1)))
+        rewind = (REWIND, EARLIEST, {**key, start: _at(3)})
+        yield self._file_batch(2, 3, rewind, (self._change, UPDATE, self._update()))
+        before = {**self._row(1, 3, day=2), END: "2026-01-03T07:59:59.999Z", ACTIVE: False}
+        yield self._file_batch(3, 4, (LATE, UPSERT, before))
+        yield self._file_batch(4, 5, (DELETED, DELETE, {**key, END: _at(5)}))
+
+    def _update(self) -> dict[str, Any]:
+        """The change as an update file says it: what stays is marked, where there is a mark for it."""
+        row, mark, null = self._row(1, 2, day=3), self.policy.unmodified_string, self.policy.null_string
+        others = [name for name in self.attributes if name != self.changing]
+        for place, name in enumerate(others):
+            if null and place == 0:
+                row[name] = null
+            elif mark:
+                row[name] = mark
+        return row
+
+    @property
+    def _change(self) -> str:
+        return CHANGED if self.changing else SAME
+
+    def _row(self, key: int, value: int, aside: int = 1, *, day: int = 1, op: str = "") -> dict[str, Any]:
+        """Key, time and operation, and the attributes; ``value`` and ``aside`` say which value two of them have."""
+        row: dict[str, Any] = {name: _value(self.types[name], key, name) for name in self.keys}
+        dated = self.policy.time_column
+        if dated is not None:
+            row[dated] = _at(day, self.types.get(dated))
+        if self.policy.op and op:
+            row[self.policy.op] = op
+        for name in self.attributes:
+            which = value if name == self.changing else aside if name == self.aside else key
+            row[name] = _value(self.types[name], which + (0 if key == 1 else 3), name)
+        return row
+
+    def _batch(self, number: int, day: int, *rows: tuple[str, dict[str, Any]]) -> SampleBatch:
+        return self._file_batch(number, day, *((kind, "", values) for kind, values in rows))
+
+    def _file_batch(self, number: int, day: int, *rows: tuple[str, str, dict[str, Any]]) -> SampleBatch:
+        first = self._next
+        self._next += len(rows)
+        made = tuple(SampleRow(first + place, kind, values, file) for place, (kind, file, values) in enumerate(rows))
+        return SampleBatch(f"delivery {number}", f"2026-01-{day:02d}T20:00:00Z", made)
+
+
+def _at(day: int, type_: DataType | None = None) -> Any:
+    """When a row holds from: a day at eight, or what stands for it in a column of this type."""
+    name = type_.name if type_ else ours.TIMESTAMP
+    if name in (ours.INTEGER, ours.BIGINT):
+        return day * 10
+    return f"2026-01-{day:02d}" if name == ours.DATE else f"2026-01-{day:02d}T08:00:00Z"
+
+
+def _value(type_: DataType, which: int, name: str) -> Any:
+    """One of some values of a type, from 1 on, as a delivery would write it; different ones differ."""
+    match type_.name:
+        case ours.STRING:
+            return _text(type_.length, which, name)
+        case ours.INTEGER | ours.BIGINT:
+            return which
+        case ours.DECIMAL:
+            return _decimal(type_, which)
+        case ours.FLOAT:
+            return which + 0.5
+        case ours.BOOLEAN:
+            return which % 2 == 1
+        case ours.DATE | ours.TIMESTAMP:
+            return _at(10 + which, type_)
+        case ours.TIME:
+            return f"{7 + which:02d}:30"
+        case ours.BINARY:
+            return f"{which:02x}"
+        case ours.UUID:
+            return f"00000000-0000-4000-8000-{which:012d}"
+    return f'{{"n": {which}}}'
+
+
+def _text(length: int | None, which: int, name: str) -> str:
+    spelled = f"{name if len(name) <= _NAME_UP_TO else 'text'} {which}"
+    return spelled if length is None or len(spelled) <= length else "ABCDEFGH"[which - 1]
+
+
+def _decimal(type_: DataType, which: int) -> str:
+    """Of ``decimal(1,1)`` there are tenths only."""
+    assert type_.precision is not None
+    scale = type_.scale or 0
+    if type_.precision > scale:
+        return f"{which}.{'5'.ljust(scale, '0')}" if scale else str(which)
+    return f"0.{str(which).ljust(scale, '0')}"

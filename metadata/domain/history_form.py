@@ -1,0 +1,44 @@
+"""The form of a history: what of its policy stands in every version, so that two forms cannot share a table.
+
+By which time versions are dated, what stands at an open end, whether a tombstone says that a key is
+gone, what states are called, and by which profile's columns all that is said. Everything else of a
+policy may change while there are versions.
+"""
+
+from collections.abc import Mapping
+
+from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, TOMBSTONE, HistoryPolicy
+
+_BY_LOAD, _BY_FILES = "the load", "batch files"
+# How a person reads each part of a form.
+_SAID = {
+    "dated_by": "what dates its versions (time, input)",
+    "tombstones": "whether a delete leaves a tombstone (deletes)",
+    "open_end": "what stands at an open end (open_end)",
+    "labels": "what states are called (state_labels)",
+    "profile": "which columns its versions have (profile)",
+}
+# What to do about a form that moved.
+WAY_OUT = "Set the history policy back, or give the data a dataset of its own, whose history starts anew."
+
+
+def form_of(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]:
+    """The form that the policy gives versions; ``keys`` say what a column is known by, where not by its name."""
+    if policy.input == BATCH_FILES:
+        dated_by = _BY_FILES
+    elif policy.time == LOAD_TIME:
+        dated_by = _BY_LOAD
+    else:
+        dated_by = keys.get(policy.time, policy.time)
+    return {
+        "dated_by": dated_by,
+        "tombstones": policy.deletes == TOMBSTONE,
+        "open_end": policy.open_end,
+        "labels": dict(policy.state_labels),
+        "profile": policy.profile,
+    }
+
+
+def moved(before: Mapping[str, object], now: Mapping[str, object]) -> tuple[str, ...]:
+    """The parts in which two forms differ, in words; one that ``before`` says nothing of may be anything."""
+    return tuple(said for part, said in _SAID.items() if part in before and before[part] != now[part])

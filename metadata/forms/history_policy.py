@@ -1,0 +1,225 @@
+"""A dataset's history policy as people choose it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.domain.history_policy import LOAD_TIME, STATES, TIME_TYPES, HistoryPolicy
+from metadata.domain.policy_choices import CHOICES, Chosen, described_policy, not_applying
+from metadata.domain.types import BIGINT, INTEGER, STRING, DataType
+from metadata.forms.base import EditForm
+from metadata.forms.shown_choices import Group, shown_group
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.checks import input_column_names
+
+FILES_START = "_fivetran_start"
+_LABEL = "label_"
+_PLAIN = ("input", "op", "absent_keys", "time", "late", "late_horizon", "deletes", "track", "untracked")
+_STORED = ("open_end", "profile", "null_string", "unmodified_string", "views")
+_GROUPS = (
+    ("What comes", ("historize", "input", "op", "absent_keys", "null_string", "unmodified_string")),
+    ("Time", ("time", "late", "late_horizon")),
+    ("What is recorded", ("deletes", "track", "untracked")),
+    ("How it stands in the table", ("profile", "open_end", *(_LABEL + word for word in STATES))),
+    ("What is published", ("views",)),
+)
+_MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
+
+
+def _choice(name: str, **options: Any) -> forms.ChoiceField:
+    """One of a field's choices; nothing sent is the first of them."""
+    choices = [(one.value, one.label) for one in CHOICES[name]]
+    return forms.ChoiceField(choices=choices, required=False, widget=forms.RadioSelect, **options)
+
+
+def _text(**options: Any) -> forms.CharField:
+    """A text that counts as it is typed."""
+    return forms.CharField(required=False, strip=False, max_length=200, widget=forms.TextInput(attrs=_MONO), **options)
+
+
+def _label(word: str, when: str) -> forms.CharField:
+    return _text(label=f"Word for {word}", help_text=when)
+
+
+class PolicyForm(EditForm):
+    """Whether and how history is kept. ``policy`` is what is chosen, once the form is valid.
+
+    What has no say beside the other choices is not sent by a browser, and left out.
+    """
+
+    seen = ("historize", *_PLAIN, *_STORED, *(_LABEL + word for word in STATES))
+    field_order = (*seen, "version")
+
+    historize = forms.BooleanField(
+        required=False,
+        label="Keep history",
+        help_text="Every version of a row is kept in a table beside it. Switched off, the history is retired and "
+        "keeps what it has.",
+    )
+    input = _choice("input", label="What a delivery is", help_text="What a row says, and what its absence says.")
+    op = forms.ChoiceField(
+        required=False, label="Operation", help_text="The column with I, U or D; the dataset or its input has it."
+    )
+    absent_keys = _choice("absent_keys", label="Absent keys", help_text="What it means that a delivery lacks a key.")
+    time = forms.ChoiceField(
+        required=False, label="Versions are dated by", help_text="When the load ran, or a column that dates each row."
+    )
+    late = _choice("late", label="Late rows", help_text="Rows that are not after the newest known time of their key.")
+    late_horizon = forms.IntegerField(
+        required=False,
+        min_value=1,
+        label="Late rows are remembered for",
+        widget=forms.NumberInput(attrs={"inputmode": "numeric", "step": "1"}),
+        help_text="Days; older rows are turned away and counted. Empty: for ever.",
+        error_messages={"invalid": "This is a whole number of days."},
+    )
+    deletes = _choice("deletes", label="Deletes", help_text="What becomes of the version of a key that is gone.")
+    track = forms.MultipleChoiceField(
+        required=False,
+        label="Tracked columns",
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Only a difference in these opens a version. None ticked: every column does.",
+    )
+    untracked = _choice("untracked", label="The other columns", help_text="What a difference in them does.")
+    open_end = forms.CharField(
+        required=False,
+        max_length=40,
+        label="End of an open version",
+        widget=forms.TextInput(attrs={**_MONO, "placeholder": "9999-12-31"}),
+        help_text="A date from the year 2200 on, with or without a time. Empty: NULL, or what the columns bring.",
+    )
+    profile = _choice("profile", label="Names of its columns", help_text="What the history's own columns are called.")
+    null_string = _text(label="Text for NULL", help_text="What stands in batch files where there is no value.")
+    unmodified_string = _text(
+        label="Text for “as before”", help_text="What stands in an update file where a value stays as it was."
+    )
+    label_new = _label("new", "A version that begins a key. Empty: new.")
+    label_changed = _label("changed", "A version that follows another, or ended by a change. Empty: changed.")
+    label_deleted = _label("deleted", "A version that ended by a delete, or a tombstone. Empty: deleted.")
+    label_live = _label("live", "With tombstones, every version that is none. Empty: live.")
+    views = forms.MultipleChoiceField(
+        required=False,
+        label="Views",
+        choices=[(one.value, one.label) for one in CHOICES["views"]],
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Made anew by every load, which takes it some 20 to 120 ms each.",
+    )
+
+    def __init__(self, data: Any = None, *args: Any, dataset: TargetDataset, **options: Any) -> None:
+        if data is not None:
+            data = data.copy()
+            for name, choices in CHOICES.items():
+                if name != "views":
+                    data.setdefault(name, choices[0].value)
+            data.setdefault("time", LOAD_TIME)
+        super().__init__(data, *args, **options)
+        self._dataset = dataset
+        self.columns = [column for column in dataset.columns.all() if column.active]
+        self.types: dict[str, DataType] = {column.name: column.type for column in self.columns}
+        self.business_key = [column.name for column in _in_key_order(self.columns)]
+        self.policy: HistoryPolicy | None = None
+        self._offer_columns(HistoryPolicy.from_dict(dataset.history_policy))
+        for name in self.fields:
+            widget = self.fields[name].widget
+            if isinstance(widget, forms.RadioSelect | forms.CheckboxSelectMultiple):
+                widget.attrs["class"] = "form-check-input"
+            if isinstance(widget, forms.CheckboxSelectMultiple):
+                widget.attrs["aria-describedby"] = f"id_{name}_helptext"
+
+    @classmethod
+    def values(cls, row: TargetDataset) -> dict[str, Any]:
+        policy = HistoryPolicy.from_dict(row.history_policy)
+        written, labels = policy.to_dict(), dict(policy.state_labels)
+        by_input = {name: written.get(name, "") for name in ("deletes", "profile")}
+        plain = {name: getattr(policy, name) for name in (*_PLAIN, *_STORED) if name not in by_input}
+        lists = {"track": list(policy.track or ()), "views": list(policy.views)}
+        texts = {name: plain[name] or "" for name in ("op", "open_end", "null_string", "unmodified_string")}
+        named = {_LABEL + word: labels.get(word, "") for word in STATES}
+        return {"historize": row.historize, **plain, **by_input, **lists, **texts, **named}
+
+    def not_applying(self) -> dict[str, str]:
+        """Fields that have no say beside what is chosen, with the reason."""
+        time = self["time"].value() or LOAD_TIME
+        numbered = time in self.types and self.types[time].name in (BIGINT, INTEGER)
+        chosen = Chosen(self["input"].value(), self["absent_keys"].value(), time, numbered, bool(self["track"].value()))
+        return not_applying(chosen)
+
+    def groups(self) -> list[Group]:
+        """The fields as the page has them, in groups; those without a say with the reason."""
+        unused = self.not_applying()
+        return [shown_group(self, title, names, unused) for title, names in _GROUPS]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if any(name in self.errors for name in self.seen):
+            return cleaned
+        labels = {word: cleaned[_LABEL + word] for word in STATES}
+        try:
+            policy = HistoryPolicy.from_dict(described_policy(cleaned, labels))
+            if cleaned["historize"]:
+                self.check(policy)
+            self.policy = policy
+        except MetadataError as problem:
+            self.add_problem(problem)
+        return cleaned
+
+    def check(self, policy: HistoryPolicy) -> None:
+        """MetadataError where the policy does not go with the dataset's columns."""
+        delivered = input_column_names(self._dataset) if policy.op else ()
+        policy.check_described(self.types, self.business_key, delivered)
+
+    def add_problem(self, problem: MetadataError) -> None:
+        """``history_policy.late`` stands by late, ``history_policy.state_labels.new`` by the label of new."""
+        _, _, place = problem.field.partition("history_policy.")
+        if place.startswith("state_labels"):
+            place = _LABEL + (place.partition(".")[2] or STATES[0])
+        if place in self.fields:
+            self.add_error(place, as_sentence(problem.message))
+        else:
+            super().add_problem(problem)
+
+    def changes(self) -> dict[str, Any]:
+        touched = set(super().changes())
+        found = {"historize": self.cleaned_data["historize"]} if "historize" in touched else {}
+        if touched - {"historize"}:
+            assert self.policy is not None
+            found["history_policy"] = self.policy.to_dict()
+        return found
+
+    def _offer_columns(self, stored: HistoryPolicy) -> None:
+        """The columns that can be chosen; what is chosen already always can."""
+        dates = [c for c in self.columns if c.type.name in TIME_TYPES and c.name not in self.business_key]
+        texts = [c for c in self.columns if c.type.name == STRING and c.name not in self.business_key]
+        kept = [c for c in self.columns if c.role == TargetColumn.Role.ATTRIBUTE]
+        files = (FILES_START, f"{FILES_START} (of the batch files)")
+        times = [(LOAD_TIME, "the load"), *_offered(dates), files]
+        operations = [("", "none"), *_offered(texts), *self._delivered()]
+        self.fields["time"].choices = _with(times, [stored.time])
+        self.fields["op"].choices = _with(operations, [stored.op] if stored.op else [])
+        self.fields["track"].choices = _with(_offered(kept), stored.track or ())
+
+    def _delivered(self) -> list[tuple[str, str]]:
+        """Text columns of the dataset's inputs that it does not keep itself."""
+        known, found = {name.lower() for name in self.types}, {}
+        for item in self._dataset.inputs.select_related("source", "upstream"):
+            for column in (item.source or item.upstream).columns.filter(active=True, data_type=STRING):
+                if column.name.lower() not in known:
+                    found.setdefault(column.name, f"{column.name} (of its input)")
+        return list(found.items())
+
+
+def _in_key_order(columns: Iterable[TargetColumn]) -> list[TargetColumn]:
+    key = [column for column in columns if column.role == TargetColumn.Role.BUSINESS_KEY]
+    return sorted(key, key=lambda column: column.key_ordinal or 0)
+
+
+def _offered(columns: Iterable[TargetColumn]) -> list[tuple[str, str]]:
+    return [(column.name, f"{column.name} ({column.type})") for column in columns]
+
+
+def _with(choices: list[tuple[str, str]], chosen: Iterable[str]) -> list[tuple[str, str]]:
+    """The choices, and what is chosen besides."""
+    known = {value for value, _ in choices}
+    return [*choices, *((value, f"{value} (not there any more)") for value in chosen if value not in known)]

@@ -1,0 +1,277 @@
+"""The sample of a history policy and its outcome: five rows for every input, and what becomes of each."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loader.domain.policy_outcome import Outcome, outcome
+from loader.domain.policy_sample import make_sample
+from metadata.domain.history_policy import STATES, VIEWS, HistoryPolicy
+from metadata.domain.types import DataType, parse
+
+COLUMNS = {
+    "id": "integer",
+    "name": "string",
+    "city": "string(4)",
+    "seen_at": "timestamp",
+    "day": "date",
+    "sequence": "bigint",
+    "op": "string",
+}
+EFFECTIVE = {"input": "effective", "time": "seen_at"}
+FEED = {"input": "cdc", "time": "sequence", "op": "op"}
+FILES = {"input": "batch_files", "time": "_fivetran_start"}
+POLICIES = [
+    {},
+    {"time": "seen_at"},
+    {"deletes": "tombstone"},
+    {"input": "delta"},
+    {"input": "delta", "time": "day"},
+    EFFECTIVE,
+    EFFECTIVE | {"absent_keys": "deleted"},
+    FEED,
+    FEED | {"deletes": "tombstone", "profile": "dbt"},
+    FILES,
+    FILES | {"null_string": "N", "unmodified_string": "U"},
+]
+
+
+def types(columns: dict[str, str]) -> dict[str, DataType]:
+    return {name: parse(text) for name, text in columns.items()}
+
+
+def played(policy: dict[str, Any], columns: dict[str, str] | None = None, keys: tuple[str, ...] = ("id",)) -> Outcome:
+    return outcome(make_sample(HistoryPolicy.from_dict(policy), keys, types(columns or COLUMNS)))
+
+
+def became(policy: dict[str, Any]) -> list[str]:
+    """What became of the five rows, in their order."""
+    return [fate.became for one in played(policy).batches for fate in one.rows]
+
+
+def absent(policy: dict[str, Any]) -> str:
+    return " ".join(one.absent for one in played(policy).batches).strip()
+
+
+def intervals(policy: dict[str, Any]) -> list[tuple]:
+    """Per version: from, to, state, and the rows that opened and closed it."""
+    return [(one.started, one.ended, one.state, one.opened_by, one.closed_by) for one in played(policy).versions]
+
+
+# --- the rows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_there_are_five_rows_numbered_as_they_come(policy: dict):
+    assert [row.number for row in played(policy).sample.rows] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_same_policy_always_has_the_same_outcome(policy: dict):
+    assert played(policy) == played(policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_loads_follow_one_another(policy: dict):
+    times = [batch.at for batch in played(policy).sample.batches]
+    assert times == sorted(set(times))
+
+
+@pytest.mark.parametrize("policy", [{"time": "seen_at"}, EFFECTIVE, FEED, FILES])
+def test_a_row_comes_late_where_rows_have_a_time_of_their_own(policy: dict):
+    assert "late" in [row.kind for row in played(policy).sample.rows]
+
+
+@pytest.mark.parametrize("policy", [{}, {"input": "delta"}])
+def test_no_row_comes_late_where_the_load_dates_them(policy: dict):
+    assert "late" not in [row.kind for row in played(policy).sample.rows]
+
+
+def test_of_many_columns_only_a_few_are_shown():
+    many = {"id": "integer"} | {f"c{n}": "string" for n in range(300)}
+    assert played({}, many).sample.columns == ("id", "c0", "c1")
+
+
+def test_what_is_tracked_and_what_is_not_are_both_shown():
+    many = {"id": "integer"} | {f"c{n}": "string" for n in range(300)}
+    sample = played({"track": ["c200"]}, many).sample
+    assert (sample.changing, sample.aside) == ("c200", "c0")
+    assert sample.columns == ("id", "c0", "c200")
+
+
+def test_a_column_with_two_values_only_does_not_stand_for_changes():
+    assert played({}, {"id": "integer", "flag": "boolean", "name": "string"}).sample.changing == "name"
+
+
+def test_a_key_without_attributes_says_nothing_new():
+    found = played({}, {"id": "integer"})
+    assert [row.kind for row in found.sample.rows] == ["new", "new", "same", "same", "same"]
+
+
+# --- what becomes of them -------------------------------------------------------------------------
+
+
+def test_a_snapshot_closes_what_it_lacks():
+    assert became({}) == [
+        "Opens version 1.",
+        "Opens version 3.",
+        "Ends version 1, opens version 2.",
+        "Opens nothing and changes nothing.",
+        "Opens nothing and changes nothing.",
+    ]
+    assert absent({}) == "id 2 is absent. Ends version 3."
+    assert intervals({}) == [
+        ("2026-01-01 20:00", "2026-01-03 20:00", "changed", 1, 3),
+        ("2026-01-03 20:00", "NULL", "changed", 3, None),
+        ("2026-01-01 20:00", "2026-01-05 20:00", "deleted", 2, None),
+    ]
+
+
+def test_a_delta_leaves_open_what_it_lacks():
+    assert absent({"input": "delta"}) == "id 2 is absent. That means nothing."
+    assert [one.is_open for one in played({"input": "delta"}).versions] == [False, True, True]
+
+
+def test_a_tombstone_stands_for_a_key_that_is_gone():
+    *_, stone = played({"deletes": "tombstone", "profile": "scd2"}).versions
+    assert (stone.state, stone.is_open, stone.active, stone.opened_in) == ("deleted", True, False, "delivery 3")
+    assert stone.values == played({"deletes": "tombstone"}).versions[2].values
+
+
+def test_a_late_row_splits_the_version_of_its_time():
+    assert became(EFFECTIVE)[4] == "Ends version 1, opens version 2."
+    assert [one[0] for one in intervals(EFFECTIVE)[:3]] == ["2026-01-01 08:00", "2026-01-02 08:00", "2026-01-03 08:00"]
+
+
+def test_a_late_row_refuses_its_delivery_with_the_reason():
+    *_, last = played(EFFECTIVE | {"late": "refuse"}).batches
+    assert last.refusal.code == "LATE_ROWS"
+    assert [(fate.became, fate.refused) for fate in last.rows] == [("Refused, with the whole delivery.", True)]
+    assert played(EFFECTIVE | {"late": "refuse"}).said.endswith("1 of the deliveries is refused.")
+
+
+def test_a_late_row_that_is_ignored_is_counted():
+    assert became(EFFECTIVE | {"late": "ignore"})[4] == "Counted and left out."
+
+
+def test_a_late_row_beyond_what_is_remembered_is_turned_away():
+    assert became(EFFECTIVE | {"late_horizon": 1})[4].startswith("Turned away")
+    assert became(EFFECTIVE | {"late_horizon": 30})[4] == "Ends version 1, opens version 2."
+
+
+def test_a_feed_ends_a_version_at_its_delete():
+    assert intervals(FEED) == [
+        ("10", "20", "changed", 1, 5),
+        ("20", "30", "changed", 5, 2),
+        ("30", "50", "deleted", 2, 4),
+    ]
+
+
+def test_a_delete_that_is_ignored_is_skipped():
+    assert became(FEED | {"deletes": "ignore"})[3] == "Skipped and counted."
+
+
+def test_batch_files_are_kept_as_they_say_it():
+    assert became(FILES) == [
+        "Opens version 1.",
+        "Ends version 1.",
+        "Opens version 3.",
+        "Ends version 1, opens version 2.",
+        "Ends version 3.",
+    ]
+    assert [one.ended for one in played(FILES).versions] == [
+        "2026-01-02 07:59:59.999",
+        "2026-01-03 07:59:59.999",
+        "2026-01-05 08:00",
+    ]
+
+
+def test_marks_of_an_update_file_are_shown_as_they_stand_there_and_recorded_as_they_mean():
+    found = played(
+        FILES | {"null_string": "N", "unmodified_string": "U"},
+        {"id": "integer", "a": "string", "b": "date", "c": "integer"},
+    )
+    update = found.batches[1].rows[1]
+    assert dict(update.named)["b"] == "N"
+    assert dict(update.named)["c"] == "U"
+    version = dict(found.versions[2].values)
+    assert (version["b"], version["c"]) == ("NULL", dict(found.versions[0].values)["c"])
+
+
+@pytest.mark.parametrize(
+    ("untracked", "said"), [("update_in_place", "Updates version 3 in place."), ("keep", "Opens nothing")]
+)
+def test_what_is_not_tracked_opens_nothing(untracked: str, said: str):
+    policy = {"track": ["name"], "untracked": untracked}
+    assert became(policy)[3].startswith(said)
+    assert played(policy).versions[2].updated_by == ((4,) if untracked == "update_in_place" else ())
+
+
+def test_the_open_end_and_the_labels_are_the_policys():
+    found = played({"open_end": "9999-12-31", "state_labels": {"changed": "U"}})
+    assert [(one.ended, one.state) for one in found.versions][1] == ("9999-12-31 00:00", "U")
+
+
+def test_a_version_is_told_in_the_columns_of_its_profile():
+    assert dict(played({"profile": "dbt"}).names) == {
+        "started_at": "dbt_valid_from",
+        "ended_at": "dbt_valid_to",
+        "state": "version_state",
+    }
+
+
+def test_columns_that_are_called_as_the_engine_calls_its_own_keep_their_values():
+    columns = {"state": "string", "valid_from": "timestamp", "active": "boolean", "opened_by": "integer"}
+    found = played({"time": "valid_from"}, columns, keys=("state",))
+    assert [dict(one.values)["state"] for one in found.versions] == ["state 1"] * 3 + ["state 2"]
+    assert [one.state for one in found.versions] == ["changed"] * 3 + ["deleted"]
+
+
+# --- any policy, any columns ----------------------------------------------------------------------
+
+TYPES = [
+    "string",
+    "string(1)",
+    "string(40)",
+    "integer",
+    "bigint",
+    "decimal(1,0)",
+    "decimal(1,1)",
+    "decimal(12,2)",
+    "float",
+]
+TYPES += ["boolean", "date", "time", "timestamp", "binary", "uuid", "json"]
+
+
+@st.composite
+def described(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
+    """Columns, and a policy that goes with them."""
+    columns = {"id": draw(st.sampled_from(TYPES)), "at": draw(st.sampled_from(["timestamp", "date", "bigint"]))}
+    columns |= {f"c{n}": draw(st.sampled_from(TYPES)) for n in range(draw(st.integers(0, 4)))}
+    policy = draw(
+        st.sampled_from([{}, {"time": "at"}, {"input": "delta"}, {"input": "effective", "time": "at"}, FILES])
+    )
+    policy = dict(draw(st.sampled_from([policy, {"input": "cdc", "time": "at", "op": "op"}])))
+    named = [name for name in columns if name.startswith("c")]
+    if named and draw(st.booleans()):
+        policy["track"] = draw(st.lists(st.sampled_from(named), min_size=1, unique=True))
+    if policy.get("input") == "cdc":
+        policy["deletes"] = draw(st.sampled_from(["close", "ignore", "tombstone"]))
+    policy["views"] = draw(st.lists(st.sampled_from(VIEWS), unique=True))
+    policy["state_labels"] = {word: word.upper() for word in STATES}
+    if policy.get("time") == "at" and not policy.get("input") and columns["at"] == "bigint":
+        policy["deletes"] = "ignore"
+    return columns, policy
+
+
+@settings(max_examples=60, deadline=None)
+@given(described())
+def test_whatever_the_columns_are_no_delivery_is_refused_and_every_version_has_a_maker(given_: tuple):
+    columns, policy = given_
+    found = played(policy, columns)
+    assert [one.refusal for one in found.batches if one.refusal] == []
+    assert found.versions
+    assert all(one.opened_by or one.opened_in for one in found.versions)
+    assert all(fate.became for one in found.batches for fate in one.rows)
