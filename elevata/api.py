@@ -1,4 +1,4 @@
-"""What the whole REST API shares: paging, and errors as problem+json (RFC 9457)."""
+"""Errors of the REST API, as problem+json (RFC 9457)."""
 
 from typing import Any
 
@@ -6,17 +6,9 @@ from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, JsonResponse
 from rest_framework import exceptions
-from rest_framework.pagination import PageNumberPagination
 from rest_framework.views import set_rollback
 
 from elevata import problems
-
-
-class Pagination(PageNumberPagination):
-    """``?page=2&page_size=100``; at most 500 rows a page."""
-
-    page_size_query_param = "page_size"
-    max_page_size = 500
 
 
 def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | None:
@@ -57,9 +49,8 @@ def _title(raised: exceptions.APIException) -> str:
 
 
 def _detail(raised: exceptions.APIException) -> str:
-    errors = _field_errors(raised)
-    if errors:
-        return f"Not valid: {', '.join(errors)}."
+    if isinstance(raised.detail, dict):
+        return f"Not valid: {', '.join(raised.detail)}."
     if isinstance(raised.detail, list):
         return " ".join(str(message) for message in raised.detail)
     return str(raised.detail)
@@ -71,11 +62,14 @@ def _code(raised: exceptions.APIException) -> str:
 
 
 def _field_errors(raised: exceptions.APIException) -> dict | None:
-    return raised.detail if isinstance(raised.detail, dict) else None
+    fields = getattr(raised, "fields", None)
+    return raised.detail if isinstance(raised.detail, dict) else fields
 
 
 def _headers(raised: exceptions.APIException) -> dict[str, str]:
     headers = {}
+    if getattr(raised, "etag", None):
+        headers["ETag"] = raised.etag
     if getattr(raised, "auth_header", None):
         headers["WWW-Authenticate"] = raised.auth_header
     wait = getattr(raised, "wait", None) or (5 if isinstance(raised, _Unavailable) else None)

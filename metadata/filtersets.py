@@ -6,7 +6,15 @@ import django_filters as filters
 from django.db.models import Q, QuerySet
 
 from metadata.change_log import about_dataset
-from metadata.models import ChangeLogEntry, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import (
+    ChangeLogEntry,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
 
 _YES_NO = (("true", "Yes"), ("false", "No"))
 
@@ -22,10 +30,7 @@ class YesNoFilter(filters.ChoiceFilter):
 
 
 class StableOrdering(filters.OrderingFilter):
-    """Rows that are equal in the wanted order, or for which none is wanted, have one order all the same.
-
-    A list that counts related rows loses its model's own order (SQL groups it), so that is said again.
-    """
+    """Rows that are equal in the wanted order, or for which none is wanted, have one order all the same."""
 
     def filter(self, qs: QuerySet, value) -> QuerySet:
         if not value:
@@ -69,6 +74,22 @@ class SourceDatasetFilter(filters.FilterSet):
         )
 
 
+class SourceColumnFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
+    source_dataset = filters.UUIDFilter(field_name="dataset__key", label="Source dataset")
+    pii = YesNoFilter(field_name="pii", label="Personal")
+    sensitivity = filters.ChoiceFilter(choices=SourceColumn.Sensitivity.choices)
+    active = YesNoFilter(field_name="active", label="Active")
+    ordering = StableOrdering(fields=("name", "ordinal", "updated_at"))
+
+    class Meta:
+        model = SourceColumn
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(Q(name__icontains=value) | Q(description__icontains=value))
+
+
 class SchemaFilter(filters.FilterSet):
     layer = filters.ChoiceFilter(choices=TargetSchema.Layer.choices)
     ordering = StableOrdering(fields=("name", "ordinal"))
@@ -88,6 +109,7 @@ class DatasetFilter(filters.FilterSet):
     schema = filters.CharFilter(field_name="schema__name", label="Schema")
     kind = filters.ChoiceFilter(method="of_kind", choices=KINDS, label="Kind")
     historized = YesNoFilter(field_name="historize", label="Historized")
+    sensitivity = filters.ChoiceFilter(choices=TargetDataset.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", ("schema__name", "schema"), "updated_at"))
 
@@ -129,6 +151,26 @@ def _formerly(text: str) -> Q:
 
 def _with_column(text: str) -> QuerySet:
     return TargetColumn.objects.filter(called(text)).order_by().values("dataset")
+
+
+class ColumnFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    layer = filters.ChoiceFilter(field_name="dataset__schema__layer", choices=TargetSchema.Layer.choices, label="Layer")
+    role = filters.ChoiceFilter(choices=TargetColumn.Role.choices)
+    type = filters.CharFilter(field_name="data_type", label="Type", help_text="Without length or precision.")
+    pii = YesNoFilter(field_name="pii", label="Personal")
+    sensitivity = filters.ChoiceFilter(choices=TargetColumn.Sensitivity.choices)
+    active = YesNoFilter(field_name="active", label="Active")
+    ordering = StableOrdering(fields=("name", "ordinal", "updated_at"))
+
+    class Meta:
+        model = TargetColumn
+        fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        """In names, former names and descriptions."""
+        return queryset.filter(called(value) | Q(description__icontains=value))
 
 
 class ChangeFilter(filters.FilterSet):

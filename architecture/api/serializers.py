@@ -203,7 +203,7 @@ class ExecutionSerializer(ExecutionListSerializer):
 class ExecutionEventSerializer(serializers.ModelSerializer):
     class Meta:
         model = ExecutionEvent
-        fields = ("id", "at", "attempt", "level", "message")
+        fields = ("id", "at", "attempt", "level", "step", "message")
 
 
 class RecordListSerializer(serializers.ModelSerializer):

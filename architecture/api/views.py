@@ -159,7 +159,7 @@ class ExecutionViewSet(ByAction, ReadOnly):
         """Ask for the execution to stop between two steps."""
         with refusals():
             cancel_execution(execution=self.get_object(), person=request.user)
-        return self.answer()
+        return self.as_it_is()
 
     @extend_schema(request=ReasonSerializer, responses=ExecutionSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
@@ -168,9 +168,9 @@ class ExecutionViewSet(ByAction, ReadOnly):
         reason = given(ReasonSerializer, request).validated_data["reason"]
         with refusals():
             abandon_execution(execution=self.get_object(), person=request.user, reason=reason)
-        return self.answer()
+        return self.as_it_is()
 
-    def answer(self, code: int = status.HTTP_200_OK) -> Response:
+    def as_it_is(self, code: int = status.HTTP_200_OK) -> Response:
         """The execution as it is now."""
         return Response(ExecutionSerializer(self.get_object()).data, status=code)
 

@@ -17,8 +17,9 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.api import views
+from architecture.api import drift, views
 from architecture.api.refusing import MayBuild, refusals
+from architecture.api.rehearsals import RehearsalSerializer
 from architecture.api.serializers import ExecuteSerializer, ExecutionSerializer, PreviewSerializer, ReportSerializer
 from architecture.domain.scope import Scope
 from architecture.domain.workflow import Refused
@@ -26,11 +27,14 @@ from architecture.selectors import executions, report_named
 from architecture.services.basis import tables_in_scope
 from architecture.services.environments import current_environment
 from architecture.services.executions import Requested, request_execution, resume_execution
+from architecture.services.previews import newest_preview
+from architecture.services.rehearsals import request_rehearsal
 from architecture.services.reports import scope_row, tables_of
 from loader.api.looks import AfterLookSerializer, LookRequestSerializer, LookSerializer, ReportRequestSerializer
 from loader.models import ReadRequest
 from loader.services.executions import wake_for
-from loader.services.looks import PREVIEW, REPORT, looks_of, must_have_seen, request_look
+from loader.services.looks import DRIFT, PREVIEW, REPORT, looks_of, must_have_seen, request_look
+from loader.services.wakeup import WAKE_EXECUTION, wake
 from metadata.api.views import JsonOnly
 from metadata.domain.roles import Permission
 from metadata.permissions import may
@@ -62,8 +66,7 @@ class LookViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet):
             raise PermissionDenied
         with refusals():
             look = _look_of_report(report, request) if report is not None else _look_of_scope(asked.scope(), request)
-        where = reverse("api-look-detail", args=[look.pk], request=request)
-        return Response(self.get_serializer(look).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
+        return _waits_for(look, request)
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """How a look stands; ``Retry-After`` says when to ask again while it is not finished."""
@@ -73,11 +76,36 @@ class LookViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet):
         return answer
 
 
-def _look_of_scope(scope: Scope, request: Request) -> ReadRequest:
+class DriftViewSet(drift.DriftViewSet):
+    needs = {**drift.DriftViewSet.needs, "check": views.EXECUTES}
+
+    @extend_schema(
+        request=None,
+        responses={202: LookSerializer},
+        parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
+    )
+    @action(detail=False, methods=["post"])
+    def check(self, request: Request) -> Response:
+        """Ask a worker to look at every table that was applied or is described; the drift is read again then."""
+        with refusals():
+            look = request_look(keys=_tables(Scope()), then={"do": DRIFT}, user=request.user)
+        return _waits_for(look, request)
+
+
+def _waits_for(look: ReadRequest, request: Request) -> Response:
+    where = reverse("api-look-detail", args=[look.pk], request=request)
+    return Response(LookSerializer(look).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+
+def _tables(scope: Scope) -> Collection[str]:
     keys = tables_in_scope(environment=current_environment(), scope=scope)
     if not keys:
         raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")
-    return request_look(keys=keys, then={"do": REPORT, "scope": scope_row(scope)}, user=request.user)
+    return keys
+
+
+def _look_of_scope(scope: Scope, request: Request) -> ReadRequest:
+    return request_look(keys=_tables(scope), then={"do": REPORT, "scope": scope_row(scope)}, user=request.user)
 
 
 def _look_of_report(report_id: UUID, request: Request) -> ReadRequest:
@@ -95,7 +123,7 @@ def _must_have_seen(pk: int, keys: Collection[str], user: Any) -> None:
 
 
 class ReportViewSet(views.ReportViewSet):
-    needs = {**views.ReportViewSet.needs, "execute": views.EXECUTES}
+    needs = {**views.ReportViewSet.needs, "execute": views.EXECUTES, "rehearse": views.EXECUTES}
 
     @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
@@ -119,6 +147,23 @@ class ReportViewSet(views.ReportViewSet):
             if look is not None:
                 _must_have_seen(look, tables_of(report), request.user)
             return self.previewed(report, request.user)
+
+    @extend_schema(
+        request=None,
+        responses={202: RehearsalSerializer},
+        parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
+    )
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def rehearse(self, request: Request, report_id: UUID) -> Response:
+        """Rehearse the newest preview on clones; while one waits or is under way, it is that one."""
+        with refusals():
+            preview = newest_preview(self.get_object())
+            if preview is None:
+                raise Refused("NO_PREVIEW")
+            rehearsal = request_rehearsal(preview=preview, person=request.user)
+        transaction.on_commit(lambda: wake(WAKE_EXECUTION, rehearsal.pk))
+        where = reverse("api-rehearsal-detail", args=[rehearsal.pk], request=request)
+        return Response(RehearsalSerializer(rehearsal).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
     @extend_schema(request=ExecuteSerializer, responses={202: ExecutionSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
@@ -145,4 +190,4 @@ class ExecutionViewSet(views.ExecutionViewSet):
         with refusals():
             resumed = resume_execution(execution=self.get_object(), person=request.user)
         transaction.on_commit(lambda: wake_for(Requested(resumed, requested=True)))
-        return self.answer(status.HTTP_202_ACCEPTED)
+        return self.as_it_is(status.HTTP_202_ACCEPTED)

@@ -1,9 +1,12 @@
-"""Load runs as the API answers them."""
+"""Load runs and the records of governed ones as the API answers them."""
+
+from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loader.models import DatasetRun, LoadRun, RunEvent
+from loader.models import DatasetRun, GovernedRunRecord, LoadRun, RunEvent
+from loader.services.governedrecords import record_artifact
 
 
 class ScopeSerializer(serializers.Serializer):
@@ -133,3 +136,41 @@ class RunEventSerializer(serializers.ModelSerializer):
     class Meta:
         model = RunEvent
         fields = ("id", "at", "attempt", "level", "dataset_name", "message")
+
+
+class GovernedRecordListSerializer(serializers.ModelSerializer):
+    run = serializers.CharField(source="run.run_id", read_only=True)
+    kind = SameKindField(source="run.kind", read_only=True)
+    environment = serializers.CharField(source="document.environment", read_only=True)
+    who = serializers.SerializerMethodField(help_text="Who asked for the attempt.")
+    reason = serializers.CharField(source="document.reason", read_only=True)
+
+    class Meta:
+        model = GovernedRunRecord
+        fields = (
+            "record_id",
+            "run",
+            "kind",
+            "attempt",
+            "environment",
+            "who",
+            "reason",
+            "outcome",
+            "digest",
+            "created_at",
+        )
+
+    def get_who(self, record: GovernedRunRecord) -> str:
+        return record.document["repeated_by"] or record.document["requested_by"]
+
+
+class GovernedRecordSerializer(GovernedRecordListSerializer):
+    """With the artifact that ``manage.py verify_artifact`` takes."""
+
+    artifact = serializers.SerializerMethodField()
+
+    class Meta(GovernedRecordListSerializer.Meta):
+        fields = (*GovernedRecordListSerializer.Meta.fields, "artifact")
+
+    def get_artifact(self, record: GovernedRunRecord) -> dict[str, Any]:
+        return record_artifact(record)

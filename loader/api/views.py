@@ -1,4 +1,4 @@
-"""Read-only API of load runs."""
+"""Read-only API of load runs, and of the records of governed ones."""
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -7,10 +7,16 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from loader.api.serializers import LoadRunListSerializer, LoadRunSerializer, RunEventSerializer
+from loader.api.serializers import (
+    GovernedRecordListSerializer,
+    GovernedRecordSerializer,
+    LoadRunListSerializer,
+    LoadRunSerializer,
+    RunEventSerializer,
+)
 from loader.converters import RunIdConverter
-from loader.filtersets import LoadRunFilter
-from loader.models import LoadRun
+from loader.filtersets import GovernedRecordFilter, LoadRunFilter
+from loader.models import GovernedRunRecord, LoadRun
 from loader.selectors import load_run_detail, load_runs, run_events
 from metadata.api.views import ReadOnly
 
@@ -41,3 +47,17 @@ class LoadRunViewSet(ReadOnly):
             raise ValidationError({"after": ["Must be the id of a line."]})
         page = self.paginate_queryset(run_events(run=self.get_object(), after=int(after)))
         return self.get_paginated_response(RunEventSerializer(page, many=True).data)
+
+
+class GovernedRecordViewSet(ReadOnly):
+    """Sealed records of history batches, reverts and prunes, the newest first, found by their id."""
+
+    queryset = GovernedRunRecord.objects.none()
+    serializer_class = GovernedRecordSerializer
+    list_serializer_class = GovernedRecordListSerializer
+    filterset_class = GovernedRecordFilter
+    lookup_field = "record_id"
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[GovernedRunRecord]:
+        return GovernedRunRecord.objects.select_related("run").order_by("-pk")

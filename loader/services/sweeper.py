@@ -8,14 +8,17 @@ from django.utils import timezone
 from architecture.domain import workflow
 from architecture.models import Execution, Rehearsal
 from architecture.services.executions import mark_lost_executions
+from architecture.services.executions import note_told as note_executions_told
 from architecture.services.rehearsals import mark_lost_rehearsals
 from loader.domain import runs as states
 from loader.models import LoadRun, Worker
 from loader.services.processes import is_gone
 from loader.services.reads import sweep_reads
 from loader.services.runs import mark_lost
+from loader.services.runs import note_told as note_runs_told
 from loader.services.wakeup import WAKE_EXECUTION, WAKE_READ, WAKE_RUN, wake
 from metadata.services import chain
+from metadata.services.kept_answers import forget_old_answers
 
 # Younger rows have a wake-up on its way.
 RESENT_AFTER = timedelta(seconds=15)
@@ -40,13 +43,18 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     lost, lost_executions = mark_lost(), mark_lost_executions(is_gone=is_gone)
     lost_rehearsals = mark_lost_rehearsals(is_gone=is_gone)
     waiting = LoadRun.objects.filter(status=states.QUEUED, requested_at__lt=now - resent_after)
-    runs = list(waiting.order_by("requested_at").values_list("pk", flat=True))
+    queued = list(waiting.order_by("requested_at").values_list("pk", flat=True))
     reads = list(sweep_reads().filter(requested_at__lt=now - resent_after).values_list("pk", flat=True))
     # The first failure says that the broker is away; the next sweep tries again.
-    woken_runs = _wake_until_it_fails(WAKE_RUN, runs)
+    woken_runs = _wake_until_it_fails(WAKE_RUN, queued)
     woken_reads = _wake_until_it_fails(WAKE_READ, reads)
     woken_executions = _wake_until_it_fails(WAKE_EXECUTION, _waiting_executions(now - resent_after))
+    if woken_runs:
+        note_runs_told()
+    if woken_executions:
+        note_executions_told()
     Worker.objects.filter(heartbeat_at__lt=now - _WORKER_KEPT_FOR).delete()
+    forget_old_answers()
     # What a process that died left committed and unsealed.
     chain.seal()
     return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions, tuple(lost_rehearsals))

@@ -26,6 +26,7 @@ class SystemSerializer(serializers.ModelSerializer):
             "name",
             "kind",
             "location",
+            "secret",
             "active",
             "description",
             "owner",
@@ -44,15 +45,26 @@ class SourceColumnSerializer(serializers.ModelSerializer):
         fields = (
             "key",
             "name",
+            "target_name",
             "ordinal",
             "type",
             "nullable",
             "key_ordinal",
             "integrate",
             "pii",
+            "sensitivity",
             "active",
             "description",
         )
+
+
+class SourceColumnRowSerializer(SourceColumnSerializer):
+    """A source column by itself: with the dataset it belongs to."""
+
+    source_dataset = serializers.UUIDField(source="dataset.key", read_only=True)
+
+    class Meta(SourceColumnSerializer.Meta):
+        fields = ("source_dataset", *SourceColumnSerializer.Meta.fields, "owner", "tags", "version", "updated_at")
 
 
 class SourceDatasetListSerializer(serializers.ModelSerializer):
@@ -126,6 +138,7 @@ class DatasetListSerializer(serializers.ModelSerializer):
             "history_of",
             "source",
             "active",
+            "sensitivity",
             "description",
             "column_count",
             "updated_at",
@@ -163,6 +176,7 @@ class ColumnSerializer(serializers.Serializer):
     expression = serializers.CharField(allow_blank=True)
     former_names = serializers.ListField(child=serializers.CharField())
     pii = serializers.BooleanField()
+    sensitivity = serializers.CharField(allow_blank=True)
     description = serializers.CharField(allow_blank=True)
     inputs = ColumnInputSerializer(many=True)
 
@@ -241,6 +255,7 @@ def _shown(name: str, type_: str, purpose: str, column: TargetColumn | None) -> 
         "expression": column.expression if column else "",
         "former_names": column.former_names if column else [],
         "pii": column.pii if column else False,
+        "sensitivity": column.sensitivity if column else "",
         "description": column.description if column else "",
         "inputs": [_input(one) for one in column.inputs.all()] if column else [],
     }
@@ -254,6 +269,42 @@ def _input(one: ColumnInput) -> dict:
 def _read(dataset: SourceDataset | TargetDataset) -> dict:
     kind = "source" if isinstance(dataset, SourceDataset) else "target"
     return {"kind": kind, "key": str(dataset.key), "name": str(dataset)}
+
+
+class TargetColumnSerializer(serializers.ModelSerializer):
+    """A described column by itself: with the dataset it belongs to."""
+
+    dataset = serializers.UUIDField(source="dataset.key", read_only=True)
+    type = serializers.CharField(read_only=True)
+    inputs = serializers.SerializerMethodField()
+
+    class Meta:
+        model = TargetColumn
+        fields = (
+            "key",
+            "dataset",
+            "name",
+            "former_names",
+            "ordinal",
+            "type",
+            "nullable",
+            "role",
+            "key_ordinal",
+            "expression",
+            "pii",
+            "sensitivity",
+            "active",
+            "description",
+            "owner",
+            "tags",
+            "inputs",
+            "version",
+            "updated_at",
+        )
+
+    @extend_schema_field(ColumnInputSerializer(many=True))
+    def get_inputs(self, column: TargetColumn) -> list[dict]:
+        return [_input(one) for one in column.inputs.all()]
 
 
 class LineageNodeSerializer(serializers.Serializer):

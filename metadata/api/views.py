@@ -1,69 +1,99 @@
-"""Read-only API of metadata. Rows are found by their stable key (systems and schemas by their name)."""
+"""The API of metadata. Rows are found by their stable key (systems and schemas by their name)."""
 
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import action
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from metadata.api.inputs import (
+    ColumnChange,
+    DatasetChange,
+    InputsSerializer,
+    NewColumn,
+    NewDataset,
+    NewSourceColumn,
+    NewSourceDataset,
+    RenameSerializer,
+    SchemaChange,
+    SourceColumnChange,
+    SourceDatasetChange,
+    SystemChange,
+    datasets_named,
+)
+from metadata.api.resources import NAME, Deletable, Editable, JsonOnly, ReadOnly
 from metadata.api.serializers import (
     DatasetListSerializer,
     DatasetSerializer,
     LineageSerializer,
     SchemaSerializer,
+    SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
     SystemSerializer,
+    TargetColumnSerializer,
 )
-from metadata.filtersets import DatasetFilter, SchemaFilter, SourceDatasetFilter, SystemFilter
-from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.api.strict import NothingSerializer
+from metadata.filtersets import (
+    ColumnFilter,
+    DatasetFilter,
+    SchemaFilter,
+    SourceColumnFilter,
+    SourceDatasetFilter,
+    SystemFilter,
+)
+from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors import (
     lineage,
     schemas,
+    source_columns,
     source_dataset_detail,
     source_datasets,
     systems,
+    target_columns,
     target_datasets,
+)
+from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.generation import generate_targets
+from metadata.services.lifecycle import (
+    rename_column,
+    rename_dataset,
+    retire_column,
+    retire_dataset,
+    unretire_column,
+    unretire_dataset,
+)
+from metadata.services.sources import (
+    create_source_column,
+    create_source_dataset,
+    create_system,
+    update_source_column,
+    update_source_dataset,
+    update_system,
+)
+from metadata.services.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_schema,
+    update_target_column,
+    update_target_dataset,
 )
 from metadata.shown import details, stable_keys
 
-# In addresses: anything a name may be, without what a database could choke on.
-NAME = r"[^/\x00]+"
+__all__ = ["NAME", "Deletable", "Editable", "JsonOnly", "ReadOnly"]
 
 
-class JsonOnly(BaseContentNegotiation):
-    """Answers are JSON, whatever is asked for; ``?format=`` is left to the filters."""
-
-    def select_parser(self, request: Request, parsers: list) -> Any:
-        return parsers[0]
-
-    def select_renderer(self, request: Request, renderers: list, format_suffix: str | None = None) -> Any:
-        return renderers[0], renderers[0].media_type
-
-
-class ReadOnly(ReadOnlyModelViewSet):
-    """Signed-in people read; a list has its own, shorter serializer."""
-
-    permission_classes = (IsAuthenticated,)
-    content_negotiation_class = JsonOnly
-    list_serializer_class: Any = None
-
-    def get_serializer_class(self) -> Any:
-        if self.action == "list" and self.list_serializer_class is not None:
-            return self.list_serializer_class
-        return super().get_serializer_class()
-
-
-class SystemViewSet(ReadOnly):
+class SystemViewSet(Editable):
     """Systems that deliver data."""
 
     queryset = System.objects.none()
     serializer_class = SystemSerializer
+    create_serializer = change_serializer = SystemChange
     filterset_class = SystemFilter
     lookup_field = "short_name"
     lookup_value_regex = NAME
@@ -71,13 +101,30 @@ class SystemViewSet(ReadOnly):
     def get_queryset(self) -> QuerySet[System]:
         return systems()
 
+    def make(self, **given: Any) -> System:
+        return create_system(**given)
 
-class SourceDatasetViewSet(ReadOnly):
+    def change(self, row: System, expected_version: int, **given: Any) -> System:
+        return update_system(system=row, expected_version=expected_version, **given)
+
+    @extend_schema(request=SystemChange, responses={201: SystemSerializer})
+    def create(self, request: Request) -> Response:
+        """Register a system."""
+        return super().create(request)
+
+    @extend_schema(request=SystemChange, responses=SystemSerializer)
+    def partial_update(self, request: Request, short_name: str) -> Response:
+        """Change a system."""
+        return super().partial_update(request)
+
+
+class SourceDatasetViewSet(Editable):
     """Source datasets: contracts of what is delivered."""
 
     queryset = SourceDataset.objects.none()
     serializer_class = SourceDatasetSerializer
     list_serializer_class = SourceDatasetListSerializer
+    create_serializer, change_serializer = NewSourceDataset, SourceDatasetChange
     filterset_class = SourceDatasetFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
@@ -85,12 +132,65 @@ class SourceDatasetViewSet(ReadOnly):
     def get_queryset(self) -> QuerySet[SourceDataset]:
         return source_datasets() if self.action == "list" else source_dataset_detail()
 
+    def make(self, **given: Any) -> SourceDataset:
+        return create_source_dataset(**given)
 
-class SchemaViewSet(ReadOnly):
+    def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
+        return update_source_dataset(source_dataset=row, expected_version=expected_version, **given)
+
+    @extend_schema(request=NewSourceDataset, responses={201: SourceDatasetSerializer})
+    def create(self, request: Request) -> Response:
+        """Describe what a system delivers."""
+        return super().create(request)
+
+    @extend_schema(request=SourceDatasetChange, responses=SourceDatasetSerializer)
+    def partial_update(self, request: Request, key: UUID) -> Response:
+        """Change the contract; targets follow when they are generated again."""
+        return super().partial_update(request)
+
+    @extend_schema(request=NothingSerializer, responses=SourceDatasetSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def generate(self, request: Request, key: UUID) -> Response:
+        """Make or bring up to date raw, stage, rawcore and history of it. Again, it changes nothing."""
+        return self.verb(lambda row, reason: generate_targets(source_dataset=row))
+
+
+class SourceColumnViewSet(Editable):
+    """Columns that source datasets promise to deliver."""
+
+    queryset = SourceColumn.objects.none()
+    serializer_class = SourceColumnRowSerializer
+    create_serializer, change_serializer = NewSourceColumn, SourceColumnChange
+    filterset_class = SourceColumnFilter
+    lookup_field = "key"
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[SourceColumn]:
+        return source_columns()
+
+    def make(self, **given: Any) -> SourceColumn:
+        return create_source_column(**given)
+
+    def change(self, row: SourceColumn, expected_version: int, **given: Any) -> SourceColumn:
+        return update_source_column(source_column=row, expected_version=expected_version, **given)
+
+    @extend_schema(request=NewSourceColumn, responses={201: SourceColumnRowSerializer})
+    def create(self, request: Request) -> Response:
+        """Add a column to a contract."""
+        return super().create(request)
+
+    @extend_schema(request=SourceColumnChange, responses=SourceColumnRowSerializer)
+    def partial_update(self, request: Request, key: UUID) -> Response:
+        """Change a column; ``active: false`` puts it out of use."""
+        return super().partial_update(request)
+
+
+class SchemaViewSet(Editable):
     """Schemas of the warehouse, each in one layer."""
 
     queryset = TargetSchema.objects.none()
     serializer_class = SchemaSerializer
+    create_serializer = change_serializer = SchemaChange
     filterset_class = SchemaFilter
     lookup_field = "name"
     lookup_value_regex = NAME
@@ -98,23 +198,94 @@ class SchemaViewSet(ReadOnly):
     def get_queryset(self) -> QuerySet[TargetSchema]:
         return schemas()
 
+    def make(self, **given: Any) -> TargetSchema:
+        return create_schema(**given)
 
-class DatasetViewSet(ReadOnly):
+    def change(self, row: TargetSchema, expected_version: int, **given: Any) -> TargetSchema:
+        return update_schema(schema=row, expected_version=expected_version, **given)
+
+    @extend_schema(request=SchemaChange, responses={201: SchemaSerializer})
+    def create(self, request: Request) -> Response:
+        """Make a schema."""
+        return super().create(request)
+
+    @extend_schema(request=SchemaChange, responses=SchemaSerializer)
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Change a schema."""
+        return super().partial_update(request)
+
+
+class DatasetViewSet(Deletable):
     """Target datasets, history included."""
 
     queryset = TargetDataset.objects.none()
     serializer_class = DatasetSerializer
     list_serializer_class = DatasetListSerializer
+    create_serializer, change_serializer = NewDataset, DatasetChange
     filterset_class = DatasetFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
 
     def get_queryset(self) -> QuerySet[TargetDataset]:
-        return details() if self.action == "retrieve" else target_datasets()
+        return target_datasets() if self.action in ("list", "lineage") else details()
+
+    def make(self, **given: Any) -> TargetDataset:
+        return create_target_dataset(**given | {"inputs": datasets_named(given.pop("inputs", []))})
+
+    def change(self, row: TargetDataset, expected_version: int, **given: Any) -> TargetDataset:
+        return update_target_dataset(dataset=row, expected_version=expected_version, **given)
+
+    def erase(self, row: TargetDataset, expected_version: int, reason: str) -> None:
+        delete_dataset(dataset=row, expected_version=expected_version, reason=reason)
+
+    @extend_schema(request=NewDataset, responses={201: DatasetSerializer})
+    def create(self, request: Request) -> Response:
+        """Describe a dataset."""
+        return super().create(request)
+
+    @extend_schema(request=DatasetChange, responses=DatasetSerializer)
+    def partial_update(self, request: Request, key: UUID) -> Response:
+        """Change what a dataset is. Its name is changed by ``rename``."""
+        return super().partial_update(request)
+
+    @extend_schema(request=RenameSerializer, responses=DatasetSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def rename(self, request: Request, key: UUID) -> Response:
+        """Give it another name; the old one is kept as a former name. Needs ``If-Match``."""
+        return self.verb(
+            lambda row, reason, name: rename_dataset(
+                dataset=row, name=name, expected_version=row.version, reason=reason
+            ),
+            RenameSerializer,
+            required=True,
+        )
+
+    @extend_schema(request=NothingSerializer, responses=DatasetSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def retire(self, request: Request, key: UUID) -> Response:
+        """Take it out of use; its table and history stay."""
+        return self.verb(lambda row, reason: retire_dataset(dataset=row, expected_version=row.version, reason=reason))
+
+    @extend_schema(request=NothingSerializer, responses=DatasetSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def restore(self, request: Request, key: UUID) -> Response:
+        """Bring it back into use."""
+        return self.verb(lambda row, reason: unretire_dataset(dataset=row, expected_version=row.version, reason=reason))
+
+    @extend_schema(request=InputsSerializer, responses=DatasetSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def inputs(self, request: Request, key: UUID) -> Response:
+        """Set what it reads."""
+        return self.verb(
+            lambda row, reason, inputs: set_dataset_inputs(
+                dataset=row, expected_version=row.version, inputs=datasets_named(inputs)
+            ),
+            InputsSerializer,
+        )
 
     @extend_schema(responses=LineageSerializer, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(self, request: Request, key: str) -> Response:
+    def lineage(self, request: Request, key: UUID) -> Response:
         """Everything upstream and downstream of a dataset, and what these refer to."""
         found = lineage(self.get_object())
         keys = stable_keys(found)
@@ -134,3 +305,58 @@ class DatasetViewSet(ReadOnly):
             for edge in found.edges
         ]
         return Response(LineageSerializer({"nodes": nodes, "edges": edges}).data)
+
+
+class ColumnViewSet(Deletable):
+    """Described columns of target datasets. Computed ones are with their dataset."""
+
+    queryset = TargetColumn.objects.none()
+    serializer_class = TargetColumnSerializer
+    create_serializer, change_serializer = NewColumn, ColumnChange
+    filterset_class = ColumnFilter
+    lookup_field = "key"
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[TargetColumn]:
+        return target_columns()
+
+    def make(self, **given: Any) -> TargetColumn:
+        return create_target_column(**given)
+
+    def change(self, row: TargetColumn, expected_version: int, **given: Any) -> TargetColumn:
+        return update_target_column(column=row, expected_version=expected_version, **given)
+
+    def erase(self, row: TargetColumn, expected_version: int, reason: str) -> None:
+        delete_column(column=row, expected_version=expected_version, reason=reason)
+
+    @extend_schema(request=NewColumn, responses={201: TargetColumnSerializer})
+    def create(self, request: Request) -> Response:
+        """Add a column to a dataset."""
+        return super().create(request)
+
+    @extend_schema(request=ColumnChange, responses=TargetColumnSerializer)
+    def partial_update(self, request: Request, key: UUID) -> Response:
+        """Change what a column is. Its name is changed by ``rename``."""
+        return super().partial_update(request)
+
+    @extend_schema(request=RenameSerializer, responses=TargetColumnSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def rename(self, request: Request, key: UUID) -> Response:
+        """Give it another name; expressions of its readers follow. Needs ``If-Match``."""
+        return self.verb(
+            lambda row, reason, name: rename_column(column=row, name=name, expected_version=row.version, reason=reason),
+            RenameSerializer,
+            required=True,
+        )
+
+    @extend_schema(request=NothingSerializer, responses=TargetColumnSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def retire(self, request: Request, key: UUID) -> Response:
+        """Take it out of use."""
+        return self.verb(lambda row, reason: retire_column(column=row, expected_version=row.version, reason=reason))
+
+    @extend_schema(request=NothingSerializer, responses=TargetColumnSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def restore(self, request: Request, key: UUID) -> Response:
+        """Bring it back into use."""
+        return self.verb(lambda row, reason: unretire_column(column=row, expected_version=row.version, reason=reason))

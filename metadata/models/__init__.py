@@ -4,6 +4,7 @@ from metadata.models.audit import AppendOnly, ChainHead, ChainLink, ChainPending
 from metadata.models.base import Described, Retirable, Versioned
 from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
 from metadata.models.people import PersonalToken, Right
+from metadata.models.requests import KeptAnswer
 from metadata.models.source import SourceColumn, SourceDataset, System
 from metadata.models.target import TargetColumn, TargetDataset, TargetSchema
 
@@ -16,6 +17,7 @@ __all__ = [
     "ColumnInput",
     "DatasetInput",
     "Described",
+    "KeptAnswer",
     "PersonalToken",
     "Reference",
     "ReferencePair",

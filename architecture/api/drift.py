@@ -1,0 +1,99 @@
+"""The API of drift: where the warehouse is not as it was left, and taking what is there as the baseline."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from architecture.api.refusing import ByAction, permitted_to, refusals
+from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.drifting import current_drift
+from architecture.services.drift import adopt_as_baseline
+from architecture.services.environments import current_environment
+from metadata.api.views import JsonOnly
+from metadata.domain.roles import Permission
+
+_STATES = ((IN_SYNC, "In sync"), (DRIFTED, "Drifted"), (UNKNOWN, "Unknown"))
+EXECUTES = permitted_to(Permission.EXECUTE_REPORTS)
+
+
+class DifferenceSerializer(serializers.Serializer):
+    """What differs of a table or a column; names or types, empty where there is none."""
+
+    table = serializers.CharField()
+    what = serializers.CharField(
+        help_text="table_missing, table_name, column_missing, column_name, column_type or column_unexpected."
+    )
+    column = serializers.CharField(allow_blank=True)
+    applied = serializers.CharField(allow_blank=True)
+    observed = serializers.CharField(allow_blank=True)
+
+
+class DatasetDriftSerializer(serializers.Serializer):
+    key = serializers.CharField(help_text="The dataset's stable key; what adopt is told.")
+    dataset = serializers.CharField()
+    status = serializers.ChoiceField(choices=_STATES)
+    reason = serializers.CharField(allow_blank=True, help_text="Why it is unknown, or in sync though of no dataset.")
+    differences = DifferenceSerializer(many=True)
+
+
+class DriftSerializer(serializers.Serializer):
+    """The drift of the environment that is worked in, dataset by dataset."""
+
+    environment = serializers.CharField()
+    observed_at = serializers.DateTimeField(allow_null=True, help_text="How old what was seen is; null if nothing was.")
+    in_sync = serializers.IntegerField()
+    drifted = serializers.IntegerField()
+    unknown = serializers.IntegerField()
+    datasets = DatasetDriftSerializer(many=True)
+
+
+class AdoptSerializer(serializers.Serializer):
+    datasets = serializers.ListField(child=serializers.CharField(max_length=64), allow_empty=False, max_length=10_000)
+    reason = serializers.CharField(max_length=200)
+
+
+class DriftViewSet(ByAction, GenericViewSet):
+    """Drift as it was seen last."""
+
+    serializer_class = DriftSerializer
+    content_negotiation_class = JsonOnly
+    filter_backends = ()
+    pagination_class = None
+    needs: dict[str, Any] = {"adopt": EXECUTES}
+
+    @extend_schema(operation_id="drift_read", responses=DriftSerializer)
+    def list(self, request: Request) -> Response:
+        """Where the warehouse is not as it was left, as far as it was looked at."""
+        return self.answer()
+
+    @extend_schema(request=AdoptSerializer, responses=DriftSerializer)
+    @action(detail=False, methods=["post"])
+    def adopt(self, request: Request) -> Response:
+        """Take the tables of these datasets as they were seen for applied; the next report starts from there."""
+        asked = AdoptSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        with refusals():
+            adopt_as_baseline(
+                environment=current_environment(),
+                dataset_keys=asked.validated_data["datasets"],
+                person=request.user,
+                reason=asked.validated_data["reason"],
+            )
+        return self.answer()
+
+    def answer(self) -> Response:
+        """The drift as it is known now."""
+        environment = current_environment()
+        found = current_drift(environment)
+        said = {
+            "environment": environment.name,
+            "observed_at": found.at,
+            "datasets": found.datasets,
+            **{state: found.count(state) for state, _ in _STATES},
+        }
+        return Response(DriftSerializer(said).data)
