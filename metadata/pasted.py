@@ -12,7 +12,7 @@ from metadata.models import TargetColumn, TargetDataset
 from metadata.services.column_batches import BatchProblem, ColumnEdit, edit_target_columns
 
 # What a new column is where its line does not say it.
-_NEW = {"nullable": True, "role": "attribute", "key_ordinal": None, "pii": False}
+_NEW = {"nullable": True, "role": "attribute", "key_ordinal": None, "pii": False, "sensitivity": ""}
 
 
 @dataclass(frozen=True)

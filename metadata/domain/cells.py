@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metadata.domain.errors import MetadataError
+from metadata.domain.sensitivity import read_sensitivity
 from metadata.domain.types import TypeProblem, parse
 
 TEXT, LONG, CHOICE = "text", "long", "choice"
@@ -33,6 +34,7 @@ CELLS = (
     Cell("owner", "Owner"),
     Cell("tags", "Tags"),
     Cell("pii", "Personal data", CHOICE, clears=False),
+    Cell("sensitivity", "Sensitivity", CHOICE),
 )
 BY_NAME = {cell.name: cell for cell in CELLS}
 BOOLEAN = ("nullable", "pii")
@@ -57,6 +59,8 @@ def read_cell(name: str, text: str) -> dict[str, Any]:
         return {name: _yes_no(name, text)}
     if name == "role":
         return _role(text)
+    if name == "sensitivity":
+        return {name: read_sensitivity(text)}
     if name == "tags":
         return {"tags": list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))}
     return {name: text}

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from metadata.domain.errors import MetadataError
+from metadata.domain.sensitivity import LEVELS
 from metadata.domain.types import DataType, parse
 
 FORMAT = "metadata/v1"
@@ -241,10 +242,12 @@ SOURCE_COLUMN: Spec = {
     "name": Field(text, required=True),
     "key": Field(uuid),
     "type": Field(data_type, required=True),
+    "target_name": Field(text, ""),
     "business_key": Field(number),
     "nullable": Field(flag, True),
     "integrate": Field(flag, True),
     "pii": Field(flag, False),
+    "sensitivity": Field(choice(*LEVELS), ""),
     "active": Field(flag, True),
     **_DESCRIBED,
 }
@@ -254,7 +257,7 @@ SOURCE_DATASET: Spec = {
     "short_name": Field(text),
     **_DESCRIBED,
     "location": Field(text, required=True),
-    "format": Field(choice("csv", "jsonl", "parquet"), "csv"),
+    "format": Field(choice("csv", "jsonl", "parquet", "table"), "csv"),
     "options": Field(fields, {}),
     "historize": Field(flag, True),
     "history_policy": Field(fields, {}),
@@ -268,6 +271,7 @@ SYSTEM: Spec = {
     **_DESCRIBED,
     "kind": Field(choice("files", "jdbc"), "files"),
     "location": Field(text, ""),
+    "secret": Field(text, ""),
     "active": Field(flag, True),
     "datasets": Field(records(SOURCE_DATASET), ()),
 }
@@ -292,6 +296,7 @@ TARGET_COLUMN: Spec = {
     "role": Field(choice("attribute", "technical"), "attribute"),
     "nullable": Field(flag, True),
     "pii": Field(flag, False),
+    "sensitivity": Field(choice(*LEVELS), ""),
     **_DESCRIBED,
     "expression": Field(text, ""),
     "inputs": Field(inputs(COLUMN_INPUT), ()),
@@ -312,6 +317,7 @@ TARGET: Spec = {
     "key": Field(uuid),
     "former_names": Field(words, ()),
     **_DESCRIBED,
+    "sensitivity": Field(choice(*LEVELS), ""),
     "generated_from": Field(text),
     "materialization": Field(choice("table", "view"), "table"),
     "historize": Field(flag, False),

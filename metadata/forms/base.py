@@ -12,6 +12,7 @@ from django.http import QueryDict
 
 from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
 from metadata.models import Versioned
+from metadata.models.base import Classified
 
 T = TypeVar("T")
 
@@ -148,9 +149,22 @@ class TagsField(forms.CharField):
 class DescribedFields(forms.Form):
     """What people say about a thing."""
 
-    description = TextField(required=False, widget=forms.Textarea(attrs={"rows": 3}))
+    description = TextField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="What it is, for those who meet it first on a page or in a search.",
+    )
     owner = forms.CharField(required=False, max_length=200, help_text="Who answers for it: a person or a team.")
     tags = TagsField(required=False, help_text="Words, with commas between them.")
+
+
+def sensitivity_field() -> forms.ChoiceField:
+    """How widely a thing may be shown."""
+    return forms.ChoiceField(
+        required=False,
+        choices=[("", "not classified"), *Classified.Sensitivity.choices],
+        help_text="How widely it may be shown. Pages, files and REST tell it; it holds nothing back by itself.",
+    )
 
 
 class ReasonField(forms.CharField):

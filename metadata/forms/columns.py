@@ -9,11 +9,11 @@ from metadata.change_log import values_before
 from metadata.domain.cells import read_cell, role_choices, role_text
 from metadata.domain.errors import MetadataError, as_sentence
 from metadata.domain.types import NAMES
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from metadata.services.targets import same_named
 
-ROWS = ("type", "nullable", "role", "expression", "inputs", "description", "owner", "tags", "pii")
+ROWS = ("type", "nullable", "role", "expression", "inputs", "description", "owner", "tags", "pii", "sensitivity")
 
 
 class CellField(forms.CharField):
@@ -44,7 +44,11 @@ class ColumnFields(DescribedFields):
         help_text="string, string(40), integer, bigint, decimal(12,2), float, boolean, date, timestamp …",
         error_messages={"required": "A column needs a type."},
     )
-    nullable = forms.BooleanField(required=False, label="May be empty (NULL)")
+    nullable = forms.BooleanField(
+        required=False,
+        label="May be empty (NULL)",
+        help_text="Switched off, every row must have a value, which is checked before a table changes.",
+    )
     role = forms.ChoiceField(
         help_text="The business key, in this order, says which rows are one thing. "
         "Technical columns are kept out of the table."
@@ -60,7 +64,12 @@ class ColumnFields(DescribedFields):
         widget=forms.SelectMultiple(attrs={"size": 6}),
         help_text="Left as it is, it follows from the expression.",
     )
-    pii = forms.BooleanField(required=False, label="Personal data")
+    pii = forms.BooleanField(
+        required=False,
+        label="Personal data",
+        help_text="About people. The mark goes with the column to pages, files and REST.",
+    )
+    sensitivity = sensitivity_field()
 
     known_types = NAMES
 
@@ -90,7 +99,7 @@ class ColumnForm(ColumnFields, EditForm):
 
     seen = ROWS
     elsewhere = {"key_ordinal": "role"}
-    field_order = ("type", "nullable", "role", "expression", "inputs", "description", "owner", "tags", "pii", "version")
+    field_order = (*ROWS, "version")
 
     def __init__(self, *args: Any, dataset: TargetDataset, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -123,10 +132,11 @@ class NewColumnForm(ColumnFields, MetadataForm):
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        help_text="As queries will call it. A rename later keeps this name as a former one.",
         error_messages={"required": "A column needs a name."},
     )
     elsewhere = {"key_ordinal": "role"}
-    field_order = ("name", "type", "nullable", "role", "expression", "inputs", "description", "owner", "tags", "pii")
+    field_order = ("name", *ROWS)
 
     def __init__(self, *args: Any, dataset: TargetDataset, **options: Any) -> None:
         super().__init__(*args, **{"initial": {"nullable": True, "role": "attribute"}, **options})
@@ -150,6 +160,7 @@ class RenameForm(EditForm):
         max_length=200,
         label="New name",
         widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
+        help_text="The name it has now is kept among the former names, and is found by search.",
         error_messages={"required": "Say what it is to be called."},
     )
     reason = ReasonField()

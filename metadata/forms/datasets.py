@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from metadata.domain.errors import MetadataError, as_sentence
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm, TextField
+from metadata.forms.base import DescribedFields, EditForm, MetadataForm, TextField, sensitivity_field
 from metadata.models import SourceDataset, TargetDataset, TargetSchema
 
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
@@ -14,7 +14,11 @@ _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 class DatasetFields(DescribedFields):
     """What a dataset is, besides its name, its policy and what it reads."""
 
-    materialization = forms.ChoiceField(choices=TargetDataset.Materialization.choices, label="Made as")
+    materialization = forms.ChoiceField(
+        choices=TargetDataset.Materialization.choices,
+        label="Made as",
+        help_text="A table holds rows of its own; a view is computed whenever it is read.",
+    )
     historize = forms.BooleanField(
         required=False,
         label="Keep history",
@@ -26,10 +30,11 @@ class DatasetFields(DescribedFields):
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
         help_text="A condition on the rows, as SQL over the columns of its inputs. Empty: every row.",
     )
+    sensitivity = sensitivity_field()
 
 
 class DatasetForm(DatasetFields, EditForm):
-    seen = ("description", "owner", "tags", "materialization", "historize", "filter")
+    seen = ("description", "owner", "tags", "sensitivity", "materialization", "historize", "filter")
     field_order = (*seen, "version")
 
     def add_problem(self, problem: MetadataError) -> None:
@@ -54,10 +59,14 @@ class NewDatasetForm(DatasetFields, MetadataForm):
         queryset=TargetSchema.objects.all(),
         to_field_name="name",
         empty_label="choose…",
+        help_text="Where its table stands. In rawcore and bizcore history can be kept.",
         error_messages={"required": "Choose the schema it stands in."},
     )
     name = forms.CharField(
-        max_length=200, widget=forms.TextInput(attrs=_MONO), error_messages={"required": "A dataset needs a name."}
+        max_length=200,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="Letters, digits and _, for it is the table's name. A rename later moves no data.",
+        error_messages={"required": "A dataset needs a name."},
     )
     inputs = TextField(
         required=False,
@@ -79,6 +88,7 @@ class NewDatasetForm(DatasetFields, MetadataForm):
         "description",
         "owner",
         "tags",
+        "sensitivity",
     )
 
     def clean_inputs(self) -> list[SourceDataset | TargetDataset]:
@@ -104,7 +114,10 @@ class NewDatasetForm(DatasetFields, MetadataForm):
 
 class SchemaFields(DescribedFields):
     name = forms.CharField(
-        max_length=100, widget=forms.TextInput(attrs=_MONO), error_messages={"required": "A schema needs a name."}
+        max_length=100,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="The first half of its tables' names: letters, digits and _.",
+        error_messages={"required": "A schema needs a name."},
     )
     layer = forms.ChoiceField(
         choices=TargetSchema.Layer.choices,

@@ -80,6 +80,9 @@ class ChangeLogEntry(AppendOnly):
         indexes = [
             models.Index(fields=["dataset_key", "id"], name="change_of_dataset"),
             models.Index(fields=["subject_kind", "subject_key", "id"], name="change_of_subject"),
+            # A key alone is asked for, too; and who stands in the log is asked on every page of it.
+            models.Index(fields=["subject_key", "id"], name="change_of_key"),
+            models.Index(fields=["actor", "id"], name="change_of_actor"),
         ]
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from metadata.domain.sensitivity import CONFIDENTIAL, INTERNAL, PUBLIC, RESTRICTED
 from metadata.domain.types import NAMES, DataType
 
 
@@ -22,6 +23,21 @@ class Described(models.Model):
     description = models.TextField(blank=True, default="")
     owner = models.CharField(max_length=200, blank=True, default="")
     tags = models.JSONField(default=list, blank=True, help_text="A list of words.")
+
+    class Meta:
+        abstract = True
+
+
+class Classified(models.Model):
+    """How widely a thing may be shown; empty where nobody said. It is told, and decides nothing by itself."""
+
+    class Sensitivity(models.TextChoices):
+        PUBLIC = PUBLIC, "Public"
+        INTERNAL = INTERNAL, "Internal"
+        CONFIDENTIAL = CONFIDENTIAL, "Confidential"
+        RESTRICTED = RESTRICTED, "Restricted"
+
+    sensitivity = models.CharField(max_length=20, choices=Sensitivity, blank=True, default="")
 
     class Meta:
         abstract = True

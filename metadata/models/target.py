@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models.functions import Lower
 
 from metadata.models.base import (
+    Classified,
     Described,
     Retirable,
     TypedColumn,
@@ -34,7 +35,7 @@ class TargetSchema(Versioned, Described):
         return self.name
 
 
-class TargetDataset(Versioned, Described, Retirable):
+class TargetDataset(Versioned, Described, Classified, Retirable):
     """A table or view that should exist.
 
     ``key`` never changes, names do: ``former_names`` keeps the old ones, newest last. A history
@@ -89,7 +90,7 @@ class TargetDataset(Versioned, Described, Retirable):
         return f"{self.schema.name}.{self.name}"
 
 
-class TargetColumn(Versioned, Described, TypedColumn, Retirable):
+class TargetColumn(Versioned, Described, Classified, TypedColumn, Retirable):
     """A column that should exist. Technical columns that follow from rules are not stored here.
 
     ``expression`` is SQL over the dataset's inputs; empty means the one column input as it is.

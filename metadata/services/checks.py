@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from metadata.domain import naming
+from metadata.domain.databases import check_database_location, check_secret_name
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.source_options import check_options
@@ -23,6 +24,9 @@ def check_system(row: System) -> None:
     with_place(row, lambda: naming.check_short_name(row.short_name))
     _check_other(row, System, "short_name")
     with_place(row, lambda: _check_location(row.location))
+    if row.kind == System.Kind.JDBC:
+        with_place(row, lambda: check_database_location(row.location))
+    with_place(row, lambda: check_secret_name(row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
 
@@ -43,6 +47,9 @@ def check_source_dataset(row: SourceDataset) -> None:
 def check_source_column(row: SourceColumn) -> None:
     where = str(row)
     with_place(row, lambda: naming.check_column_name(row.name))
+    if row.target_name:
+        prefix = naming.ENGINE_PREFIX
+        with_place(row, lambda: naming.check_column_name(row.target_name, reserved_prefix=prefix, field="target_name"))
     with_place(row, lambda: row.type)
     _check_other_column(row, SourceColumn.objects.filter(dataset=row.dataset))
     if row.key_ordinal is not None and not row.integrate:
@@ -51,6 +58,10 @@ def check_source_column(row: SourceColumn) -> None:
         raise MetadataError("invalid", "counts from 1", "key_ordinal", where)
     check_word_list(row.tags, "tags", where)
     check_fields(row, where)
+
+
+def _check_target_name(name: str) -> None:
+    naming.check_column_name(name, reserved_prefix=naming.ENGINE_PREFIX, field="target_name")
 
 
 def check_source_policy(dataset: SourceDataset) -> None:
@@ -114,8 +125,10 @@ def check_target_column(row: TargetColumn) -> None:
     where, dataset = str(row), row.dataset
     if dataset.history_of_id is not None:
         raise MetadataError("invalid", "a history dataset's columns are its base's; change them there", "", where)
-    reserved = naming.reserved_column_names(dataset.schema.layer, dataset.name)
-    with_place(row, lambda: naming.check_column_name(row.name, reserved=reserved | _foreign_keys(dataset)))
+    layer = dataset.schema.layer
+    reserved = naming.reserved_column_names(layer, dataset.name) | _foreign_keys(dataset)
+    prefix = naming.reserved_prefix(layer)
+    with_place(row, lambda: naming.check_column_name(row.name, reserved=reserved, reserved_prefix=prefix))
     with_place(row, lambda: row.type)
     _check_other_column(row, TargetColumn.objects.filter(dataset=dataset))
     if row.expression:

@@ -120,7 +120,7 @@ def _retired(row: TargetDataset | TargetColumn) -> dict[str, Any]:
 
 
 def _system(row: System) -> dict[str, Any]:
-    values = {name: getattr(row, name) for name in ("short_name", "name", "kind", "location", "active")}
+    values = {name: getattr(row, name) for name in ("short_name", "name", "kind", "location", "secret", "active")}
     datasets = sorted(row.datasets.all(), key=lambda dataset: dataset.name)
     values |= _described(row) | {"datasets": [_source_dataset(dataset) for dataset in datasets]}
     return fields.without_defaults(values, fields.SYSTEM)
@@ -141,7 +141,7 @@ def _source_dataset(row: SourceDataset) -> dict[str, Any]:
 
 
 def _source_column(row: SourceColumn) -> dict[str, Any]:
-    same = ("name", "nullable", "integrate", "pii", "active")
+    same = ("name", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
     values = {name: getattr(row, name) for name in same} | _described(row)
     values |= {"key": str(row.key), "type": str(row.type), "business_key": row.key_ordinal}
     return fields.without_defaults(values, fields.SOURCE_COLUMN)
@@ -153,7 +153,7 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
 
 
 def _target(row: TargetDataset) -> dict[str, Any]:
-    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter")
+    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "sensitivity")
     inputs = list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
     values |= {
@@ -178,7 +178,7 @@ def _history(row: TargetDataset) -> dict[str, Any]:
 
 
 def _target_column(row: TargetColumn, *, single: bool) -> dict[str, Any]:
-    same = ("name", "former_names", "role", "nullable", "pii", "expression")
+    same = ("name", "former_names", "role", "nullable", "pii", "sensitivity", "expression")
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
     values |= {
         "key": str(row.key),

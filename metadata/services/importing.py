@@ -128,7 +128,7 @@ class Importer:
 
     def _system(self, record: Record) -> System:
         row = System.objects.filter(short_name=record["short_name"]).first() or System()
-        values = record.picked("short_name", "name", "kind", "location", "active", *DESCRIBED)
+        values = record.picked("short_name", "name", "kind", "location", "secret", "active", *DESCRIBED)
         with located(record, record["short_name"]):
             self.report.note(upsert(row, values, check_system), "system", str(row))
         return row
@@ -167,7 +167,8 @@ class Importer:
                 row.key = record["key"] or free_key(
                     SourceColumn, lambda attempt: keys.source_column_key(dataset.key, name, attempt)
                 )
-            values = record.picked("name", "type", "nullable", "integrate", "pii", "active", *DESCRIBED)
+            same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
+            values = record.picked("name", *same, *DESCRIBED)
             values["key_ordinal"] = record["business_key"]
             self.report.note(upsert(row, values, check_source_column), "source column", str(row))
         return row
@@ -285,7 +286,7 @@ class Importer:
                 row.key = record["key"] or free_key(
                     TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt)
                 )
-            values = record.picked("name", "type", "nullable", "pii", "expression", *DESCRIBED)
+            values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
             values |= _retirement(record) | {"key_ordinal": record["business_key"]}
             values["role"] = record["role"] if record["business_key"] is None else "business_key"
             values["former_names"] = _former_names(row, record, name)

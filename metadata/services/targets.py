@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from metadata.domain import keys
 from metadata.domain.errors import MetadataError
-from metadata.domain.naming import safe_column_name
+from metadata.domain.naming import ENGINE_PREFIX, safe_column_name
 from metadata.domain.sql import check_expression
 from metadata.domain.types import DataType
 from metadata.models import (
@@ -34,10 +34,20 @@ from metadata.services.references import check_references
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
-DATASET_FIELDS = ("materialization", "historize", "history_policy", "filter", *DESCRIBED)
+DATASET_FIELDS = ("materialization", "historize", "history_policy", "filter", "sensitivity", *DESCRIBED)
 # What references depend on, and the field that people set it by.
 _KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type"}
-COLUMN_FIELDS = ("type", "nullable", "ordinal", "role", "key_ordinal", "expression", "pii", *DESCRIBED)
+COLUMN_FIELDS = (
+    "type",
+    "nullable",
+    "ordinal",
+    "role",
+    "key_ordinal",
+    "expression",
+    "pii",
+    "sensitivity",
+    *DESCRIBED,
+)
 
 
 def create_schema(*, name: str, layer: str, **described: Any) -> TargetSchema:
@@ -321,7 +331,8 @@ def _take_columns(dataset: TargetDataset) -> None:
     taken: set[str] = set()
     for item in dataset.inputs.all():
         for reads in (item.source or item.upstream).columns.filter(active=True).order_by("ordinal", "id"):
-            name = safe_column_name(reads.name, reads.ordinal) if item.source_id else reads.name
+            delivered = item.source_id or reads.name.startswith(ENGINE_PREFIX)
+            name = safe_column_name(reads.name, reads.ordinal) if delivered else reads.name
             role = getattr(reads, "role", "business_key" if reads.key_ordinal else "attribute")
             if name.lower() in taken or role == TargetColumn.Role.TECHNICAL:
                 continue
@@ -334,5 +345,6 @@ def _take_columns(dataset: TargetDataset) -> None:
                 "key_ordinal": reads.key_ordinal if is_key else None,
                 "description": reads.description,
                 "pii": reads.pii,
+                "sensitivity": reads.sensitivity,
             }
             add_column(dataset, name, reads.type, described, inputs=[reads])

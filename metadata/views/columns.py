@@ -17,6 +17,7 @@ from metadata.domain.arranging import moved
 from metadata.domain.cells import BOOLEAN, BY_NAME, CELLS, cell_text, read_cell
 from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
 from metadata.domain.roles import Permission
+from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
 from metadata.grid import column_of, grid_row, grid_rows, role_options, values_of
 from metadata.models import TargetColumn, TargetDataset
@@ -40,6 +41,7 @@ def panel_context(dataset: TargetDataset) -> dict[str, Any]:
         "roles": role_options(list(dataset.columns.all())),
         "known_types": NewColumnForm.known_types,
         "paste_cells": CELLS,
+        "sensitivities": LEVELS,
         "may_edit": True,
     }
 
