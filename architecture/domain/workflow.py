@@ -62,6 +62,8 @@ ENDED = frozenset({SUCCEEDED, ABANDONED})
 
 # After how much silence a worker, or the holder of a lease, is believed to be gone.
 SILENT_AFTER = timedelta(seconds=30)
+# What a queued execution, or load run, says of itself while no worker could be told of it.
+BROKER_AWAY = "waiting: the broker does not answer"
 
 
 def may_become(target: str, steps: Mapping[str, frozenset[str]] = EXECUTION_STEPS) -> tuple[str, ...]:

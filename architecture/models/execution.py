@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from architecture.domain import workflow
 from metadata.domain.canonical import sha256_hex
@@ -20,6 +21,7 @@ class Execution(models.Model):
     report it belongs to a load run, which ``reason`` names; ``planned`` then holds scope, report and
     operations, as a report's row does otherwise. ``requester`` is the name of who asked, ``command``
     the way it was asked (page, REST, manage.py execute), ``versions`` what the runner said of itself.
+    ``queued_at`` is since when it waits for a worker, or waited last.
     """
 
     class Status(models.TextChoices):
@@ -52,6 +54,7 @@ class Execution(models.Model):
     versions = models.JSONField(default=dict, blank=True)
     planned = models.JSONField(default=dict, blank=True)
     requested_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -130,16 +133,20 @@ class ExecutionOperation(models.Model):
         return f"{self.execution} #{self.ordinal} {self.op} {self.qualified_name}"
 
 
-class ExecutionEvent(models.Model):
-    """A line of an execution's log, stored as it happens."""
+class ExecutionEvent(AppendOnly):
+    """A line of an execution's log, stored as it happens. Append-only.
 
-    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="events")
+    ``step`` is the ordinal of the step it is about; ``attempt`` is 0 before a worker has taken it up.
+    """
+
+    execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="events")
     at = models.DateTimeField(auto_now_add=True)
     attempt = models.PositiveIntegerField()
     level = models.CharField(max_length=10, default="info")
+    step = models.PositiveIntegerField(null=True)
     message = models.TextField()
 
-    class Meta:
+    class Meta(AppendOnly.Meta):
         ordering = ["id"]
 
     def __str__(self) -> str:

@@ -59,6 +59,8 @@ class ChangeReport(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        # Whether a newer one is of the same scope is asked of every report that may wait for somebody.
+        indexes = [models.Index(fields=["environment", "scope", "id"], name="change_report_of_scope")]
         constraints = [
             _fingerprint_is_whole("change_report_fingerprint_is_whole"),
             models.CheckConstraint(

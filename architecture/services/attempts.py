@@ -12,9 +12,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from architecture.domain import execution_log as said
 from architecture.domain import workflow
-from architecture.models import Execution, ExecutionEvent, ExecutionOperation
+from architecture.models import Execution, ExecutionOperation
 from architecture.services.applied import apply_finished
+from architecture.services.executionlog import note, subject
 from architecture.services.leases import Held, Holder
 from architecture.services.observing import store_observations
 
@@ -53,23 +55,32 @@ class ExecutionAttempt:
         """What the execution is doing now, as people read it."""
         self._must_hold(phase=phase[:200], heartbeat_at=timezone.now())
 
+    def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
+        """Add a line to the execution's log; the runner may say which dataset it is about, steps say it here."""
+        self.tell(said.Line(message, level))
+
     @transaction.atomic
-    def say(self, message: str, *, level: str = "info") -> None:
-        """Add a line to the execution's log."""
+    def tell(self, line: said.Line) -> None:
+        """Add a line of ``architecture.domain.execution_log``."""
         if not self.held().exists():
             raise Superseded
-        ExecutionEvent.objects.create(execution_id=self.execution_pk, attempt=self.number, level=level, message=message)
+        note(self.execution_pk, self.number, line)
 
+    @transaction.atomic
     def step_started(self, ordinal: int, *, statement: str = "", version_before: int | None = None) -> None:
         """Record what is about to run, and on which version of the table."""
+        if not self.held().exists():
+            raise Superseded
         fields: dict[str, Any] = {"attempt": self.number}
         if statement:
             fields["statement"] = statement
-        row = self._steps(ordinal).filter(status=_PLANNED)
+        rows = self._steps(ordinal).filter(status=_PLANNED)
         # A step that ran before its worker died keeps the version that it found first.
-        if version_before is not None and row.filter(version_before__isnull=True).exists():
+        if version_before is not None and rows.filter(version_before__isnull=True).exists():
             fields["version_before"] = version_before
-        row.update(**fields)
+        if rows.update(**fields):
+            row = self._steps(ordinal).get()
+            note(self.execution_pk, self.number, said.step_began(subject(row), statement, version_before))
 
     @transaction.atomic
     def step_finished(
@@ -81,8 +92,12 @@ class ExecutionAttempt:
         version_after: int | None = None,
         error: Mapping[str, Any] | None = None,
         seconds: float | None = None,
+        rows: int | None = None,
     ) -> None:
-        """Record what was seen afterwards. A success that completes an operation becomes applied state. Once only."""
+        """Record what was seen afterwards. A success that completes an operation becomes applied state. Once only.
+
+        ``rows`` is how many the step wrote, where it wrote any; the log says it.
+        """
         if not self.held().select_for_update().exists():
             raise Superseded
         changed = (
@@ -97,9 +112,12 @@ class ExecutionAttempt:
                 seconds=seconds,
             )
         )
-        if not changed or not succeeded:
+        if not changed:
             return
         step = self._steps(ordinal).select_related("execution__environment", "execution__report").get()
+        self._note_end(step, rows, error)
+        if not succeeded:
+            return
         if observed is not None:
             store_observations(
                 environment=step.execution.environment,
@@ -114,6 +132,17 @@ class ExecutionAttempt:
         if left.exclude(statement="").exists():
             return []
         return list(left.order_by("ordinal").values_list("ordinal", flat=True))
+
+    def _note_end(self, step: ExecutionOperation, rows: int | None, error: Mapping[str, Any] | None) -> None:
+        line = said.step_ended(
+            subject(step),
+            seconds=step.seconds,
+            versions=(step.version_before, step.version_after),
+            rows=rows,
+            error=error,
+            silent=not step.statement,
+        )
+        note(self.execution_pk, self.number, line)
 
     def _steps(self, ordinal: int) -> QuerySet[ExecutionOperation]:
         return ExecutionOperation.objects.filter(

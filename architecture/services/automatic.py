@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from architecture.domain import execution_log as said
 from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
 from architecture.domain.planning.plan import plan
 from architecture.domain.policy import SAFE
@@ -23,6 +24,7 @@ from architecture.models import Environment, Execution, ExecutionOperation
 from architecture.selectors import applied_states
 from architecture.services.attempts import ExecutionAttempt
 from architecture.services.basis import Basis
+from architecture.services.executionlog import note_on
 from architecture.services.observing import Seen, last_seen
 from architecture.services.policies import policy_of
 from architecture.services.previews import operation_row, rows_without_step, step_row
@@ -85,9 +87,17 @@ def _needing(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]
 
 @transaction.atomic
 def begin_execution(
-    *, pending: Pending, reason: str, user: Any = None, described_at: datetime | None = None
+    *,
+    pending: Pending,
+    reason: str,
+    user: Any = None,
+    described_at: datetime | None = None,
+    scope: Scope | None = None,
 ) -> Execution:
-    """Open an execution of pending changes, with a row for each step, in order (ordinals from 0)."""
+    """Open an execution of pending changes, with a row for each step, in order (ordinals from 0).
+
+    ``scope`` is what the load was asked for, as its record says it; everything, if it is not given.
+    """
     basis, now = pending.basis, timezone.now()
     rows = [operation.as_row() for operation in pending.operations]
     before = basis.before()
@@ -110,7 +120,7 @@ def begin_execution(
             rows=rows,
             basis=basis,
             described_at=(described_at or now).isoformat(),
-            scope=basis.scope.as_json(sorted(state.qualified_name for state in basis.desired)),
+            scope=(scope or basis.scope).as_json(sorted(state.qualified_name for state in basis.desired)),
             before={row["dataset_key"]: before.get(row["dataset_key"]) for row in rows},
             report={"report_id": None, "fingerprint": sha256_hex(content), "content": content},
         ),
@@ -120,7 +130,9 @@ def begin_execution(
         operation_row(execution, ordinal, step, statement_text(step, warehouse))
         for ordinal, step in enumerate(pending.steps)
     ]
-    ExecutionOperation.objects.bulk_create(steps + rows_without_step(execution, pending.operations, steps))
+    rows_of_steps = steps + rows_without_step(execution, pending.operations, steps)
+    ExecutionOperation.objects.bulk_create(rows_of_steps)
+    note_on(execution, said.begun_by_load(execution.reason, len(rows_of_steps)))
     return execution
 
 
@@ -139,6 +151,7 @@ def finish_execution(*, execution: Execution) -> Execution:
     )
     execution.refresh_from_db()
     if ended:
+        note_on(execution, said.ended(execution.status, execution.seconds, execution.error, 0))
         seal(execution)
     return execution
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from architecture.domain import report as domain
@@ -40,7 +41,7 @@ class Basis:
     policy: PolicySet
     warnings: tuple[tuple[str, Warning], ...] = ()
 
-    @property
+    @cached_property
     def current(self) -> CurrentState:
         observed = {key: table for key, table in self.seen.tables.items() if not table.dropped}
         return CurrentState.of_warehouse(self.applied, observed, self.desired)

@@ -28,8 +28,11 @@ class Drift:
     datasets: tuple[DatasetDrift, ...]
     at: datetime | None
 
+    def of(self, status: str) -> tuple[DatasetDrift, ...]:
+        return tuple(one for one in self.datasets if one.status == status)
+
     def count(self, status: str) -> int:
-        return sum(one.status == status for one in self.datasets)
+        return len(self.of(status))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -46,7 +49,8 @@ def drift_of(environment: Environment) -> Drift:
     applied, seen = applied_states(environment=environment), last_seen(environment=environment)
     observed = {key: table for key, table in seen.tables.items() if not table.dropped}
     looked = [state for state in applied if state.key in seen.asked or state.materialization == "view"]
-    unseen = [state for state in applied if state not in looked]
+    known = {state.key for state in looked}
+    unseen = [state for state in applied if state.key not in known]
     found = (*domain.drift(looked, _of_none(observed, unseen)), *domain.drift(unseen, None))
     return Drift(tuple(sorted(found, key=lambda one: (one.dataset, one.key))), seen.at)
 

@@ -13,10 +13,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from architecture.domain import execution_log as said
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution, ExecutionOperation, Preview
 from architecture.services.attempts import ExecutionAttempt
+from architecture.services.executionlog import names_of, note, note_on
 from architecture.services.leases import release_leases, take_leases
 from architecture.services.people import must_be_permitted, on_behalf_of
 from architecture.services.policies import policy_of
@@ -93,18 +95,29 @@ def _create(report: ChangeReport, preview: Preview, person: Any, command: str) -
         return Requested(report.executions.exclude(status=workflow.ABANDONED).get(), requested=False)
     with on_behalf_of(person):
         _log(execution, "requested")
+    note_on(execution, said.requested(execution.who, execution.command))
     return Requested(execution, requested=True)
 
 
 @transaction.atomic
 def resume_execution(*, execution: Execution, person: Any) -> Execution:
-    """Queue an execution again that failed, was cancelled or lost: finished steps are not repeated."""
+    """Queue an execution again that failed, was cancelled or lost: finished steps are not repeated.
+
+    One whose worker has been silent for too long counts as lost, even if nobody was there to say so.
+    """
     must_be_permitted(person, Permission.EXECUTE_REPORTS)
     if execution.report is None:
         raise Refused("NOT_RESUMABLE", "it belongs to a load run", "start the load run again")
     refuse_unapproved(execution.report, person)
+    mark_lost_executions(execution_pk=execution.pk)
     queued = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.QUEUED)).update(
-        status=workflow.QUEUED, error=None, phase="", claimed_by="", heartbeat_at=None, finished_at=None
+        status=workflow.QUEUED,
+        error=None,
+        phase="",
+        claimed_by="",
+        heartbeat_at=None,
+        finished_at=None,
+        queued_at=timezone.now(),
     )
     execution.refresh_from_db()
     if not queued:
@@ -114,6 +127,8 @@ def resume_execution(*, execution: Execution, person: Any) -> Execution:
     )
     with on_behalf_of(person):
         _log(execution, "resumed")
+    done = execution.operations.filter(status=ExecutionOperation.Status.SUCCEEDED).count()
+    note_on(execution, said.resumed(person.get_username(), done, execution.operations.count() - done))
     return execution
 
 
@@ -126,9 +141,31 @@ def claim_execution(*, execution_pk: int, worker: str) -> ExecutionAttempt | Non
     try:
         return _claim(execution_pk, worker)
     except Refused as held:
-        waiting = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
-        waiting.update(phase=f"waiting: {held.message}"[:200])
+        _wait(execution_pk, f"waiting: {held.message}", said.waiting(held.message))
         return None
+
+
+@transaction.atomic
+def _wait(execution_pk: int, phase: str, line: said.Line) -> None:
+    """A queued execution says what it waits for; the log says it once, however often it is tried."""
+    phase = phase[:200]
+    queued = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
+    if queued.exclude(phase=phase).update(phase=phase):
+        note_on(Execution.objects.get(pk=execution_pk), line)
+
+
+def note_not_told(*, execution_pk: int, reason: str) -> None:
+    """No worker could be told of a queued execution: it says so, until one was told or takes it up."""
+    _wait(execution_pk, workflow.BROKER_AWAY, said.not_told(reason))
+
+
+@transaction.atomic
+def note_told() -> None:
+    """The broker takes messages again: nothing waits for it any more."""
+    waited = Execution.objects.filter(status=workflow.QUEUED, phase=workflow.BROKER_AWAY)
+    for execution in waited:
+        if waited.filter(pk=execution.pk).update(phase=""):
+            note_on(execution, said.told_again())
 
 
 @transaction.atomic
@@ -150,6 +187,8 @@ def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
     attempt = ExecutionAttempt(execution_pk, execution.attempt)
     keys = set(execution.operations.values_list("dataset_key", flat=True))
     leases = take_leases(environment=execution.environment, dataset_keys=keys, holder=attempt.holder)
+    names = names_of(keys, execution.environment)
+    note(execution_pk, attempt.number, said.claimed(attempt.number, worker, names))
     return replace(attempt, leases=leases)
 
 
@@ -166,6 +205,8 @@ def cancel_execution(*, execution: Execution, person: Any) -> Execution:
     if canceled:
         with on_behalf_of(person):
             _log(execution, "cancelled")
+        at_once = execution.status == workflow.CANCELED
+        note_on(execution, (said.canceled_at_once if at_once else said.cancel_asked)(person.get_username()))
     return execution
 
 
@@ -183,6 +224,7 @@ def abandon_execution(*, execution: Execution, person: Any, reason: str) -> Exec
         _refuse_state(execution, "abandoned")
     with on_behalf_of(person):
         _log(execution, "abandoned", reason.strip())
+        note_on(execution, said.abandoned(person.get_username(), reason.strip()))
         seal(execution)
     return execution
 
@@ -207,8 +249,9 @@ def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = 
         heartbeat_at=now,
         phase="",
     )
-    release_leases(environment=execution.environment, holder=attempt.holder)
+    released = release_leases(environment=execution.environment, holder=attempt.holder)
     execution.refresh_from_db()
+    note(execution.pk, attempt.number, said.ended(end, execution.seconds, execution.error, released))
     if end in workflow.ENDED:
         seal(execution)
     return execution
@@ -251,7 +294,8 @@ def give_up_execution(*, execution: Execution, error: dict[str, Any], **seen: An
     )
     if lost:
         attempt = ExecutionAttempt(execution.pk, execution.attempt)
-        release_leases(environment=execution.environment, holder=attempt.holder)
+        released = release_leases(environment=execution.environment, holder=attempt.holder)
+        note(execution.pk, attempt.number, said.given_up(error, released))
     return bool(lost)
 
 

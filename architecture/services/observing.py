@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from django.db import transaction
+from django.db.models import Min
 from django.utils import timezone
 
 from architecture.domain.states.tables import ObservedColumn, ObservedTable
 from architecture.models import Environment, Observation
+from architecture.parsed import Parsed
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,19 @@ def last_seen(*, environment: Environment, keys: Collection[str] | None = None) 
     rows = Observation.objects.filter(environment=environment)
     if keys is not None:
         rows = rows.filter(table_key__in=list(keys))
-    found = list(rows)
+    found = list(rows.values_list("pk", "table_key", "observed_at", "size", named=True))
+    tables = _TABLES.by_pk(rows.filter(document__isnull=False))
     return Seen(
-        tables={str(row.table_key): observed_table(row.document) for row in found if row.document is not None},
+        tables={str(row.table_key): tables[row.pk] for row in found if row.pk in tables},
         asked=frozenset(str(row.table_key) for row in found),
         at=min((row.observed_at for row in found), default=None),
         sizes={str(row.table_key): row.size for row in found if row.size},
     )
+
+
+def seen_at(*, environment: Environment) -> datetime | None:
+    """The time of the oldest part of what was seen last; None if nothing was ever looked at."""
+    return Observation.objects.filter(environment=environment).aggregate(at=Min("observed_at"))["at"]
 
 
 def observed_table(document: Mapping[str, Any]) -> ObservedTable:
@@ -120,6 +128,9 @@ def observed_table(document: Mapping[str, Any]) -> ObservedTable:
     known = _known(ObservedTable, document)
     known["columns"] = tuple(ObservedColumn(**_known(ObservedColumn, column)) for column in document["columns"])
     return ObservedTable(**{name: _tupled(value) for name, value in known.items()})
+
+
+_TABLES = Parsed(observed_table, column="document", stamp="observed_at")
 
 
 def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:

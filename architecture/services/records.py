@@ -6,6 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from architecture.domain import artifacts
+from architecture.domain.scope import TARGET_ONLY, WITH_DEPENDENCIES
 from architecture.models import Approval, ChangeReport, Execution, ExecutionOperation, ExecutionRecord
 from metadata.domain.canonical import sha256_hex
 from metadata.models import AppendOnly, ChainLink
@@ -37,12 +38,13 @@ def record_document(execution: Execution) -> dict[str, Any]:
     """What a record says. Numbers with fractions are texts: they have one spelling then."""
     report, preview = execution.report, execution.preview
     scope = (report.scope if report is not None else execution.planned.get("scope")) or {}
+    alone = scope.get("target_only") or scope.get("dependency_mode") == TARGET_ONLY
     return {
         "format": artifacts.RECORD,
         "execution": execution.pk,
         "environment": execution.environment.name,
         "scope": scope,
-        "dependency_mode": "target_only" if scope.get("target_only") else "with_dependencies",
+        "dependency_mode": TARGET_ONLY if alone else WITH_DEPENDENCIES,
         "requested_by": execution.who,
         "reason": execution.reason,
         "command": execution.command,

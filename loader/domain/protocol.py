@@ -19,7 +19,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
                         version_before, version_after, seconds,
                         crowded: names of tables with too many small files
     step_started        ordinal, statement, version_before
-    step_finished       ordinal, status, observed, version_after, error, seconds
+    step_finished       ordinal, status, observed, version_after, error, seconds, rows (of a step that rewrites)
     case_finished       outcome (loader.domain.replay.Outcome as JSON)
     finished            status: succeeded | failed | canceled; answer (observe, sizes, rehearse, revert, prune,
                         compact, read, check), error

@@ -7,7 +7,7 @@ from django.db import models
 class ReadRequest(models.Model):
     """A read that the runner answers: pages never start Spark themselves.
 
-    ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``discover``, ``check`` (asked by a
+    ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``check`` (asked by a
     command, answered with findings) or ``observe`` (tables as they are, kept as observations);
     ``arguments`` and ``answer`` are its JSON. ``table_version`` is the Delta version the answer was
     read at.

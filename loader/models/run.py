@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from loader.domain.counts import further_counts
 
@@ -18,7 +19,8 @@ class LoadRun(models.Model):
     ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
     ``attempt`` counts how often a worker claimed it: the fencing number of its writes.
     ``execution`` is the one that changed tables before the newest attempt loaded, if any did.
-    ``schedule`` is the one that the run was started from.
+    ``schedule`` is the one that the run was started from. ``queued_at`` is since when it waits for a
+    worker, or waited last.
     """
 
     class Status(models.TextChoices):
@@ -57,6 +59,7 @@ class LoadRun(models.Model):
     reason = models.CharField(max_length=500, blank=True, default="")
     details = models.JSONField(default=dict, blank=True)
     requested_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField(default=timezone.now)
     claimed_by = models.CharField(max_length=200, blank=True, default="")
     attempt = models.PositiveIntegerField(default=0)
     heartbeat_at = models.DateTimeField(null=True, blank=True)

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from architecture.domain import execution_log as said
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import Execution
 from architecture.services.attempts import ExecutionAttempt, Superseded
-from architecture.services.executions import Requested, claim_execution, end_attempt
+from architecture.services.executions import Requested, claim_execution, end_attempt, note_not_told
 from architecture.services.observing import store_observations
 from architecture.services.people import on_behalf_of
 from architecture.services.verification import Todo, tables_of_execution, verify
@@ -30,8 +31,14 @@ log = logging.getLogger(__name__)
 
 
 def wake_for(asked: Requested) -> str:
-    """Tell a worker of an execution; returns why that could not be done, or an empty string."""
-    return wake(WAKE_EXECUTION, asked.execution.pk)
+    """Tell a worker of an execution; returns why that could not be done, or an empty string.
+
+    What could not be sent stands in the execution's row and log: it stays queued, and is sent again.
+    """
+    reason = wake(WAKE_EXECUTION, asked.execution.pk)
+    if reason:
+        retried(partial(note_not_told, execution_pk=asked.execution.pk, reason=reason))
+    return reason
 
 
 def perform_execution(
@@ -89,10 +96,10 @@ class ExecutionWork:
     talk: Conversation
 
     def perform(self) -> None:
-        self.attempt.say(f"attempt {self.attempt.number}: worker {self.execution.claimed_by}")
         self._observe()
         self.attempt.enter("checking that everything is as it was approved")
         todo = retried(partial(verify, self.execution))
+        retried(partial(self.attempt.tell, said.verified(len(todo.steps), len(todo.left))))
         if todo.left:
             self._run(todo)
         finish_silent_rows(self.attempt)
@@ -104,6 +111,7 @@ class ExecutionWork:
         answer = _answer(self.talk.ask("observe", ObserveManifest(tuple(sorted(keys)), dropped=True)))
         store = partial(store_observations, environment=self.execution.environment, asked=keys, tables=answer)
         retried(store)
+        retried(partial(self.attempt.tell, said.looked(len(keys), len(answer))))
 
     def _run(self, todo: Todo) -> None:
         """All steps go along, those that are done marked as such: so events carry the ordinals of the rows."""
@@ -146,6 +154,7 @@ def store_step(attempt: ExecutionAttempt, event: dict) -> None:
             version_after=event.get("version_after"),
             error=event.get("error"),
             seconds=event.get("seconds"),
+            rows=event.get("rows"),
         )
     retried(write)
 

@@ -39,10 +39,14 @@ def request_history_batch(
     compression: str = "none",
     run_id: str | None = None,
     at: datetime | None = None,
+    reason: str = "",
     person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Ask for batch files to be taken into a dataset's history: ``files`` by kind, paths or URIs."""
+    """Ask for batch files to be taken into a dataset's history: ``files`` by kind, paths or URIs.
+
+    It takes nothing out of the history, so a reason may be given and need not be.
+    """
     asked = _asked_files(files, format, compression)
     wanted = Asked(
         kind=HISTORY_BATCH,
@@ -50,6 +54,7 @@ def request_history_batch(
         load_timestamp=at,
         asked=asked,
         check=lambda: plan_history_batch(dataset),
+        reason=reason.strip(),
     )
     return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
 

@@ -36,9 +36,9 @@ from metadata.selectors import dataset_state
 log = logging.getLogger(__name__)
 
 CHECK, OBSERVE = "check", "observe"
-KINDS = ("sample", "key_search", "versions", "as_of", "discover", CHECK, OBSERVE)
+KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHECK, OBSERVE)
 # These ask for versions, so they go to the history where there is one.
-_OF_HISTORY = ("key_search", "versions", "as_of")
+_OF_HISTORY = ("key_search", "versions", "as_of", "changes")
 TIMEOUT_SECONDS = 60.0
 # Thousands of tables are looked at one after another.
 OBSERVE_TIMEOUT_SECONDS = 600.0
@@ -212,7 +212,7 @@ def read_manifest(
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)
     known = described_state(read.dataset, environment=read.environment)
     table = read_table(read.dataset, read.kind, known)
-    if read.kind == "as_of":
+    if read.kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
     return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds)
 
@@ -236,7 +236,7 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
         return raw_table(state)
     if state.historize and (dataset.history_of_id is not None or kind in _OF_HISTORY):
         return history_table(state)
-    if dataset.history_of_id is not None or kind in ("versions", "as_of"):
+    if dataset.history_of_id is not None or kind in ("versions", "as_of", "changes"):
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
     return rawcore_table(state)
 

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from architecture.domain import workflow
 from architecture.services import current_environment
 from architecture.services.automatic import finish_execution
 from architecture.services.leases import Holder, release_leases
@@ -22,7 +23,7 @@ from loader.domain import runs as states
 from loader.domain.dependencies import Scope
 from loader.domain.governance import COMPACT, GOVERNED, LOAD
 from loader.domain.refusals import Refusal
-from loader.models import DatasetRun, LoadRun
+from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.attempts import Attempt, end_datasets
 from loader.services.governedrecords import seal_end
 from loader.services.manifests import plan_load
@@ -67,6 +68,8 @@ class RequestedRun:
     def send_wakeup(self) -> None:
         self.reason = wake(WAKE_RUN, self.run.pk)
         self.wakeup_sent = not self.reason
+        if self.reason:
+            note_not_told(run=self.run, reason=self.reason)
 
     @property
     def notice(self) -> str:
@@ -214,10 +217,25 @@ def _ask_again(run: LoadRun, allow_empty: bool, user: Any) -> RequestedRun:
         heartbeat_at=None,
         started_at=None,
         finished_at=None,
+        queued_at=timezone.now(),
         **again,
     )
     run.refresh_from_db()
     return RequestedRun(run, requested=bool(queued))
+
+
+@transaction.atomic
+def note_not_told(*, run: LoadRun, reason: str) -> None:
+    """No worker could be told of a queued run: its row and log say so, until one was told or takes it up."""
+    queued = LoadRun.objects.filter(pk=run.pk, status=states.QUEUED).exclude(phase=workflow.BROKER_AWAY)
+    if queued.update(phase=workflow.BROKER_AWAY):
+        said = f"queued, but no worker could be told: the broker does not answer ({reason}); nothing was started"
+        RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, level="warning", message=said)
+
+
+def note_told() -> None:
+    """The broker takes messages again: no queued run waits for it any more."""
+    LoadRun.objects.filter(status=states.QUEUED, phase=workflow.BROKER_AWAY).update(phase="")
 
 
 def claim(*, run_pk: int, worker: str) -> LoadRun | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from architecture.domain.scope import Scope as ReportScope
 from architecture.services.automatic import (
     Pending,
     attempt_of_load,
@@ -159,7 +160,8 @@ class LoadWork:
     def _execute(self, pending: Pending) -> None:
         """Carry out changes that are all safe, with a record of their own."""
         reason = f"load run {self.run.run_id}"
-        begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by)
+        scope = ReportScope(**self.run.scope)
+        begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
         execution = retried(begin)
         writer = attempt_of_load(execution)
         self.attempt.enter("changing tables", execution=execution)

@@ -20,8 +20,8 @@ from metadata.domain.types import parse, spark_type
 _LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
 
-def rebuild(step: Step, table: DeltaTable) -> None:
-    """Overwrite the table with the step's types. Its rows are counted before and after; RESTORE if they differ."""
+def rebuild(step: Step, table: DeltaTable) -> int:
+    """Overwrite the table with the step's types; returns its rows, counted before and after. RESTORE if they differ."""
     shape = becomes(step)
     assert shape is not None
     before, rows = table.version(), table.rows()
@@ -37,6 +37,7 @@ def rebuild(step: Step, table: DeltaTable) -> None:
             f"the table is back at what version {before} held",
             hint="see the runner's log; nothing was changed",
         )
+    return rows
 
 
 def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:

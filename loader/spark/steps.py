@@ -79,6 +79,7 @@ class _Execution:
     prefix: str
     seen_done: set[int] = field(default_factory=set)
     checked: set[int] = field(default_factory=set)
+    written: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> bool:
         if not self._preflight():
@@ -176,13 +177,13 @@ class _Execution:
         if not half_done_by(step, table.observe()):
             for statement in todo:
                 if statement.part == CHANGE:
-                    self._change(step, table, statement)
+                    self._change(ordinal, step, table, statement)
         if any(statement.part == KEYS for statement in todo):
             self._tie(step, table, todo)
 
-    def _change(self, step: Step, table: DeltaTable, statement: Statement) -> None:
+    def _change(self, ordinal: int, step: Step, table: DeltaTable, statement: Statement) -> None:
         if step.op in (REBUILD_TABLE, RETYPE_COLUMN):
-            rebuild(step, table)
+            self.written[ordinal] = rebuild(step, table)
         else:
             if step.op == CREATE_TABLE and table.exists():
                 set_aside(table, self.warehouse)
@@ -220,6 +221,7 @@ class _Execution:
             version_after=observed.version if observed else None,
             error=refusal.as_json() if refusal else None,
             seconds=round(seconds, 3),
+            rows=self.written.get(ordinal),
         )
 
 

@@ -4,31 +4,35 @@ import hashlib
 from typing import Any
 
 from django.contrib import messages
+from django.core.paginator import Page, Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import Execution
-from architecture.selectors import execution_events, executions
+from architecture.selectors import executions
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
 from architecture.services.undo import undo_report
 from architecture.services.ways_back import offered
 from architecture.shown import may_build, scope_of
 from architecture.views.deciding import as_shown, builders, permitted, status_of
 from architecture.views.forms import ReasonForm, UndoForm
+from loader.domain import pickup
 from loader.selectors import live_workers
 from loader.services.executions import wake_for
+from loader.views.executionlog import newest_lines
 from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.permissions import may
 
 EXECUTE = Permission.EXECUTE_REPORTS
-LINES = 300
+STEPS_SHOWN = 50
 
 
 @never_cache
@@ -47,7 +51,7 @@ def _page(
     undo: UndoForm | None = None,
 ) -> HttpResponse:
     """The page; ``undo`` is the form as it was sent, where it could not be taken."""
-    live, seen = _live(request, execution)
+    live, seen, query = _live(request, execution)
     record = getattr(execution, "record", None)
     ways = offered(record) if record is not None else ()
     sent = undo.data.getlist("operation") if undo is not None else None
@@ -62,6 +66,8 @@ def _page(
         "execution": execution,
         "live": live,
         "seen": seen,
+        "query": query,
+        "log": newest_lines(execution),
         "refused": as_shown(refused, request.user) if refused is not None else None,
         "where": where,
     }
@@ -74,10 +80,10 @@ def _page(
 def execution_live(request: HttpRequest, pk: int) -> HttpResponse:
     """The part of an execution's page that changes; nothing (204) while it is as the page has it already."""
     execution = _execution(pk)
-    live, seen = _live(request, execution)
+    live, seen, query = _live(request, execution)
     if seen == request.GET.get("seen") and not execution.is_finished:
         return HttpResponse(status=204)
-    context = {"execution": execution, "live": live, "seen": seen}
+    context = {"execution": execution, "live": live, "seen": seen, "query": query}
     return render(request, "architecture/execution_live.html", context)
 
 
@@ -93,6 +99,8 @@ def execution_cancel(request: HttpRequest, pk: int) -> HttpResponse:
         messages.success(request, "The execution is canceled.")
     elif stopped.is_finished:
         messages.info(request, f"The execution had {stopped.get_status_display().lower()} before.")
+    else:
+        messages.info(request, "The execution was told to stop: it does so after the step that is under way.")
     return redirect("execution_page", pk)
 
 
@@ -155,26 +163,58 @@ def _execution(pk: int) -> Execution:
     return get_object_or_404(executions(), pk=pk)
 
 
-def _live(request: HttpRequest, execution: Execution) -> tuple[str, str]:
-    """The changing part as HTML, and a digest by which the next request tells whether it changed."""
-    lines = list(execution_events(execution=execution).order_by("-pk")[: LINES + 1])
-    steps = list(execution.operations.order_by("ordinal"))
-    following = next((row.ordinal for row in steps if row.status == "planned"), None)
+def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
+    """The changing part as HTML, a digest that tells whether it changed, and what to ask for to see the same steps."""
+    held = execution.status in workflow.HELD
+    workers = live_workers().count() if execution.status in workflow.ACTIVE else 0
+    wait = _wait(execution, workers)
+    gone = wait is not None and wait.code == pickup.GONE
+    planned = execution.operations.filter(status="planned").order_by("ordinal")
+    current = planned.values_list("ordinal", flat=True).first() if held else None
+    steps, query = _steps(request, execution, current)
     context: dict[str, Any] = {
         "execution": execution,
         "record": getattr(execution, "record", None),
         "scope": _scope(execution),
         "steps": steps,
-        "current": following if execution.status in workflow.HELD else None,
-        "lines": lines[:LINES][::-1],
-        "lines_left_out": len(lines) > LINES,
-        "alone": execution.status in workflow.ACTIVE and not live_workers().exists(),
+        "chosen": bool(query),
+        "current": current,
+        "wait": wait,
+        "workers": workers,
         "may_execute": may(request.user, EXECUTE),
         "cancelable": execution.status in (workflow.QUEUED, workflow.RUNNING),
-        "resumable": execution.status in workflow.RESUMABLE and execution.report_id is not None,
+        "resumable": (execution.status in workflow.RESUMABLE or gone) and execution.report_id is not None,
+        "gone": gone,
     }
     html = render_to_string("architecture/execution_state.html", context)
-    return html, hashlib.sha256(html.encode()).hexdigest()[:16]
+    return html, hashlib.sha256(html.encode()).hexdigest()[:16], query
+
+
+def _wait(execution: Execution, workers: int) -> pickup.Wait | None:
+    return pickup.wait_of(
+        status=execution.status,
+        queued_at=execution.queued_at,
+        heartbeat_at=execution.heartbeat_at,
+        phase=execution.phase,
+        workers=workers,
+        now=timezone.now(),
+    )
+
+
+def _steps(request: HttpRequest, execution: Execution, current: int | None) -> tuple[Page, str]:
+    """The page of steps that was asked for (by page or step), else the one with what is under way or failed."""
+    pages = Paginator(execution.operations.order_by("ordinal"), STEPS_SHOWN)
+    page, step = request.GET.get("page", ""), request.GET.get("step", "")
+    if page.isdecimal():
+        found = pages.get_page(page)
+        return found, f"page={found.number}"
+    if step.isdecimal() and len(step) < 10:
+        found = pages.get_page(int(step) // STEPS_SHOWN + 1)
+        return found, f"page={found.number}"
+    if current is None:
+        failed = execution.operations.filter(status="failed").order_by("ordinal")
+        current = failed.values_list("ordinal", flat=True).first()
+    return pages.get_page((current or 0) // STEPS_SHOWN + 1), ""
 
 
 def _scope(execution: Execution) -> str:

@@ -1,0 +1,69 @@
+"""What an execution's log says: of each step, of who did what, and of how it ended."""
+
+from architecture.domain import execution_log as said
+from architecture.domain.execution_log import ERROR, INFO, WARNING, Line, Subject
+
+STEP = Subject(ordinal=1, count=5, op="add_column", name="rawcore.rc_air_airport.lid")
+
+
+def test_a_step_that_begins_names_its_place_table_version_and_statement():
+    line = said.step_began(STEP, "ALTER TABLE x\n  ADD COLUMNS (lid STRING)", 3)
+    assert line == Line(
+        "step 2 of 5, add_column rawcore.rc_air_airport.lid (table at version 3): "
+        "ALTER TABLE x ADD COLUMNS (lid STRING)",
+        INFO,
+        1,
+    )
+
+
+def test_a_long_statement_is_cut_to_one_line():
+    cut = said.summary("SELECT " + "a, " * 200)
+    assert len(cut) <= 160
+    assert cut.endswith("…")
+
+
+def test_a_step_that_is_done_says_how_long_which_versions_and_how_many_rows():
+    line = said.step_ended(STEP, seconds=1.26, versions=(3, 4), rows=28130)
+    assert line.message.endswith(": done after 1.3 s, version 3 → 4, 28,130 rows written")
+
+
+def test_a_step_that_moved_no_version_says_so():
+    assert said.step_ended(STEP, seconds=0.1, versions=(4, 4)).message.endswith("version 4, as before")
+
+
+def test_a_new_table_has_no_version_before():
+    assert said.step_ended(STEP, versions=(None, 0)).message.endswith(": done, version 0")
+
+
+def test_a_step_without_a_statement_changes_no_table():
+    assert said.step_ended(STEP, silent=True).message.endswith("done, it changes no table")
+
+
+def test_a_step_that_failed_says_code_and_text_as_an_error():
+    line = said.step_ended(STEP, seconds=2, error={"code": "VALUES_DO_NOT_FIT", "message": "3 values\ndo not fit"})
+    assert (line.level, line.step) == (ERROR, 1)
+    assert line.message.endswith("failed after 2.0 s, VALUES_DO_NOT_FIT: 3 values do not fit")
+
+
+def test_an_error_without_a_text_says_that_none_was_given():
+    assert said.error_said({}) == "no reason was given"
+
+
+def test_taking_it_up_names_the_worker_and_some_of_the_leases():
+    assert said.claimed(2, "w1", ["c", "b", "a", "d", "e"]).message == (
+        "attempt 2: taken up by worker w1; leases taken: a, b, c and 2 more"
+    )
+
+
+def test_a_resume_says_what_is_not_repeated():
+    assert said.resumed("olga", 1, 4).message == "resumed by olga: 1 step done before will not be repeated, 4 left"
+    assert said.resumed("olga", 0, 5).message == "resumed by olga: no step was done before, 5 left"
+
+
+def test_the_end_says_state_time_reason_and_leases():
+    error = {"code": "STEP_FAILED", "message": "no room"}
+    assert said.ended("failed", 12, error, 2) == Line(
+        "failed after 12.0 s: STEP_FAILED: no room; 2 leases given back", ERROR
+    )
+    assert said.ended("succeeded", 12, None, 1).level == INFO
+    assert said.ended("canceled", 12, None, 1).level == WARNING

@@ -1,0 +1,60 @@
+"""What a load run's page says while nobody takes the run up, and while its worker is not heard of."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from architecture.domain.workflow import BROKER_AWAY
+from loader.models import LoadRun
+from loader.services.runs import note_not_told, note_told
+from tests.loader_factories import LoadRunFactory, WorkerFactory
+from tests.web.controlling import read, words
+
+pytestmark = pytest.mark.django_db
+
+
+def waiting(client: Client, run: LoadRun) -> str:
+    page = read(client, f"/load-runs/{run.run_id}/")
+    start = page.index('id="waiting"')
+    return words(page[start : page.index("</div></div>", start)])
+
+
+def test_a_run_that_no_worker_could_be_told_of_says_that_nothing_was_started(reader: Client):
+    run = LoadRunFactory(status="queued")
+    note_not_told(run=run, reason="connection refused")
+    note_not_told(run=run, reason="connection refused")
+    note = waiting(reader, run)
+    assert "the broker does not answer" in note
+    assert "Nothing was started" in note
+    assert run.events.get().message.endswith("(connection refused); nothing was started")
+    note_told()
+    run.refresh_from_db()
+    assert run.phase == ""
+
+
+def test_a_run_that_is_taken_up_already_is_not_said_to_wait(reader: Client):
+    run = LoadRunFactory(status="running", phase="loading")
+    note_not_told(run=run, reason="connection refused")
+    run.refresh_from_db()
+    assert (run.phase, run.events.count()) == ("loading", 0)
+    assert run.phase != BROKER_AWAY
+
+
+def test_a_run_that_waits_says_for_how_long_and_what_comes_first(reader: Client):
+    WorkerFactory()
+    since = timezone.now() - timedelta(minutes=3)
+    run = LoadRunFactory(status="queued", queued_at=since)
+    assert "1 worker is alive and has not taken it up" in waiting(reader, run)
+    assert f'data-since="{since.isoformat()}"' in read(reader, f"/load-runs/{run.run_id}/")
+
+
+def test_a_run_whose_worker_is_lost_can_be_run_again_although_nobody_swept(operator: Client):
+    run = LoadRunFactory(status="running", heartbeat_at=timezone.now() - timedelta(minutes=5))
+    assert "The worker is lost" in waiting(operator, run)
+    assert 'form="again-form"' in read(operator, f"/load-runs/{run.run_id}/")
+    operator.post(f"/load-runs/{run.run_id}/again/")
+    run.refresh_from_db()
+    assert run.status == "queued"
+    assert timezone.now() - run.queued_at < timedelta(minutes=1)
