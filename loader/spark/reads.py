@@ -2,7 +2,8 @@
 
 Kinds and their arguments:
 
-    sample      limit                        rows of a table
+    sample      limit, newest                rows of a table; ``newest``: those loaded last first
+    changes     run_id, op, limit            what a run did to a history, key by key (``loader.spark.changes``)
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
     as_of       at, limit, text, known_at    the rows that were valid at an instant (of a history that is
@@ -27,6 +28,7 @@ from loader.domain.history import parse_instant
 from loader.domain.manifest import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark import travel
+from loader.spark.changes import changes
 from loader.spark.sources import discover
 from loader.spark.tables import DeltaTable
 from metadata.domain import types
@@ -75,12 +77,12 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
         source = manifest.source
         return discover(spark, source.location, source.format, source.options)
     kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
-        "sample": lambda frame, _, __: frame,
+        "sample": _sample,
         "key_search": _key_search,
         "versions": _versions,
         "as_of": _as_of,
     }
-    if manifest.kind not in kinds:
+    if manifest.kind not in (*kinds, "changes"):
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     table = DeltaTable(spark, warehouse, manifest.table.key)
     if not table.exists():
@@ -97,12 +99,15 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             found = _rows(_as_of(frame, manifest.table, arguments), arguments)
             return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **found}
     version = table.version()
+    if manifest.kind == "changes":
+        found = changes(table.frame_as_of(version), manifest.table, arguments, _limit(arguments))
+        return {"table_version": version, **found}
     asked = kinds[manifest.kind](table.frame_as_of(version), manifest.table, arguments)
     return {"table_version": version, **_rows(asked, arguments)}
 
 
 def _rows(asked: DataFrame, arguments: dict) -> dict:
-    limit = min(int(arguments.get("limit", 50)), MAXIMUM_ROWS)
+    limit = _limit(arguments)
     rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
     return {
         "columns": asked.columns,
@@ -111,12 +116,24 @@ def _rows(asked: DataFrame, arguments: dict) -> dict:
     }
 
 
+def _limit(arguments: dict) -> int:
+    return min(int(arguments.get("limit", 50)), MAXIMUM_ROWS)
+
+
 def _as_text(frame: DataFrame, name: str) -> Column:
     return F.col(quote_identifier(name)).cast("string").alias(name)
 
 
 def _business_key(table: TableSpec) -> list[str]:
     return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+
+
+def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Rows as they lie in the files, or those that were loaded last first: then the table is read whole."""
+    if not arguments.get("newest"):
+        return frame
+    last_first = F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last()
+    return frame.orderBy(last_first, *_business_key(table))
 
 
 def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:

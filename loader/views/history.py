@@ -2,20 +2,22 @@
 
 A page is only the frame; what the warehouse answers comes by htmx: a form inside the page asks a
 question when it appears (``start_read``), and the part it leaves asks for the answer until it is
-there (``read_part``).
+there (``read_part``). Without scripts the form has a button, and the answer a page of its own.
 """
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from architecture.domain.states.tables import TableSpec
 from loader.domain.refusals import Refusal
+from loader.domain.rows import grid_of, key_changes
 from loader.figures import load_times
 from loader.models import ReadRequest
 from loader.selectors import live_workers, read_requests
@@ -40,14 +42,16 @@ def _historized(key: UUID) -> TargetDataset:
 def dataset_history(request: HttpRequest, key: UUID) -> HttpResponse:
     """Search for a key; without a text, the first keys."""
     text = request.GET.get("q", "").strip()[:200]
-    context = {"dataset": _historized(key), "view": "keys", "text": text}
+    question = {"kind": "key_search", "text": text}
+    context = {"dataset": _historized(key), "view": "keys", "text": text, "question": question}
     return render(request, "loader/history_keys.html", context)
 
 
 @require_safe
 def dataset_versions(request: HttpRequest, key: UUID, entity_key: str) -> HttpResponse:
     """The versions of one key."""
-    context = {"dataset": _historized(key), "view": "versions", "entity_key": entity_key}
+    question = {"kind": "versions", "entity_key": entity_key}
+    context = {"dataset": _historized(key), "view": "versions", "entity_key": entity_key, "question": question}
     return render(request, "loader/history_versions.html", context)
 
 
@@ -63,11 +67,19 @@ def dataset_as_of(request: HttpRequest, key: UUID) -> HttpResponse:
         "view": "as_of",
         "form": form,
         "asked": asked,
+        "question": _as_of_question(asked) if asked else None,
         "by_number": by_number,
         "now": timezone.now(),
         "moments": [] if by_number else [(run, _whole_second(run.load_timestamp)) for run in load_times(dataset)],
     }
     return render(request, "loader/history_as_of.html", context)
+
+
+def _as_of_question(asked: dict) -> dict[str, str]:
+    """What the page's form asks; times are UTC."""
+    known = {"known_at": f"{asked['known_at']:%Y-%m-%dT%H:%M:%S}"} if asked["known_at"] else {}
+    at = asked["at"] if isinstance(asked["at"], int) else f"{asked['at']:%Y-%m-%dT%H:%M:%S}"
+    return {"kind": "as_of", "at": str(at), **known, "text": asked["q"]}
 
 
 def _dated_by_number(dataset: TargetDataset) -> bool:
@@ -90,20 +102,22 @@ def _whole_second(instant: datetime) -> datetime:
 @never_cache
 @require_POST
 def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Put a question to the warehouse; the answer's place is returned."""
+    """Put a question to the warehouse; the answer's place is returned, or the way to its page."""
     dataset = get_object_or_404(TargetDataset, key=key)
     form = QuestionForm(request.POST, by_number="at" in request.POST and _dated_by_number(dataset))
     if not form.is_valid():
         error = {"message": "; ".join(message for messages in form.errors.values() for message in messages)}
-        return render(request, "loader/read_refused.html", {"error": error})
+        return _part(request, dataset, "loader/read_refused.html", {"error": error})
     try:
         read_table(dataset, form.cleaned_data["kind"])
         asked = request_read(
             kind=form.cleaned_data["kind"], dataset=dataset, arguments=form.arguments(), user=request.user
         )
     except Refusal as refusal:
-        return render(request, "loader/read_refused.html", {"error": refusal.as_json()})
-    return _part(request, asked.read, notice=asked.reason)
+        return _part(request, dataset, "loader/read_refused.html", {"error": refusal.as_json()})
+    if not request.htmx:
+        return redirect("read_part", asked.read.pk)
+    return _part(request, dataset, *_standing(asked.read, notice=asked.reason))
 
 
 @never_cache
@@ -113,7 +127,7 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
     read = get_object_or_404(read_requests().filter(requested_by=request.user, dataset__isnull=False), pk=pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
-    return _part(request, read)
+    return _part(request, read.dataset, *_standing(read))
 
 
 def _seen(read: ReadRequest) -> str:
@@ -122,8 +136,29 @@ def _seen(read: ReadRequest) -> str:
     return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
 
 
-def _part(request: HttpRequest, read: ReadRequest, notice: str = "") -> HttpResponse:
-    context = {"read": read, "dataset": read.dataset}
+def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: dict) -> HttpResponse:
+    """The part, for htmx; else a page of its own around it, with a way to ask how it stands."""
+    context = {"dataset": dataset, **context}
+    if request.htmx:
+        return render(request, template, context)
+    read = context.get("read")
+    view = {"key_search": "keys"}.get(read.kind, read.kind) if read is not None else "sample"
+    page = {"dataset": headed().get(pk=dataset.pk), "view": view, "part": template, "again": _frame(dataset, read)}
+    return render(request, "loader/read_page.html", {**context, **page})
+
+
+def _frame(dataset: TargetDataset, read: ReadRequest | None) -> str:
+    """The page on which a question like this one is put."""
+    kind = read.kind if read is not None else "sample"
+    if kind == "versions" and read is not None:
+        return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
+    frames = {"key_search": "dataset_history", "as_of": "dataset_as_of", "changes": "dataset_run_changes"}
+    return reverse(frames.get(kind, "dataset_data"), args=[dataset.key])
+
+
+def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
+    """The template that shows how a read stands, and what it needs."""
+    context = {"read": read}
     if not read.is_finished:
         seen = _seen(read)
         context |= {
@@ -132,19 +167,34 @@ def _part(request: HttpRequest, read: ReadRequest, notice: str = "") -> HttpResp
             "alone": seen.endswith("alone") or not live_workers().exists(),
             "given_up": seen.endswith("given-up"),
         }
-        return render(request, "loader/read_waiting.html", context)
+        return "loader/read_waiting.html", context
     if read.status == ReadRequest.Status.FAILED:
-        return render(request, "loader/read_refused.html", {"error": read.error, "read": read})
+        return "loader/read_refused.html", context | {"error": read.error}
     try:
         table = read_table(read.dataset, read.kind)
     except Refusal as refusal:  # the metadata changed since the question was put
-        return render(request, "loader/read_refused.html", {"error": refusal.as_json()})
-    return render(request, f"loader/answer_{read.kind}.html", context | _answer(read, table))
+        return "loader/read_refused.html", context | {"error": refusal.as_json()}
+    return f"loader/answer_{read.kind}.html", context | _answer(read, table)
 
 
 def _answer(read: ReadRequest, table: TableSpec) -> dict:
-    answer = read.answer
+    answer, personal = read.answer, _personal(read.dataset)
     if read.kind == "versions":
         found = versions(answer, table)
-        return {"versions": found[::-1], "line": time_line(found, timezone.now().astimezone(UTC))}
-    return {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
+        return {
+            "versions": found[::-1],
+            "line": time_line(found, timezone.now().astimezone(UTC)),
+            "personal": personal,
+        }
+    if read.kind == "changes":
+        return {"changes": key_changes(answer, table), "truncated": answer["truncated"], "personal": personal}
+    if read.kind == "sample":
+        return {"grid": grid_of(answer, table, personal), "truncated": answer["truncated"], "table": table}
+    shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
+    return shown | {"personal": personal}
+
+
+def _personal(dataset: TargetDataset) -> frozenset[str]:
+    """Names of the columns that are marked as personal data: whoever looks is told so."""
+    described = dataset.history_of or dataset
+    return frozenset(described.columns.filter(pii=True).values_list("name", flat=True))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 
 from architecture.domain.states.tables import OPEN, TableSpec
+from loader.domain.rows import Cell, cell
 
 NARROWEST = 5.0
 LABEL_FROM = 13.0
@@ -22,6 +23,10 @@ class Field:
     before: str | None = None
     changed: bool = False
     is_key: bool = False
+
+    @property
+    def shown(self) -> Cell:
+        return cell(self.value)
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,10 @@ class FoundRow:
 
     entity_key: str
     values: tuple[tuple[str, str | None], ...]
+
+    @property
+    def cells(self) -> tuple[tuple[str, Cell], ...]:
+        return tuple((name, cell(value)) for name, value in self.values)
 
 
 @dataclass(frozen=True)

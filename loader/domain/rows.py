@@ -1,0 +1,163 @@
+"""Rows of an answer as people look at them: columns in order, values told apart from nothing, CSV.
+
+Pure: the answer of a read goes in (values are text, as the warehouse casts them, NULL is None). Every value
+that a page of data shows passes ``cell``, every one that a file holds passes ``csv_text``.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from architecture.domain.states.tables import TableSpec
+
+# Longer values are cut where they stand in a table; the whole is one key press away.
+SHOWN = 80
+
+NULL, EMPTY, BLANK, TEXT = "null", "empty", "blank", "text"
+_ORDER = ("business_key", "attribute", "foreign_key", None)
+_WORDS = {
+    "business_key": "business key",
+    "attribute": "",
+    "foreign_key": "foreign key",
+    "entity_key": "entity key",
+    "history_key": "version key",
+    "row_hash": "row hash",
+    "run_id": "load run",
+    "loaded_at": "load time",
+}
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column as its heading says it: ``role`` in words, ``personal`` if it is marked as personal data.
+
+    ``technical`` columns are the warehouse's own; ``type`` is empty for a column that only the table knows.
+    """
+
+    name: str
+    type: str = ""
+    role: str = ""
+    personal: bool = False
+    technical: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value: ``kind`` tells NULL, empty text and blanks from text; ``head`` is what is shown at once."""
+
+    kind: str
+    text: str = ""
+    head: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        return self.head != self.text
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Headings, and rows of as many cells."""
+
+    headings: tuple[Heading, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -> Grid:
+    """The rows of an answer: keys first, then what the table describes, then what is the warehouse's own."""
+    known = {column.name: column for column in table.columns}
+    names = list(answer["columns"])
+    places = sorted(range(len(names)), key=lambda place: (_rank(known, names[place]), place))
+    headings = tuple(heading(names[place], table, personal) for place in places)
+    rows = tuple(tuple(cell(row[place]) for place in places) for row in answer["rows"])
+    return Grid(headings, rows)
+
+
+def heading(name: str, table: TableSpec, personal: Collection[str] = ()) -> Heading:
+    """A column of a table, or one that only the warehouse still has."""
+    column = next((one for one in table.columns if one.name == name), None)
+    if column is None:
+        return Heading(name, role="not described any more")
+    technical = column.purpose not in _ORDER
+    role = _WORDS.get(column.purpose, column.purpose.replace("_", " "))
+    return Heading(name, column.type, role, name in personal, technical)
+
+
+def _rank(known: Mapping, name: str) -> int:
+    purpose = known[name].purpose if name in known else None
+    return _ORDER.index(purpose) if purpose in _ORDER else len(_ORDER)
+
+
+def cell(value: str | None) -> Cell:
+    """A value as it is shown: NULL, empty text and text of blanks only are three different things."""
+    if value is None:
+        return Cell(NULL)
+    if value == "":
+        return Cell(EMPTY)
+    if not value.strip():
+        return Cell(BLANK, value, value)
+    return Cell(TEXT, value, value if len(value) <= SHOWN else f"{value[: SHOWN - 1]}…")
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
+    """The rows as CSV (RFC 4180): every value in quotation marks, so that a field without any is NULL."""
+    lines = [",".join(map(_quoted, columns)), *(",".join(map(_quoted, row)) for row in rows)]
+    return "".join(f"{line}\r\n" for line in lines)
+
+
+def _quoted(value: str | None) -> str:
+    return "" if value is None else '"' + value.replace('"', '""') + '"'
+
+
+# --- what a run did --------------------------------------------------------------------------------
+
+INSERTED, UPDATED, DELETED, CAME_BACK = "I", "U", "D", "R"
+OPERATIONS = {INSERTED: "inserted", UPDATED: "updated", DELETED: "deleted", CAME_BACK: "came back"}
+
+
+@dataclass(frozen=True)
+class ChangedField:
+    """A field of a changed row; ``changed`` where both versions are there and differ."""
+
+    name: str
+    before: Cell
+    after: Cell
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class KeyChange:
+    """What a run did to one key. ``fields`` are those that say something: of an update, what changed.
+
+    ``versions`` is how many versions of the key the run wrote or ended.
+    """
+
+    op: str
+    entity_key: str
+    key: tuple[tuple[str, Cell], ...]
+    fields: tuple[ChangedField, ...]
+    versions: int
+
+    @property
+    def said(self) -> str:
+        return OPERATIONS[self.op]
+
+
+def key_changes(answer: Mapping, table: TableSpec) -> tuple[KeyChange, ...]:
+    """The changes of an answer of kind ``changes``, in its order."""
+    purpose = {column.name: column.purpose for column in table.columns}
+    return tuple(_key_change(one, list(answer["columns"]), purpose) for one in answer["changes"])
+
+
+def _key_change(one: Mapping, columns: list[str], purpose: Mapping[str, str]) -> KeyChange:
+    before = dict(zip(columns, one["before"], strict=True)) if one["before"] is not None else None
+    after = dict(zip(columns, one["after"], strict=True)) if one["after"] is not None else None
+    present = after or before or {}
+    key = tuple((name, cell(present[name])) for name in columns if purpose.get(name) == "business_key")
+    fields = []
+    for name in columns:
+        if purpose.get(name) not in (None, "attribute", "foreign_key"):
+            continue
+        old, new = (before or {}).get(name), (after or {}).get(name)
+        differs = before is not None and after is not None and old != new
+        if one["op"] != UPDATED or differs:
+            fields.append(ChangedField(name, cell(old), cell(new), differs))
+    return KeyChange(one["op"], one["key"], key, tuple(fields), one["versions"])

@@ -1,0 +1,101 @@
+"""A dataset's data: a sample of its table, what each run changed in its history, and answers as files.
+
+Like the history explorer's, these pages are frames; what the warehouse answers comes by a read
+(``loader.views.history``).
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from loader.domain.governance import LOAD
+from loader.domain.rows import csv_text
+from loader.figures import newest_succeeded
+from loader.models import DatasetRun, ReadRequest
+from loader.selectors import dataset_runs, read_requests
+from loader.views.forms import ChangesForm, SampleForm
+from metadata.models import TargetDataset
+from metadata.shown import headed
+
+RUNS_OFFERED = 50
+# Answers that are rows of one table.
+_FILES = ("sample", "as_of", "versions")
+
+
+@require_safe
+def dataset_data(request: HttpRequest, key: UUID) -> HttpResponse:
+    """A sample of the dataset's table: how many rows, and which first."""
+    dataset = get_object_or_404(headed(), key=key)
+    form = SampleForm(request.GET or None)
+    chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
+    question = {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {})
+    loads = newest_succeeded([(dataset.history_of or dataset).key]).select_related("run")
+    context = {
+        "dataset": dataset,
+        "view": "sample",
+        "form": form,
+        "question": question,
+        "is_view": dataset.materialization == TargetDataset.Materialization.VIEW,
+        "last_load": loads.first(),
+    }
+    return render(request, "loader/data_sample.html", context)
+
+
+@require_safe
+def dataset_run_changes(request: HttpRequest, key: UUID) -> HttpResponse:
+    """What a run did to each key of a history: the newest run's, unless another is chosen."""
+    dataset = get_object_or_404(headed(), key=key)
+    if not (dataset.historize or dataset.history_of_id):
+        raise Http404(f"{dataset} is not historized")
+    rows = _changing_runs(dataset)
+    offered = [(row.run.run_id, _named(row)) for row in rows]
+    form = ChangesForm(request.GET or None, runs=offered)
+    asked = form.cleaned_data if form.is_bound and form.is_valid() else {"run": "", "op": ""}
+    chosen = next((row for row in rows if row.run.run_id == asked["run"]), rows[0] if rows else None)
+    question = None
+    if chosen is not None and not form.errors:
+        question = {"kind": "changes", "run": chosen.run.run_id} | ({"op": asked["op"]} if asked["op"] else {})
+    context = {
+        "dataset": dataset,
+        "view": "changes",
+        "form": form,
+        "op": asked["op"],
+        "chosen": chosen,
+        "question": question,
+    }
+    return render(request, "loader/data_changes.html", context)
+
+
+def _changing_runs(dataset: TargetDataset) -> list[DatasetRun]:
+    """What the dataset did in its newest runs that wrote to it."""
+    rows = dataset_runs(dataset=dataset).filter(status=DatasetRun.Status.SUCCEEDED)
+    return list(rows.filter(run__kind__in=(LOAD, "history_batch"))[:RUNS_OFFERED])
+
+
+def _named(row: DatasetRun) -> str:
+    counts = [f"{row.counts[name]:,} {name}" for name in ("new", "changed", "deleted") if row.counts.get(name)]
+    said = ", ".join(counts) or "nothing changed"
+    return f"{row.run.load_timestamp:%Y-%m-%d %H:%M} UTC · {said} · {row.run.run_id}"
+
+
+@never_cache
+@require_safe
+def read_file(request: HttpRequest, pk: int) -> HttpResponse:
+    """An answer's rows as CSV. Only whoever asked has it, as on the page."""
+    read = get_object_or_404(answered_reads(request.user), pk=pk)
+    answer: dict[str, Any] = read.answer
+    name = f"{read.dataset}-{read.kind.replace('_', '-')}-v{answer['table_version']}.csv"
+    made = HttpResponse(csv_text(answer["columns"], answer["rows"]), content_type="text/csv; charset=utf-8")
+    made["Content-Disposition"] = f'attachment; filename="{name}"'
+    return made
+
+
+def answered_reads(person: Any) -> Any:
+    """Somebody's answers that can be had as a file."""
+    return read_requests().filter(
+        requested_by=person, dataset__isnull=False, kind__in=_FILES, status=ReadRequest.Status.SUCCEEDED
+    )

@@ -1,0 +1,107 @@
+"""Rows of answers as people look at them: order, nothing told from empty, long values, CSV, what a run changed."""
+
+import csv
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain.states.tables import ColumnSpec, TableSpec
+from loader.domain.rows import BLANK, EMPTY, NULL, SHOWN, TEXT, cell, csv_text, grid_of, key_changes
+
+TABLE = TableSpec(
+    "t",
+    "rawcore",
+    "rc_air_airport",
+    "history",
+    (
+        ColumnSpec("k0", "rc_air_airport_key", "string", "entity_key"),
+        ColumnSpec("k1", "icao", "string(4)", "business_key"),
+        ColumnSpec("k2", "name", "string", "attribute"),
+        ColumnSpec("k3", "country_key", "string", "foreign_key"),
+        ColumnSpec("k4", "load_run_id", "string", "run_id"),
+    ),
+)
+
+
+def answer(*rows: tuple) -> dict:
+    columns = ["rc_air_airport_key", "load_run_id", "country_key", "name", "icao", "odd"]
+    return {"columns": columns, "rows": [list(row) for row in rows]}
+
+
+# --- the grid ---------------------------------------------------------------------------------------
+
+
+def test_keys_come_first_then_what_is_described_and_the_warehouses_own_last():
+    names = [one.name for one in grid_of(answer(), TABLE).headings]
+    assert names == ["icao", "name", "country_key", "odd", "rc_air_airport_key", "load_run_id"]
+
+
+def test_a_heading_says_type_role_and_whether_it_is_personal_data():
+    icao, name, *_, run = grid_of(answer(), TABLE, {"name"}).headings
+    assert (icao.type, icao.role, icao.personal) == ("string(4)", "business key", False)
+    assert name.personal
+    assert (run.role, run.technical) == ("load run", True)
+
+
+def test_a_column_that_only_the_warehouse_still_has_says_so():
+    odd = grid_of(answer(), TABLE).headings[3]
+    assert (odd.name, odd.role) == ("odd", "not described any more")
+
+
+def test_cells_follow_their_headings():
+    (row,) = grid_of(answer(("k", "run", None, "Berlin", "EDDB", "?")), TABLE).rows
+    assert [one.text for one in row] == ["EDDB", "Berlin", "", "?", "k", "run"]
+
+
+def test_null_empty_text_and_blanks_are_three_things():
+    assert [cell(value).kind for value in (None, "", "  ", "x")] == [NULL, EMPTY, BLANK, TEXT]
+
+
+@given(st.text(min_size=1))
+def test_a_cell_keeps_the_whole_value_and_shows_a_bounded_head(value: str):
+    shown = cell(value)
+    assert shown.text == value
+    if shown.kind == TEXT:
+        assert len(shown.head) <= SHOWN
+        assert shown.is_cut == (len(value) > SHOWN)
+
+
+# --- CSV --------------------------------------------------------------------------------------------
+
+
+def test_in_csv_null_is_an_empty_field_and_empty_text_is_quoted():
+    assert csv_text(["a", "b"], [[None, ""], ['x"y', "1,2"]]) == '"a","b"\r\n,""\r\n"x""y","1,2"\r\n'
+
+
+@given(st.lists(st.lists(st.text(), min_size=2, max_size=2)))
+def test_csv_reads_back_as_it_was(rows: list[list[str]]):
+    read = list(csv.reader(io.StringIO(csv_text(["a", "b"], rows), newline="")))
+    assert read == [["a", "b"], *rows]
+
+
+# --- what a run changed -----------------------------------------------------------------------------
+
+
+def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:
+    one = {"op": op, "key": "k", "before": before, "after": after, "versions": 2}
+    (found,) = key_changes({**answer(), "changes": [one]}, TABLE)
+    return found, [(field.name, field.before.text, field.after.text, field.changed) for field in found.fields]
+
+
+def test_of_an_update_only_what_differs_is_shown():
+    old, new = ("k", "r1", None, "Old", "EDDB", "x"), ("k", "r2", None, "New", "EDDB", "x")
+    found, fields = changed("U", old, new)
+    assert (found.said, [(name, one.text) for name, one in found.key]) == ("updated", [("icao", "EDDB")])
+    assert fields == [("name", "Old", "New", True)]
+
+
+def test_null_and_empty_text_differ():
+    _, fields = changed("U", ("k", "r1", None, "", "EDDB", "x"), ("k", "r2", None, None, "EDDB", "x"))
+    assert [field[0] for field in fields] == ["name"]
+
+
+def test_of_an_insert_and_a_delete_every_described_value_is_shown():
+    row = ("k", "r1", "c", "Berlin", "EDDB", "x")
+    assert [field[0] for field in changed("I", None, row)[1]] == ["country_key", "name", "odd"]
+    assert ("name", "Berlin", "", False) in changed("D", row, None)[1]
