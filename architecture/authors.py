@@ -80,6 +80,8 @@ def _entries(*about: Q) -> QuerySet[ChangeLogEntry]:
 
 def _hands(found: QuerySet[ChangeLogEntry], since: Since) -> Iterator[Hand]:
     """Those of the entries that came after their dataset, or their subject, was carried out."""
+    if since and None not in since.values():
+        found = found.filter(at__gt=min(since.values()))
     rows = found.values_list("pk", "at", "user__username", "dataset_key", "subject_key")
     for pk, at, person, dataset, subject in rows:
         if any(key in since and _is_after(at, since[key]) for key in (str(dataset), subject)):

@@ -5,7 +5,7 @@ import json
 import django_filters as filters
 from django.db.models import Q, QuerySet
 
-from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord
+from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Rehearsal
 from metadata.filtersets import StableOrdering
 
 
@@ -71,4 +71,13 @@ class RecordFilter(filters.FilterSet):
 
     class Meta:
         model = ExecutionRecord
+        fields = ()
+
+
+class RehearsalFilter(filters.FilterSet):
+    report = filters.UUIDFilter(field_name="preview__report__report_id", label="Report")
+    status = filters.ChoiceFilter(choices=Rehearsal.Status.choices, label="State")
+
+    class Meta:
+        model = Rehearsal
         fields = ()

@@ -21,11 +21,14 @@ from architecture.models import (
     ExecutionRecord,
     Lease,
 )
+from architecture.parsed import Parsed
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_state, dataset_states
 
 # --- states ----------------------------------------------------------------------------------
+
+_APPLIED = Parsed(of_row, column="state", stamp="updated_at")
 
 
 def desired_tables(states: Iterable[DatasetState]) -> tuple[TableSpec, ...]:
@@ -41,7 +44,7 @@ def applied_datasets(*, environment: Environment) -> QuerySet[AppliedDataset]:
 def applied_states(*, environment: Environment) -> tuple[DatasetState, ...]:
     """The applied states themselves (flat), ordered by stable key."""
     rows = AppliedDataset.objects.filter(environment=environment).order_by("dataset_key")
-    return tuple(of_row(state) for state in rows.values_list("state", flat=True))
+    return tuple(_APPLIED.by_pk(rows).values())
 
 
 def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:

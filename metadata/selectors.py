@@ -1,20 +1,26 @@
 """The queries that pages, API, architecture and loader share."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
 
-from django.db.models import Count, Prefetch, Q, QuerySet
+from django.db.models import Count, Model, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from metadata.domain import naming
 from metadata.domain.history_columns import layout_of, time_type, version_columns
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
     DatasetInput,
     Reference,
     ReferencePair,
+    SourceColumn,
     SourceDataset,
     System,
     TargetColumn,
@@ -25,17 +31,20 @@ from metadata.models import (
 # --- lists and details -----------------------------------------------------------------------
 
 
-# Queries that count per row lose the model's own order, so they say it again.
+def _counted(model: type[Model], owner: str, **which: bool) -> Coalesce:
+    """How many rows belong to each: counted for those that are shown, not for all there are."""
+    rows = model.objects.filter(**{owner: OuterRef("pk")}, **which).order_by().values(owner)
+    return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
 
 def systems() -> QuerySet[System]:
-    return System.objects.annotate(dataset_count=Count("datasets")).order_by(*System._meta.ordering)
+    return System.objects.annotate(dataset_count=_counted(SourceDataset, "system"))
 
 
 def source_datasets() -> QuerySet[SourceDataset]:
     """Source datasets with their system and how many columns are in use."""
-    counted = SourceDataset.objects.annotate(column_count=Count("columns", filter=Q(columns__active=True)))
-    return counted.select_related("system").order_by(*SourceDataset._meta.ordering)
+    counted = SourceDataset.objects.annotate(column_count=_counted(SourceColumn, "dataset", active=True))
+    return counted.select_related("system")
 
 
 def source_dataset_detail() -> QuerySet[SourceDataset]:
@@ -43,14 +52,24 @@ def source_dataset_detail() -> QuerySet[SourceDataset]:
 
 
 def schemas() -> QuerySet[TargetSchema]:
-    return TargetSchema.objects.annotate(dataset_count=Count("datasets")).order_by(*TargetSchema._meta.ordering)
+    return TargetSchema.objects.annotate(dataset_count=_counted(TargetDataset, "schema"))
 
 
 def target_datasets() -> QuerySet[TargetDataset]:
     """Target datasets for lists. A history dataset's columns are its base's, so they are not counted."""
-    counted = TargetDataset.objects.annotate(column_count=Count("columns", filter=Q(columns__active=True)))
-    shown = counted.select_related("schema", "generated_from__system", "history_of__schema")
-    return shown.order_by(*TargetDataset._meta.ordering)
+    counted = TargetDataset.objects.annotate(column_count=_counted(TargetColumn, "dataset", active=True))
+    return counted.select_related("schema", "generated_from__system", "history_of__schema")
+
+
+def source_columns() -> QuerySet[SourceColumn]:
+    """Source columns with the dataset they belong to."""
+    return SourceColumn.objects.select_related("dataset__system")
+
+
+def target_columns() -> QuerySet[TargetColumn]:
+    """Described columns with their dataset and what they read."""
+    read = ColumnInput.objects.select_related("source_column__dataset__system", "upstream_column__dataset__schema")
+    return TargetColumn.objects.select_related("dataset__schema").prefetch_related(Prefetch("inputs", read))
 
 
 def target_dataset_detail() -> QuerySet[TargetDataset]:
@@ -80,19 +99,25 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     of queries does not depend on the number of datasets.
     """
     chosen = TargetDataset.objects.all() if datasets is None else datasets
-    column_inputs = ColumnInput.objects.select_related("source_column", "upstream_column")
-    references = Reference.objects.filter(active=True).select_related("parent")
-    pairs = ReferencePair.objects.select_related("child_column", "parent_column")
-    rows = (
-        chosen.filter(history_of__isnull=True)
-        .select_related("schema", "history")
-        .prefetch_related(
-            Prefetch("columns", TargetColumn.objects.prefetch_related(Prefetch("inputs", column_inputs))),
-            Prefetch("inputs", DatasetInput.objects.select_related("source", "upstream")),
-            Prefetch("references", references.prefetch_related(Prefetch("pairs", pairs))),
+    rows = chosen.filter(history_of__isnull=True).order_by()
+    pks = rows.values("pk")
+    columns, inputs, references = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
+    found = (
+        DatasetState(
+            **{name: row[name] for name in _PLAIN},
+            key=str(row["key"]),
+            schema=row["schema__name"],
+            layer=row["schema__layer"],
+            columns=tuple(columns[row["pk"]]),
+            former_names=tuple(row["former_names"]),
+            history_key=str(row["history__key"]) if row["history__key"] else None,
+            filter=row["filter"] or None,
+            inputs=tuple(inputs[row["pk"]]),
+            references=tuple(references[row["pk"]]),
         )
+        for row in rows.values(*_PLAIN, *_OTHERWISE)
     )
-    return tuple(sorted((_dataset_state(row) for row in rows), key=lambda state: state.qualified_name))
+    return tuple(sorted(found, key=lambda state: state.qualified_name))
 
 
 def dataset_state(dataset: TargetDataset) -> DatasetState:
@@ -101,48 +126,67 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
     return state
 
 
-def _dataset_state(row: TargetDataset) -> DatasetState:
-    history = getattr(row, "history", None)
-    return DatasetState(
-        key=str(row.key),
-        schema=row.schema.name,
-        layer=row.schema.layer,
-        name=row.name,
-        columns=tuple(_column_state(column) for column in row.columns.all()),
-        former_names=tuple(row.former_names),
-        active=row.active,
-        materialization=row.materialization,
-        historize=row.historize,
-        history_key=str(history.key) if history else None,
-        filter=row.filter or None,
-        inputs=tuple(str((item.source or item.upstream).key) for item in row.inputs.all()),
-        history_policy=row.history_policy,
-        references=tuple(_reference_state(reference) for reference in row.references.all()),
-        hash_version=row.hash_version,
-    )
+# Fields that a state has as they are, and those that it has in another form.
+_PLAIN = ("name", "active", "materialization", "historize", "history_policy", "hash_version")
+_OTHERWISE = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter")
+_COLUMN = ("name", "nullable", "role", "active")
+_TYPE = ("data_type", "length", "precision", "scale")
+_ORDER = ("ordinal", "id")
+
+# Rows of the model are not made for columns and what they read: of thousands of datasets that takes most of the time.
 
 
-def _column_state(column: TargetColumn) -> ColumnState:
-    return ColumnState(
-        key=str(column.key),
-        name=column.name,
-        type=str(column.type),
-        nullable=column.nullable,
-        role=column.role,
-        former_names=tuple(column.former_names),
-        active=column.active,
-        expression=column.expression or None,
-        inputs=tuple(str((item.source_column or item.upstream_column).key) for item in column.inputs.all()),
-    )
+def _column_states(datasets: QuerySet) -> dict[int, list[ColumnState]]:
+    """The columns of these datasets, in their order, by the dataset's pk."""
+    read = ColumnInput.objects.filter(column__dataset__in=datasets).order_by("column_id", *_ORDER)
+    inputs = _keys_by_owner(read.values_list("column_id", Coalesce("source_column__key", "upstream_column__key")))
+    rows = TargetColumn.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
+    found: dict[int, list[ColumnState]] = defaultdict(list)
+    for row in rows.values("pk", "dataset_id", "key", "former_names", "expression", *_COLUMN, *_TYPE):
+        found[row["dataset_id"]].append(
+            ColumnState(
+                **{name: row[name] for name in _COLUMN},
+                key=str(row["key"]),
+                type=_type(*(row[name] for name in _TYPE)),
+                former_names=tuple(row["former_names"]),
+                expression=row["expression"] or None,
+                inputs=tuple(inputs[row["pk"]]),
+            )
+        )
+    return found
 
 
-def _reference_state(reference: Reference) -> ReferenceState:
-    return ReferenceState(
-        key=str(reference.key),
-        column_name=naming.foreign_key_name(reference.role_name, reference.parent.name),
-        parent=str(reference.parent.key),
-        pairs=tuple((str(pair.child_column.key), str(pair.parent_column.key)) for pair in reference.pairs.all()),
-    )
+@lru_cache(maxsize=1024)
+def _type(*parts: Any) -> str:
+    return str(DataType(*parts))
+
+
+def _dataset_inputs(datasets: QuerySet) -> dict[int, list[str]]:
+    """The stable keys of what these datasets read, in their order, by the dataset's pk."""
+    rows = DatasetInput.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
+    return _keys_by_owner(rows.values_list("dataset_id", Coalesce("source__key", "upstream__key")))
+
+
+def _keys_by_owner(rows: Iterable[tuple[int, UUID]]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = defaultdict(list)
+    for owner, key in rows:
+        found[owner].append(str(key))
+    return found
+
+
+def _reference_states(datasets: QuerySet) -> dict[int, list[ReferenceState]]:
+    """The references of these datasets that are in use, by the dataset's pk."""
+    pairs: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    paired = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
+    for reference, child, parent in paired.values_list("reference_id", "child_column__key", "parent_column__key"):
+        pairs[reference].append((str(child), str(parent)))
+    rows = Reference.objects.filter(child__in=datasets, active=True)
+    found: dict[int, list[ReferenceState]] = defaultdict(list)
+    for row in rows.values("pk", "child_id", "key", "role_name", "parent__name", "parent__key"):
+        name = naming.foreign_key_name(row["role_name"], row["parent__name"])
+        state = ReferenceState(str(row["key"]), name, str(row["parent__key"]), tuple(pairs[row["pk"]]))
+        found[row["child_id"]].append(state)
+    return found
 
 
 # --- history's columns -----------------------------------------------------------------------
@@ -297,14 +341,16 @@ def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
     """References between the datasets in the picture; their other ends are drawn, too, but not followed."""
     edges = []
     known = dict(distances)
-    references = Reference.objects.filter(active=True).select_related("parent").order_by("id")
-    for reference in references:
-        child, parent = f"target:{reference.child_id}", f"target:{reference.parent_id}"
+    references = Reference.objects.filter(active=True).order_by("id")
+    for child_pk, parent_pk, role_name, parent_name in references.values_list(
+        "child_id", "parent_id", "role_name", "parent__name"
+    ):
+        child, parent = f"target:{child_pk}", f"target:{parent_pk}"
         if child not in known and parent not in known:
             continue
         distances.setdefault(parent, known.get(child, 0) - 1)
         distances.setdefault(child, known.get(parent, 0) + 1)
-        label = naming.foreign_key_name(reference.role_name, reference.parent.name)
+        label = naming.foreign_key_name(role_name, parent_name)
         edges.append(LineageEdge(child, parent, "reference", label))
     return edges
 

@@ -8,7 +8,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.domain.workflow import Refused
-from architecture.services.drift import adopt_as_baseline, drift_of
+from architecture.drifting import current_drift, known_drift
+from architecture.models import Environment
+from architecture.services.drift import adopt_as_baseline
 from architecture.services.environments import current_environment
 from architecture.views.deciding import as_shown, permitted, status_of
 from architecture.views.forms import AdoptForm
@@ -16,7 +18,10 @@ from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.models import TargetDataset
 from metadata.permissions import may
+from metadata.views.paging import one_page
 
+# So many datasets are compared while the page is made; for more, what it tells of follows.
+AT_ONCE = 200
 # What a person looks at first.
 _ORDER = (DRIFTED, UNKNOWN, IN_SYNC)
 
@@ -48,6 +53,13 @@ def drift_adopt(request: HttpRequest) -> HttpResponse:
     return redirect("drift_page")
 
 
+def _follows(request: HttpRequest, environment: Environment) -> bool:
+    """Whether the page comes first and what it tells of follows: where many tables are still to be compared."""
+    if request.method != "GET" or request.htmx or "now" in request.GET:
+        return False
+    return environment.applied_datasets.count() > AT_ONCE and known_drift(environment) is None
+
+
 def _page(
     request: HttpRequest,
     form: AdoptForm,
@@ -56,18 +68,17 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     environment = current_environment()
-    found = drift_of(environment)
-    keys = TargetDataset.objects.values_list("key", flat=True)
-    described = {str(key): key for key in keys}
+    if _follows(request, environment):
+        return render(request, "architecture/drift_page.html", {"tab": "drift", "environment": environment})
+    found = current_drift(environment)
     wanted = request.GET.get("state", "")
-    rows = [
-        (one, described.get(one.key))
-        for state in _ORDER
-        if wanted in ("", state)
-        for one in found.datasets
-        if one.status == state
-    ]
+    page = one_page(request, [one for state in _ORDER if wanted in ("", state) for one in found.of(state)])
+    keys = TargetDataset.objects.filter(key__in=[one.key for one in page]).values_list("key", flat=True)
+    described = {str(key): key for key in keys}
+    rows = [(one, described.get(one.key)) for one in page]
     context = {
+        "compared": True,
+        "page": page,
         "tab": "drift",
         "environment": environment,
         "drift": found,

@@ -7,10 +7,11 @@ same form either way, so that there is one planner.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from architecture.domain.states.flat import FOREIGN_KEY, flat
 from architecture.domain.states.state_files import ArchitectureState
-from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec, tables_of
+from architecture.domain.states.tables import ColumnSpec, ObservedTable, TableSpec, tables_of
 from metadata.domain import naming
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 from metadata.domain.types import parse, stored_type
@@ -172,11 +173,12 @@ def _seen(table: ObservedTable, expected: Table, *, retired: bool) -> Table:
             key = column.key or f"name:{column.name}"
             columns.append(ColumnState(key, column.name, column.type, role=TECHNICAL, active=not retired))
         else:
-            columns.append(replace(known, name=column.name, type=_type_of(known, column)))
+            columns.append(replace(known, name=column.name, type=_type_of(known.type, column.type)))
     return Table(schema, name, tuple(columns))
 
 
-def _type_of(known: ColumnState, column: ObservedColumn) -> str:
+@lru_cache(maxsize=4096)
+def _type_of(known: str, observed: str) -> str:
     """The type as described where it is stored as observed: uuid and json come back as string."""
-    found = parse(column.type)
-    return known.type if stored_type(parse(known.type)) == stored_type(found) else str(found)
+    found = parse(observed)
+    return known if stored_type(parse(known)) == stored_type(found) else str(found)

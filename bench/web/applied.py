@@ -1,0 +1,55 @@
+"""What was applied in the environment and seen in its warehouse: all but a few datasets as they are described."""
+
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from random import Random
+
+from architecture.domain.states.flat import as_row
+from architecture.domain.states.tables import ObservedTable, TableSpec, tables_of
+from architecture.domain.steps.step import shape_of_spec
+from architecture.models import AppliedDataset, Environment
+from architecture.services.observing import store_observations
+from bench.web.described import stored
+from bench.web.size import Size
+from metadata.domain.state import DatasetState
+from metadata.selectors import dataset_states
+
+
+def apply(environment: Environment, size: Size, *, now: datetime) -> tuple[DatasetState, ...]:
+    """Applied state and observations. Returns the described states of the datasets that were edited since."""
+    random = Random(size.seed + 2)
+    states = dataset_states()
+    tables = [state for state in states if state.layer == "rawcore"]
+    chosen = random.sample(tables, min(len(tables), size.pending + size.drifted))
+    pending = {state.key for state in chosen[: size.pending]}
+    drifted = {state.key for state in chosen[size.pending :]}
+    before = [_before(state) if state.key in pending else state for state in states]
+    stored(
+        AppliedDataset(
+            environment=environment,
+            dataset_key=state.key,
+            qualified_name=state.qualified_name,
+            state=as_row(state),
+            table_versions={table.key: 20 for table in tables_of(state)},
+            described_at=now - timedelta(days=1),
+        )
+        for state in before
+    )
+    seen = {table.key: asdict(observed(table)) for state in before for table in tables_of(state)}
+    for key in drifted:
+        seen[key]["columns"] = seen[key]["columns"][:-4] + seen[key]["columns"][-3:]
+    sizes = {key: {"rows": random.randrange(10**7), "bytes": random.randrange(10**10), "files": 40} for key in seen}
+    store_observations(environment=environment, asked=seen, tables=seen, sizes=sizes)
+    return tuple(state for state in states if state.key in pending)
+
+
+def _before(state: DatasetState) -> DatasetState:
+    """A dataset before its last attribute was added."""
+    last = state.attributes[-1]
+    return replace(state, columns=tuple(one for one in state.columns if one != last))
+
+
+def observed(table: TableSpec, version: int = 20) -> ObservedTable:
+    """A table as a warehouse shows it once it was made."""
+    shape = shape_of_spec(table)
+    return ObservedTable(table.key, shape.qualified_name, shape.columns, version, partition_by=shape.partition_by)

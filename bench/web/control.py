@@ -1,0 +1,116 @@
+"""The whole of an invented control database, and what of it is worth looking at."""
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
+from architecture.services import current_environment
+from architecture.services.reports import build_report
+from bench.web.applied import apply
+from bench.web.decided import decide, everything_anew
+from bench.web.described import Described, describe
+from bench.web.loaded import load
+from bench.web.logged import log, note_pending
+from bench.web.size import Size
+from loader.models import LoadRun, Schedule
+from metadata.domain.roles import Role
+from metadata.models import TargetDataset
+from metadata.selectors import dataset_states
+from metadata.services.people import ensure_person
+
+
+@dataclass(frozen=True)
+class Control:
+    """What pages are asked about. ``dataset`` is a historized one in the middle, ``hub`` the one most refer to.
+
+    ``report`` is about one dataset and waits to be executed, ``everything`` about all that is pending;
+    ``first_day`` makes every dataset of another environment. ``people`` are named by their roles.
+    """
+
+    people: dict[str, Any]
+    dataset: TargetDataset
+    hub: TargetDataset
+    report: ChangeReport
+    executed: ChangeReport
+    everything: ChangeReport
+    first_day: ChangeReport
+    execution: Execution
+    record: ExecutionRecord
+    night: LoadRun
+    busy: LoadRun
+    schedule: Schedule
+    lease: Lease
+
+
+def fill(size: Size, say: Any = lambda line: None) -> Control:
+    """Write everything into an empty, migrated control database. The same size gives the same rows, but for times."""
+    now, began = timezone.now(), monotonic()
+
+    def told(what: str) -> None:
+        say(f"{monotonic() - began:5.1f} s  {what}")
+
+    people = _people(size)
+    with transaction.atomic():
+        made = describe(size)
+    told(f"{len(made.targets)} datasets, {sum(map(len, made.columns.values()))} columns")
+    log(made, people["editors"], size, now=now)
+    told("change log")
+    environment = current_environment()
+    pending = apply(environment, size, now=now)
+    _tell_pending(made, pending, people["editors"], now)
+    told("applied state, observations")
+    states = dataset_states()
+    decide(environment, states, [people[name] for name in ("editor", "approver", "operator")], size, now=now)
+    test, _ = Environment.objects.get_or_create(name="test", defaults={"warehouse": "/warehouse/test"})
+    first_day = everything_anew(test, states, people["editor"])
+    told("reports, executions")
+    everything = build_report(environment=environment, person=people["editor"])
+    told("the report of everything")
+    busy = load(environment, states, [people["operator"]], size, now=now)
+    told("load runs")
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+    return _control(made, people, busy, first_day, everything)
+
+
+def _people(size: Size) -> dict[str, Any]:
+    roles = {role.value: [role] for role in Role}
+    people: dict[str, Any] = {name: ensure_person(name=name, roles=some) for name, some in roles.items()}
+    people["everything"] = ensure_person(name="everything", roles=list(Role))
+    more = [ensure_person(name=f"editor-{number}", roles=[Role.EDITOR]) for number in range(size.people)]
+    people["editors"] = [people["editor"], *more]
+    return people
+
+
+def _tell_pending(made: Described, pending: Any, editors: list[Any], now: Any) -> None:
+    keys = {state.key for state in pending}
+    rows = [(row, made.columns[row.pk][-1]) for row in made.targets if str(row.key) in keys]
+    note_pending(rows, editors, now=now)
+
+
+def _control(
+    made: Described, people: dict[str, Any], busy: LoadRun, first_day: ChangeReport, everything: ChangeReport
+) -> Control:
+    rawcore = made.of_layer("rawcore")
+    execution = Execution.objects.filter(status="succeeded").order_by("-pk")[0]
+    return Control(
+        people=people,
+        # One that refers to another, and that another refers to (``described._parents``).
+        dataset=rawcore[len(rawcore) // 12 * 6 + 3],
+        hub=rawcore[0],
+        report=ChangeReport.objects.filter(status="open", scope__kind="dataset").order_by("-pk")[0],
+        executed=execution.report,
+        everything=everything,
+        first_day=first_day,
+        execution=execution,
+        record=execution.record,
+        night=LoadRun.objects.filter(run_id__startswith="night", status="succeeded").order_by("-pk")[0],
+        busy=busy,
+        schedule=Schedule.objects.order_by("pk")[0],
+        lease=Lease.objects.order_by("pk")[0],
+    )

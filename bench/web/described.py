@@ -1,0 +1,312 @@
+"""What is described: systems, source datasets, what generation makes of them, marts above, references between.
+
+Rows are written many at a time, beside the services, so that thousands take seconds; names, keys and layers
+come from the same pure rules as the services' own.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import models
+
+from bench.web.size import Size
+from bench.web.words import SYSTEMS, attributes, entities
+from metadata.domain import keys
+from metadata.domain.generation import GeneratedDataset, SourceColumnSpec, SourceDatasetSpec, generate
+from metadata.domain.types import parse
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+
+Row = TypeVar("Row", bound=models.Model)
+_BATCH = 2000
+# Every so many datasets refer to the first one, as most refer to a calendar or a country.
+_TO_THE_HUB = 3
+_FED_BY = 3
+
+
+def stored(rows: Iterable[Row]) -> list[Row]:
+    """New rows of one model, in the database."""
+    made = list(rows)
+    return type(made[0]).objects.bulk_create(made, batch_size=_BATCH) if made else []
+
+
+@dataclass
+class Described:
+    """The datasets that were made. ``rawcore`` are in the order of their sources; the first is the hub."""
+
+    sources: list[SourceDataset] = field(default_factory=list)
+    targets: list[TargetDataset] = field(default_factory=list)
+    columns: dict[int, list[TargetColumn]] = field(default_factory=dict)
+
+    def of_layer(self, layer: str) -> list[TargetDataset]:
+        return [row for row in self.targets if row.schema.layer == layer and row.history_of_id is None]
+
+
+def describe(size: Size) -> Described:
+    """Write everything that is described."""
+    random = Random(size.seed)
+    made = Described()
+    schemas = _schemas()
+    specs = _sources(size, random, made)
+    for layer in ("raw", "stage", "rawcore"):
+        _generated(layer, schemas[layer], specs, made)
+    _histories(specs, made)
+    _references(made)
+    _marts(schemas["bizcore"], made.of_layer("rawcore"), size.marts - size.marts // 2, size.columns, made)
+    _marts(schemas["serving"], made.of_layer("bizcore"), size.marts // 2, size.columns, made)
+    return made
+
+
+def _schemas() -> dict[str, TargetSchema]:
+    layers = enumerate(TargetSchema.Layer.values, start=1)
+    rows = stored(TargetSchema(name=layer, layer=layer, ordinal=ordinal) for ordinal, layer in layers)
+    return {row.name: row for row in rows}
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+def _sources(size: Size, random: Random, made: Described) -> list[SourceDatasetSpec]:
+    shorts = SYSTEMS[: max(1, min(len(SYSTEMS), size.sources // 3))]
+    systems = stored(
+        System(short_name=short, name=f"{short.upper()} system", location=f"{{{{ data_dir }}}}/landing/{short}")
+        for short in shorts
+    )
+    names = entities(size.sources)
+    made.sources = stored(
+        SourceDataset(
+            system=systems[number % len(systems)],
+            key=keys.source_dataset_key(systems[number % len(systems)].short_name, name),
+            name=name,
+            short_name=name,
+            location=f"{name}.parquet",
+            format="parquet" if number % 4 else "csv",
+            description=f"Every {name.replace('_', ' ')} as {systems[number % len(systems)].name} delivers it.",
+            owner=random.choice(("sales", "finance", "logistics", "")),
+        )
+        for number, name in enumerate(names)
+    )
+    columns = stored(column for number in range(size.sources) for column in _delivered(number, made, size, random))
+    of: dict[int, list[SourceColumn]] = {}
+    for column in columns:
+        of.setdefault(column.dataset_id, []).append(column)
+    return [_spec(source, of[source.pk]) for source in made.sources]
+
+
+def _delivered(number: int, made: Described, size: Size, random: Random) -> Iterator[SourceColumn]:
+    """The key, what it refers to, and attributes."""
+    source = made.sources[number]
+    parents = [made.sources[parent].name for parent in _parents(number)]
+    described = [(f"{source.name}_id", "string(20)"), *((f"{parent}_id", "string(20)") for parent in parents)]
+    described += attributes(size.columns - len(described))
+    for ordinal, (name, type_) in enumerate(described, start=1):
+        column = SourceColumn(
+            dataset=source,
+            key=keys.source_column_key(source.key, name),
+            name=name,
+            ordinal=ordinal,
+            key_ordinal=1 if ordinal == 1 else None,
+            nullable=ordinal > 1,
+            pii=name == "name" and number % 5 == 0,
+            description=f"{name.replace('_', ' ').capitalize()}." if random.random() < 0.3 else "",
+        )
+        column.type = parse(type_)
+        yield column
+
+
+def _parents(number: int) -> tuple[int, ...]:
+    """Which datasets one refers to: the one before it in its group, and now and then the hub."""
+    near = (number - 1,) if number % 6 > 1 else ()
+    hub = (0,) if number > 1 and number % _TO_THE_HUB == 1 and 0 not in near else ()
+    return near + hub
+
+
+def _spec(source: SourceDataset, columns: list[SourceColumn]) -> SourceDatasetSpec:
+    described = tuple(
+        SourceColumnSpec(one.key, one.name, one.type, one.nullable, one.key_ordinal, one.description, one.pii)
+        for one in columns
+    )
+    system = source.system.short_name
+    return SourceDatasetSpec(source.key, system, source.short_name, source.format, described)
+
+
+# --- what generation makes ---------------------------------------------------------------------
+
+
+def _generated(layer: str, schema: TargetSchema, specs: list[SourceDatasetSpec], made: Described) -> None:
+    """One layer of every source, with the lineage of its datasets and columns."""
+    wanted = [next(one for one in generate(spec) if one.layer == layer) for spec in specs]
+    below: dict[UUID, Any] = {row.key: row for row in (*made.sources, *made.targets)}
+    rows = stored(
+        TargetDataset(
+            schema=schema,
+            key=one.key,
+            name=one.name,
+            materialization=one.materialization,
+            historize=one.historize,
+            history_policy=one.history_policy.to_dict(),
+            description=source.description,
+            owner=source.owner,
+            tags=["core"] if number % 7 == 0 else [],
+            generated_from=source,
+        )
+        for number, (one, source) in enumerate(zip(wanted, made.sources, strict=True))
+    )
+    inputs = stored(_input(row, below[one.input]) for row, one in zip(rows, wanted, strict=True))
+    _columns(list(zip(rows, wanted, inputs, strict=True)), made)
+
+
+def _input(dataset: TargetDataset, read: SourceDataset | TargetDataset, ordinal: int = 1) -> DatasetInput:
+    reads = {"source": read} if isinstance(read, SourceDataset) else {"upstream": read}
+    return DatasetInput(dataset=dataset, ordinal=ordinal, **reads)
+
+
+def _columns(generated: list[tuple[TargetDataset, GeneratedDataset, DatasetInput]], made: Described) -> None:
+    rows = stored(
+        _column(dataset, ordinal, one)
+        for dataset, wanted, _ in generated
+        for ordinal, one in enumerate(wanted.columns, start=1)
+    )
+    known: dict[UUID, Any] = {column.key: column for columns in made.columns.values() for column in columns}
+    if not known:
+        known = {column.key: column for column in SourceColumn.objects.all()}
+    read = iter(rows)
+    stored(
+        _column_input(next(read), one_input, known[one.input])
+        for _, wanted, one_input in generated
+        for one in wanted.columns
+    )
+    _remember(made, (dataset for dataset, *_ in generated), rows)
+
+
+def _column(dataset: TargetDataset, ordinal: int, one: Any) -> TargetColumn:
+    row = TargetColumn(
+        dataset=dataset,
+        key=one.key,
+        name=one.name,
+        ordinal=ordinal,
+        nullable=one.nullable,
+        role=one.role,
+        key_ordinal=one.key_ordinal,
+        description=one.description,
+        pii=one.pii,
+    )
+    row.type = one.type
+    return row
+
+
+def _column_input(column: TargetColumn, one_input: DatasetInput, read: SourceColumn | TargetColumn) -> ColumnInput:
+    reads = {"source_column": read} if isinstance(read, SourceColumn) else {"upstream_column": read}
+    return ColumnInput(column=column, dataset_input=one_input, **reads)
+
+
+def _remember(made: Described, datasets: Iterable[TargetDataset], columns: Iterable[TargetColumn]) -> None:
+    for dataset in datasets:
+        made.targets.append(dataset)
+        made.columns[dataset.pk] = []
+    for column in columns:
+        made.columns[column.dataset_id].append(column)
+
+
+def _histories(specs: list[SourceDatasetSpec], made: Described) -> None:
+    bases = {row.key: row for row in made.of_layer("rawcore")}
+    histories = [one for spec in specs for one in generate(spec) if one.history_of is not None]
+    made.targets += stored(
+        TargetDataset(
+            schema=bases[one.history_of].schema,
+            key=one.key,
+            name=one.name,
+            history_of=bases[one.history_of],
+            generated_from=bases[one.history_of].generated_from,
+        )
+        for one in histories
+    )
+
+
+# --- references --------------------------------------------------------------------------------
+
+
+def _references(made: Described) -> None:
+    rawcore = made.of_layer("rawcore")
+    wanted = [(rawcore[number], rawcore[parent]) for number in range(len(rawcore)) for parent in _parents(number)]
+    rows = stored(
+        Reference(child=child, parent=parent, key=keys.reference_key(child.key, parent.key, ""))
+        for child, parent in wanted
+    )
+    stored(
+        ReferencePair(reference=row, child_column=_named(made, child, parent), parent_column=made.columns[parent.pk][0])
+        for row, (child, parent) in zip(rows, wanted, strict=True)
+    )
+
+
+def _named(made: Described, child: TargetDataset, parent: TargetDataset) -> TargetColumn:
+    """The column of the child that holds the parent's key."""
+    wanted = made.columns[parent.pk][0].name
+    return next(column for column in made.columns[child.pk] if column.name == wanted)
+
+
+# --- marts -------------------------------------------------------------------------------------
+
+
+def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns: int, made: Described) -> None:
+    """Views over some datasets of the layer below, with columns of each."""
+    prefix = {"bizcore": "biz", "serving": "srv"}[schema.layer]
+    names = [f"{prefix}_{name}_{'profile' if number % 2 else 'facts'}" for number, name in enumerate(entities(count))]
+    rows = stored(
+        TargetDataset(
+            schema=schema,
+            key=keys.target_dataset_key(schema.name, name),
+            name=name,
+            materialization="view",
+            description=f"{name.replace('_', ' ')} for reports",
+        )
+        for name in names
+    )
+    fed = [[below[(number * _FED_BY + step * 2) % len(below)] for step in range(_FED_BY)] for number in range(count)]
+    fed = [list(dict.fromkeys(some)) for some in fed]
+    inputs = stored(
+        _input(row, one, ordinal)
+        for row, some in zip(rows, fed, strict=True)
+        for ordinal, one in enumerate(some, start=1)
+    )
+    by_row: dict[int, list[DatasetInput]] = {}
+    for one in inputs:
+        by_row.setdefault(one.dataset_id, []).append(one)
+    read = [pair for row in rows for pair in _read(by_row[row.pk], columns, made)]
+    made_columns = stored(_mart_column(one_input.dataset, number, column) for one_input, number, column in read)
+    stored(
+        _column_input(column, one_input, upstream)
+        for column, (one_input, _, upstream) in zip(made_columns, read, strict=True)
+    )
+    _remember(made, rows, made_columns)
+
+
+def _read(
+    inputs: list[DatasetInput], columns: int, made: Described
+) -> Iterator[tuple[DatasetInput, int, TargetColumn]]:
+    for number in range(columns):
+        one = inputs[number % len(inputs)]
+        known = made.columns[one.upstream_id]
+        yield one, number + 1, known[number // len(inputs) % len(known)]
+
+
+def _mart_column(dataset: TargetDataset, ordinal: int, read: TargetColumn) -> TargetColumn:
+    name = f"{read.name[:60]}_{ordinal}"
+    row = TargetColumn(
+        dataset=dataset, key=keys.target_column_key(dataset.key, name), name=name, ordinal=ordinal, pii=read.pii
+    )
+    row.type = read.type
+    return row

@@ -1,0 +1,137 @@
+"""Every address of the web app and of the API that is read: the URL configuration's, filled with what is there."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.urls import reverse
+
+from architecture.models import Preview, Rehearsal
+from bench.problem import BenchProblem
+from bench.web.control import Control
+from loader.domain.governance import REVERT
+from loader.models import GovernedRunRecord, LoadRun, ReadRequest
+from loader.services.governedrecords import seal_end
+from tests.web.routes import RULES
+
+# They are no pages: what they answer is not made from the database.
+_NOT_ASKED = ("sign_in", "healthz")
+# What nobody is given in the routes' own example is not there to be measured.
+_REFUSED = 400
+
+
+@dataclass(frozen=True)
+class Page:
+    """An address, the route it is of, and what is special about it."""
+
+    route: str
+    address: str
+    what: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.route} ({self.what})" if self.what else self.route
+
+
+def pages(control: Control) -> list[Page]:
+    """Every route that is read, once; then those whose size or search makes a difference."""
+    return [*_of_routes(control), *_more(control)]
+
+
+def _of_routes(control: Control) -> Iterator[Page]:
+    things = Things(control)
+    for name, rule in RULES.items():
+        nothing = all(isinstance(one, int) and one >= _REFUSED for one in (rule.reader, rule.operator))
+        if rule.method == "get" and name not in _NOT_ASKED and not nothing:
+            yield Page(name, reverse(name, kwargs=dict(things.of(value, name) for value in rule.values)))
+
+
+def _more(control: Control) -> Iterator[Page]:
+    hub, datasets = control.hub.key, reverse("dataset_list")
+    word = control.dataset.name.rsplit("_", 1)[-1]
+    yield Page("dataset_list", f"{datasets}?q={word}", "found by a name")
+    yield Page("dataset_list", f"{datasets}?q=amount", "found by a column")
+    yield Page("dataset_list", f"{datasets}?layer=rawcore&page=2", "of a layer")
+    yield Page("dataset_page", reverse("dataset_page", args=[hub]), "referred to by most")
+    yield Page("dataset_lineage", reverse("dataset_lineage", args=[hub]), "referred to by most")
+    yield Page("dataset_retire", reverse("dataset_retire", args=[hub]), "referred to by most")
+    yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
+    yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
+    yield Page("report_page", reverse("report_page", args=[control.executed.report_id]), "executed")
+    changes = reverse("change_list")
+    yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")
+    yield Page("change_list", f"{changes}?dataset={control.dataset}", "of a dataset")
+    yield Page("change_list", f"{changes}?page=100", "far back")
+    for part in ("report_page", "report_standing", "report_differences", "report_downstream"):
+        yield Page(part, reverse(part, args=[control.everything.report_id]), "all that is pending")
+    for part in ("report_page", "report_differences", "report_downstream"):
+        yield Page(part, reverse(part, args=[control.first_day.report_id]), "every dataset anew")
+
+
+class Things:
+    """What fills an address, by the names that the routes' rules use."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        dataset, source = control.dataset, control.dataset.generated_from
+        self._known: dict[str, Callable[[], tuple[str, Any]]] = {
+            "key": lambda: ("key", dataset.key),
+            "column_key": lambda: ("key", dataset.columns.order_by("-ordinal")[0].key),
+            "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
+            "source_key": lambda: ("key", source.key),
+            "entity_key": lambda: ("entity_key", "a" * 64),
+            "run_id": lambda: ("run_id", control.busy.run_id),
+            "pk": lambda: ("pk", self._read("key_search").pk),
+            "system": lambda: ("short_name", source.system.short_name),
+            "schema": lambda: ("name", "rawcore"),
+            "look": lambda: ("pk", self._read("observe").pk),
+            "environment": lambda: ("name", control.report.environment.name),
+            "report_id": lambda: ("report_id", control.report.report_id),
+            "schedule": lambda: ("key", control.schedule.key),
+            "lease": lambda: ("pk", control.lease.pk),
+            "governed_run": lambda: ("run_id", self._governed().run.run_id),
+            "governed_record": lambda: ("record_id", self._governed().record_id),
+            "rehearsal": lambda: ("pk", self._rehearsal().pk),
+            "execution": lambda: ("pk", control.execution.pk),
+            "record_id": lambda: ("record_id", control.record.record_id),
+        }
+
+    def of(self, value: str, route: str) -> tuple[str, Any]:
+        """A keyword of an address with its value."""
+        if value not in self._known:
+            raise BenchProblem(
+                f"the address of {route} has {value!r}, and bench/web/pages.py does not say what that is"
+            )
+        return self._known[value]()
+
+    def _read(self, kind: str) -> ReadRequest:
+        asked = {"tables": [], "sizes": False, "then": {"do": "drift"}} if kind == "observe" else {}
+        person, control = self._control.people["everything"], self._control
+        return ReadRequest.objects.get_or_create(
+            kind=kind,
+            environment=control.report.environment,
+            dataset=control.dataset if kind != "observe" else None,
+            requested_by=person,
+            defaults={"arguments": asked},
+        )[0]
+
+    def _governed(self) -> GovernedRunRecord:
+        known = GovernedRunRecord.objects.first()
+        if known is not None:
+            return known
+        night = self._control.night
+        run = LoadRun.objects.create(
+            run_id="reverted",
+            kind=REVERT,
+            environment=night.environment,
+            status="succeeded",
+            scope={"kind": "dataset", "name": str(self._control.dataset), "target_only": False},
+            load_timestamp=night.load_timestamp,
+        )
+        with transaction.atomic():
+            return seal_end(run_pk=run.pk, attempt=1)
+
+    def _rehearsal(self) -> Rehearsal:
+        preview = Preview.objects.order_by("pk")[0]
+        return Rehearsal.objects.get_or_create(preview=preview, status="succeeded")[0]

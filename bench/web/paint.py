@@ -1,0 +1,63 @@
+"""How long Chromium takes until a page is seen, with nothing in its cache."""
+
+import os
+from statistics import median
+from typing import Any
+
+from bench.problem import BenchProblem
+from bench.web.pages import Page
+from bench.web.served import Web
+from bench.web.times import percentile
+from elevata.bootstrap.programs import chromium
+from tests.services.browser import FLAGS
+
+# What people look at all day; other pages are made of the same parts.
+PRINCIPAL = (
+    *("home", "inbox", "dataset_list", "dataset_page", "dataset_lineage", "dataset_changes", "source_list"),
+    *("run_list", "run_page", "report_list", "report_page", "execution_page", "drift_page", "change_list"),
+)
+_ASKED = "performance.getEntriesByName('first-contentful-paint').map(one => one.startTime)[0]"
+_ASKED_AT_MOST = 200
+
+
+def of_pages(web: Web, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
+    """First contentful paint of the principal pages, each in a context of its own."""
+    from playwright.sync_api import sync_playwright
+
+    program = chromium()
+    if program is None:
+        raise BenchProblem("Chromium is not installed: make test installs it, or leave it out with --no-paint")
+    flags = FLAGS + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(program), args=flags)
+        _paint(browser, web, pages[0])  # the browser's own beginnings
+        found = [
+            _told(page, [_paint(browser, web, page) for _ in range(repeats)])
+            for page in pages
+            if page.route in PRINCIPAL
+        ]
+        browser.close()
+    return found
+
+
+def _paint(browser: Any, web: Web, page: Page) -> float:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_cookies([{"name": "sessionid", "value": web.session, "url": web.address}])
+    opened = context.new_page()
+    opened.goto(f"{web.address}{page.address}")
+    # Asked again from here: the pages' content policy lets nobody wait inside them.
+    for _ in range(_ASKED_AT_MOST):
+        painted = opened.evaluate(_ASKED)
+        if painted is not None:
+            context.close()
+            return painted
+        opened.wait_for_timeout(50)
+    raise BenchProblem(f"{page.name} paints nothing")
+
+
+def _told(page: Page, painted: list[float]) -> dict[str, Any]:
+    return {
+        "page": page.name,
+        "median_ms": round(median(painted)),
+        "p95_ms": round(percentile(sorted(painted), 0.95)),
+    }

@@ -1,0 +1,28 @@
+"""How many queries a page needs."""
+
+from typing import Any
+
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from bench.problem import BenchProblem
+from bench.web.pages import Page
+
+
+def signed_in(person: Any) -> Client:
+    """A client that the server's own host name leads to."""
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(person)
+    return client
+
+
+def statements(client: Client, page: Page) -> list[str]:
+    """What the database is asked for a page that nobody has looked at before."""
+    cache.clear()
+    with CaptureQueriesContext(connection) as asked:
+        answer = client.get(page.address)
+    if answer.status_code >= 400:
+        raise BenchProblem(f"{page.name} at {page.address} answers {answer.status_code}")
+    return [query["sql"] for query in asked.captured_queries]

@@ -1,0 +1,53 @@
+"""How large an invented control database is."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Size:
+    """``datasets`` without the histories beside them, which have no columns of their own.
+
+    ``nights`` are load runs of everything, ``runs`` all load runs; ``reports`` are past ones, about one dataset
+    each; ``edits`` are entries of the change log after everything was described; ``pending`` datasets were
+    edited and not carried out, ``drifted`` ones were changed in the warehouse. ``people`` edit.
+    """
+
+    datasets: int = 2000
+    columns: int = 30
+    nights: int = 60
+    runs: int = 300
+    reports: int = 300
+    edits: int = 40_000
+    pending: int = 40
+    drifted: int = 20
+    people: int = 12
+    schedules: int = 12
+    seed: int = 7
+
+    @property
+    def sources(self) -> int:
+        """Source datasets, of which each has a raw, a stage and a rawcore dataset; the rest are marts."""
+        return max(3, self.datasets * 3 // 10)
+
+    @property
+    def marts(self) -> int:
+        return max(2, self.datasets - 3 * self.sources)
+
+
+# What tests look at twice: a page that needs more queries for the second than for the first does so for each row.
+SMALL = Size(
+    datasets=24, columns=6, nights=2, runs=5, reports=18, edits=40, pending=3, drifted=2, people=2, schedules=2
+)
+THRICE = replace(
+    SMALL,
+    datasets=72,
+    columns=12,
+    nights=4,
+    runs=15,
+    reports=54,
+    edits=120,
+    pending=9,
+    drifted=6,
+    people=6,
+    schedules=6,
+)

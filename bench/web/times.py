@@ -1,0 +1,117 @@
+"""Server time of pages, and what planning takes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from math import ceil
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.problem import BenchProblem
+from bench.web.control import Control
+from bench.web.pages import Page
+from bench.web.queries import signed_in, statements
+from bench.web.served import Web
+from elevata.bootstrap.places import ROOT
+
+_KILO = 1024
+# Seconds for one page, and how many answers are counted in any case.
+_LONGEST, _LEAST = 8.0, 2
+
+
+def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
+    """Each page: queries, the first answer of all, then median and 95th percentile of so many.
+
+    ``busy_ms`` is the processor time of web server and database for an answer: what it takes where nobody
+    else wants the processors.
+    """
+    client = signed_in(control.people["everything"])
+    web.get("/")  # the first request of all imports what the pages are made with
+    found = []
+    for page in pages:
+        queries = len(statements(client, page))
+        first = web.get(page.address)
+        before = web.busy()
+        answers = [first, *_answers(web, page, repeats)]
+        busy = sum(spent - before.get(pid, 0) for pid, spent in web.busy().items())
+        if any(status >= 400 for status, *_ in answers):
+            raise BenchProblem(f"{page.name} at {page.address} answers {max(status for status, *_ in answers)}")
+        times = sorted(spent for *_, spent in answers[1:])
+        found.append(
+            {
+                "page": page.name,
+                "route": page.route,
+                "queries": queries,
+                "kilobytes": round(answers[0][1] / 1024),
+                "first_ms": round(answers[0][2]),
+                "median_ms": round(median(times)),
+                "p95_ms": round(percentile(times, 0.95)),
+                "busy_ms": round(busy / len(times)),
+            }
+        )
+    return found
+
+
+def _answers(web: Web, page: Page, repeats: int) -> Iterator[tuple[int, int, float]]:
+    """So many answers; fewer of a page that takes very long."""
+    began = time.perf_counter()
+    for number in range(repeats):
+        if number >= _LEAST and time.perf_counter() - began > _LONGEST:
+            return
+        yield web.get(page.address)
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The smallest of the sorted numbers that so many of them do not exceed."""
+    return ordered[max(0, ceil(len(ordered) * share) - 1)]
+
+
+def of_report(control: Control) -> dict[str, Any]:
+    """Making the report of everything that is described, as a report's page does to know whether it still holds."""
+    from architecture.services.reports import basis_of
+
+    began, cpu = time.perf_counter(), time.process_time()
+    basis = basis_of(control.everything)
+    gathered = time.perf_counter() - began
+    made = basis.report()
+    seconds = time.perf_counter() - began
+    return {
+        "seconds": round(seconds, 2),
+        "gathering_seconds": round(gathered, 2),
+        "cpu_seconds": round(time.process_time() - cpu, 2),
+        "operations": len(made.operations),
+    }
+
+
+def of_plan(folder: Path) -> dict[str, Any]:
+    """``manage.py plan`` of two state files: what was applied, and what is described."""
+    from architecture.domain.states.state_files import ArchitectureState, dump_state
+    from architecture.selectors import applied_states
+    from architecture.services import current_environment
+    from metadata.selectors import dataset_states
+
+    states = {"A": applied_states(environment=current_environment()), "B": dataset_states()}
+    for name, some in states.items():
+        (folder / f"{name}.json").write_text(dump_state(ArchitectureState(some)))
+    command = [sys.executable, "manage.py", "plan", "--json"]
+    command += ["--previous-state", str(folder / "A.json"), "--desired-state", str(folder / "B.json")]
+    began = time.perf_counter()
+    with (folder / "report.json").open("w") as answer:
+        process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=answer)
+        _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise BenchProblem(f"manage.py plan ended with {process.returncode}")
+    report = json.loads((folder / "report.json").read_text())
+    return {
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak_mb": round(used.ru_maxrss / _KILO),
+        "file_mb": [round((folder / f"{name}.json").stat().st_size / _KILO**2, 1) for name in states],
+        "operations": len(report["operations"]),
+    }
