@@ -27,7 +27,7 @@ FLAGS = ("drop_columns", "drop_history_columns", "drop_tables", "type_alter")
 # Findings of the planner that an operation's kind does not show.
 POSSIBLE_RENAME, KEY_CHANGE, NOT_NULL = "POSSIBLE_RENAME", "KEY_CHANGE", "NOT_NULL"
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
-VIEW_COLUMN = "VIEW_COLUMN"
+VIEW_COLUMN, HISTORY_FORM, KEY_RETYPED = "VIEW_COLUMN", "HISTORY_FORM", "KEY_RETYPED"
 FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
 
 
@@ -35,7 +35,8 @@ FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NA
 class Rule:
     """``text`` says what such an operation means, ``fix`` what to do where it is blocked.
 
-    ``flag`` names the allow-flag that lets it through with an approval.
+    ``flag`` names the allow-flag that lets it through with an approval. ``later``: reports were approved
+    before there was the rule; while it decides as it does by default, no set speaks of it, and they hold.
     """
 
     code: str
@@ -44,14 +45,15 @@ class Rule:
     severity: str
     applies: Callable[[Operation], bool]
     flag: str = ""
+    later: bool = False
 
 
 RULES: list[Rule] = []
 
 
-def _rule(code: str, severity: str, text: str, fix: str = "", flag: str = "") -> Callable:
+def _rule(code: str, severity: str, text: str, fix: str = "", flag: str = "", later: bool = False) -> Callable:
     def registered(applies: Callable[[Operation], bool]) -> Callable[[Operation], bool]:
-        RULES.append(Rule(code, text, fix, severity, applies, flag))
+        RULES.append(Rule(code, text, fix, severity, applies, flag, later))
         return applies
 
     return registered
@@ -116,6 +118,19 @@ def drops_a_column(operation: Operation) -> bool:
 
 
 @_rule(
+    KEY_RETYPED,
+    BLOCK,
+    "the business key becomes another kind of value: the history keeps the old column, retired, and its versions "
+    "under the old keys, so the next load takes every key for a new one",
+    "keep the type, describe a new dataset with the new key, or let the environment allow changing types",
+    flag="type_alter",
+    later=True,
+)
+def begins_a_history_key_anew(operation: Operation) -> bool:
+    return operation.code == KEY_RETYPED
+
+
+@_rule(
     RETYPE_COLUMN,
     BLOCK,
     "values may not fit the new type; one that does not refuses the run",
@@ -144,6 +159,18 @@ def may_be_a_rename(operation: Operation) -> bool:
 @_rule(NOT_NULL, APPROVE, "rows without a value refuse the run", "leave the column nullable")
 def forbids_null(operation: Operation) -> bool:
     return operation.code == NOT_NULL
+
+
+@_rule(
+    HISTORY_FORM,
+    APPROVE,
+    "versions of two forms cannot stand in one history: every load is refused (HISTORY_POLICY_CHANGED) while it has "
+    "versions, so approve this only where it has none, or else set the policy back or describe a new dataset",
+    "leave the history policy as it is",
+    later=True,
+)
+def gives_versions_another_form(operation: Operation) -> bool:
+    return operation.code == HISTORY_FORM
 
 
 @_rule(
@@ -235,9 +262,10 @@ class PolicySet:
         return self.severities[code]
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, so that a fingerprint over it moves with every choice."""
+        """Everything, so that a fingerprint moves with every choice; of later rules what is not their default."""
+        unsaid = {(rule.code, rule.severity) for rule in RULES if rule.later}
         return {
-            "severities": {code: self.severities[code] for code in sorted(self.severities)},
+            "severities": {code: said for code, said in sorted(self.severities.items()) if (code, said) not in unsaid},
             "approvals": {
                 risk: {"count": self.approvals[risk].count, "role": self.approvals[risk].role} for risk in RISKS
             },

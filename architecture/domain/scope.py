@@ -10,6 +10,8 @@ from metadata.domain.state import DatasetState
 
 ALL, SCHEMA, DATASET, FILES = "all", "schema", "dataset", "files"
 KINDS = (ALL, SCHEMA, DATASET, FILES)
+# Dependency modes: a dataset alone, or with what it reads.
+TARGET_ONLY, WITH_DEPENDENCIES = "target_only", "with_dependencies"
 
 
 class ScopeProblem(MetadataError):
@@ -47,7 +49,7 @@ class Scope:
 
     @property
     def dependency_mode(self) -> str:
-        return "target_only" if self.target_only else "with_dependencies"
+        return TARGET_ONLY if self.target_only else WITH_DEPENDENCIES
 
     def describe(self) -> str:
         """``all datasets``, ``schema rawcore``, ``dataset rawcore.rc_a (alone)``, ``dev → prod``."""

@@ -2,9 +2,8 @@
 
 Of a policy two things stand in the table and cannot be read off it:
 
-* its *form*: by which time versions are dated, what stands at an open end, whether a tombstone says
-  that a key is gone, what states are called. Versions of two forms cannot stand in one history, so a
-  load under another form is refused.
+* its *form* (``metadata.domain.history_form``). Versions of two forms cannot stand in one history, so
+  a load under another form is refused.
 * its *choices*: which columns were compared, which of them opened a version. They may change. An event
   counts as it was compared when it came: what is in the history stays, and the new choices hold from
   the run that brings them. An *era* is the runs from one such change to the next.
@@ -18,17 +17,10 @@ from dataclasses import dataclass
 
 from loader.domain.refusals import Refusal
 from metadata.domain.canonical import canonical_json
-from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.history_form import WAY_OUT, form_of, moved
+from metadata.domain.history_policy import HistoryPolicy
 
 FORM, ERAS = "form", "eras"
-_BY_LOAD, _BY_FILES = "the load", "batch files"
-# How a person reads each part of a form.
-_SAID = {
-    "dated_by": "what dates its versions (time, input)",
-    "tombstones": "whether a delete leaves a tombstone (deletes)",
-    "open_end": "what stands at an open end (open_end)",
-    "labels": "what states are called (state_labels)",
-}
 
 
 @dataclass(frozen=True)
@@ -124,22 +116,7 @@ def eras_note(eras: Iterable[Era]) -> dict[str, str]:
 
 def form_note(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, str]:
     """The form of a history under this policy as a note; ``keys``: stable keys of its columns by name."""
-    return {FORM: canonical_json(_form(policy, keys)).decode()}
-
-
-def _form(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]:
-    if policy.input == BATCH_FILES:
-        dated_by = _BY_FILES
-    elif policy.time == LOAD_TIME:
-        dated_by = _BY_LOAD
-    else:
-        dated_by = keys.get(policy.time, policy.time)
-    return {
-        "dated_by": dated_by,
-        "tombstones": policy.deletes == TOMBSTONE,
-        "open_end": policy.open_end,
-        "labels": dict(policy.state_labels),
-    }
+    return {FORM: canonical_json(form_of(policy, keys)).decode()}
 
 
 def refuse_other_form(
@@ -151,12 +128,11 @@ def refuse_other_form(
     """
     if FORM not in noted or versions == 0:
         return
-    before, now = json.loads(noted[FORM]), _form(policy, keys)
-    moved = [said for part, said in _SAID.items() if before[part] != now[part]]
-    if moved:
+    differing = moved(json.loads(noted[FORM]), form_of(policy, keys))
+    if differing:
         raise Refusal(
             "HISTORY_POLICY_CHANGED",
-            f"the history of {name} was made under a policy that differs in {', '.join(moved)}: "
+            f"the history of {name} was made under a policy that differs in {', '.join(differing)}: "
             "versions of both kinds cannot stand in one table",
-            hint="Set the history policy back, or give the data a dataset of its own, whose history starts anew.",
+            hint=WAY_OUT,
         )

@@ -5,7 +5,7 @@ on top: hashes, the partition a version lies in, and the rawcore table that foll
 A table is read once, in one pass over its versions by key, and once more where only open ones are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -15,17 +15,16 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from architecture.domain.history_layout import open_end
-from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec
 from loader.domain import history as rules
-from loader.domain.hashed import family, hashed_over
+from loader.domain.hashed import hashed_over
 from loader.domain.manifest import CheckManifest
 from loader.domain.noted import Era, ever_tracked, may_repeat, noted_eras
 from loader.domain.refusals import Refusal
-from loader.spark.hashing import digest
 from loader.spark.reads import in_time
+from loader.spark.stored import StoredTable
 from loader.spark.tables import DeltaTable
 from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
-from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
 
 LIVE = "live"
@@ -71,8 +70,8 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
         versions = _versions_together(history, rawcore)
         checked = _Checked(
             manifest,
-            _Stored.of(history, manifest.history, versions[0]),
-            _Stored.of(rawcore, manifest.rawcore, versions[1]),
+            StoredTable.of(history, manifest.history, versions[0]),
+            StoredTable.of(rawcore, manifest.rawcore, versions[1]),
             _noted_last(history),
         )
         findings = _found(checked.broken(), manifest)
@@ -101,66 +100,12 @@ def _noted_last(history: DeltaTable) -> Mapping[str, str] | None:
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """A table as it lies there. Columns are asked for as described, and found by their stable keys."""
-
-    spec: TableSpec
-    frame: DataFrame
-    names: Mapping[str, str]  # what the columns are called in the table, by stable key
-    families: Mapping[str, str]  # what their values hash like
-
-    @classmethod
-    def of(cls, table: DeltaTable, spec: TableSpec, version: int) -> "_Stored":
-        observed = table.observe()
-        assert observed is not None
-        by_key = {column.key: column.name for column in observed.columns if column.key}
-        present = {column.name for column in observed.columns}
-        named = {c.key: c.name for c in spec.columns if c.name in present} | by_key
-        families = {column.name: family(parse(column.type).name) for column in observed.columns}
-        return cls(spec, table.frame_as_of(version), named, {key: families[name] for key, name in named.items()})
-
-    def has(self, purpose: str) -> bool:
-        """Whether the table has a described column of this purpose."""
-        return any(column.key in self.names for column in self.spec.of_purpose(purpose))
-
-    def column(self, purpose: str) -> Column:
-        return self._described(self.spec.column(purpose))
-
-    @property
-    def business_key(self) -> list[Column]:
-        return [self._described(column) for column in self.spec.of_purpose("business_key")]
-
-    def _described(self, column: ColumnSpec) -> Column:
-        if column.key not in self.names:
-            raise Refusal(
-                "NO_COLUMN",
-                f"{self.spec.qualified_name} has no column {column.name}",
-                hint="The table is not as the metadata describe it; a load run brings it up to date.",
-            )
-        return _named(self.names[column.key])
-
-    def hashed(self, keys: Iterable[str]) -> Column:
-        """The digest over those of these columns (by stable key) that the table has."""
-        return self.digest({key: self.names[key] for key in keys if key in self.names})
-
-    def digest(self, names: Mapping[str, str]) -> Column:
-        """The digest over columns of the table, by the key each goes under."""
-        types = {field.name: field.dataType for field in self.frame.schema.fields}
-        return digest([(key, _named(name), types[name]) for key, name in names.items()])
-
-    def key_of(self, purpose: str) -> dict[str, str]:
-        """A column's name in the table, by its stable key."""
-        described = self.spec.column(purpose)
-        return {described.key: self.names[described.key]}
-
-
-@dataclass(frozen=True)
 class _Checked:
     """A history and its rawcore, and what must be true of them."""
 
     manifest: CheckManifest
-    history: _Stored
-    rawcore: _Stored
+    history: StoredTable
+    rawcore: StoredTable
     noted: Mapping[str, str] | None  # None: no run wrote it
 
     @property
@@ -362,10 +307,6 @@ class _Checked:
             F.array(*(column.cast("string") for column in of.business_key)).alias("key"),
             F.lit(True).alias("there"),
         )
-
-
-def _named(name: str) -> Column:
-    return F.col(quote_identifier(name))
 
 
 def _follows() -> Column:

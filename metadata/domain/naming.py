@@ -6,7 +6,7 @@ names may be anything people deliver, as long as it can be seen and quoted.
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
@@ -34,6 +34,8 @@ MAX_COLUMN_BYTES = 255
 
 # The columns that architecture.domain.states.tables derives for every table that is loaded.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
+# What names begin with that the engine gives columns while it works, and some technical ones.
+ENGINE_PREFIX = "__"
 
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
@@ -94,6 +96,11 @@ def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
     return frozenset(name.lower() for name in (*LOAD_COLUMNS, *HISTORY_COLUMNS, *own))
 
 
+def reserved_prefix(layer: str) -> str:
+    """What a described column's name cannot begin with. Raw holds what was delivered, under the name it came with."""
+    return "" if layer == "raw" else ENGINE_PREFIX
+
+
 def check_table_name(name: str, *, history: bool = False, field: str = "name") -> None:
     """Refuse what Delta's catalog would refuse, and the reserved suffix."""
     limit = MAX_TABLE_NAME + (len(HISTORY_SUFFIX) if history else 0)
@@ -124,8 +131,10 @@ def check_short_name(name: str, *, field: str = "short_name", limit: int = MAX_S
         raise NameProblem(f"{name!r} is {len(name)} characters long; {limit} are possible", field)
 
 
-def check_column_name(name: str, *, reserved: Collection[str] = (), field: str = "name") -> None:
-    """Refuse names that cannot be seen, stored or quoted; ``reserved`` is in lower case."""
+def check_column_name(
+    name: str, *, reserved: Collection[str] = (), reserved_prefix: str = "", field: str = "name"
+) -> None:
+    """Refuse names that cannot be seen, stored or quoted, or are the engine's; ``reserved`` is in lower case."""
     if not name.strip():
         raise NameProblem("a column needs a name that can be seen", field)
     odd = next((c for c in name if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")), None)
@@ -139,11 +148,18 @@ def check_column_name(name: str, *, reserved: Collection[str] = (), field: str =
         )
     if name.lower() in reserved:
         raise NameProblem(f"{name!r} is the name of a technical column here", field)
+    if reserved_prefix and name.startswith(reserved_prefix):
+        raise NameProblem(
+            f"{name[:100]!r} begins with {reserved_prefix}, as the engine's own columns do; begin it otherwise", field
+        )
 
 
 def safe_column_name(name: str, ordinal: int) -> str:
-    """A name that reads well in SQL: letters, digits and _ only. One that does already is kept."""
-    if re.fullmatch(r"[^\W\d]\w*", name):
+    """A name that reads well in SQL: letters, digits and _ only. One that does already is kept.
+
+    What begins as the engine's own columns do loses its underscores: ``__op`` becomes ``op``.
+    """
+    if re.fullmatch(r"[^\W\d]\w*", name) and not name.startswith(ENGINE_PREFIX):
         return name
     composed = unicodedata.normalize("NFC", name)
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", composed)
@@ -151,6 +167,24 @@ def safe_column_name(name: str, ordinal: int) -> str:
     if not safe:
         return f"column_{ordinal}"
     return safe if re.match(r"[^\W\d]", safe) else f"c_{safe}"
+
+
+def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) -> list[str]:
+    """What delivered columns are called in stage and rawcore: (delivered, wanted or empty) to names, none twice.
+
+    A wanted name comes first, then names that are fine already, whatever stands before them in the file.
+    """
+
+    def need(place: int) -> int:
+        delivered, wanted = columns[place]
+        return 0 if wanted else 1 if safe_column_name(delivered, 0) == delivered else 2
+
+    taken, names = set(reserved), [""] * len(columns)
+    for place in sorted(range(len(columns)), key=need):
+        delivered, wanted = columns[place]
+        names[place] = free_name(wanted or safe_column_name(delivered, place + 1), taken)
+        taken.add(names[place])
+    return names
 
 
 def safe_table_part(name: str) -> str:

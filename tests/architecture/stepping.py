@@ -114,3 +114,15 @@ def names_of(warehouse: Warehouse, spec: TableSpec) -> dict[str, str]:
 
 def ops(steps: tuple[Step, ...]) -> list[str]:
     return [step.op for step in steps]
+
+
+def report_on(before: TableSpec, wanted: TableSpec) -> list[Operation]:
+    """The operations that lead from one table to the other, as a report would list them."""
+    was, will = ({c.key: c for c in spec.columns} for spec in (before, wanted))
+    found = [operation("drop_column", before, was[k]) for k in was if k not in will]
+    for k in [k for k in was if k in will]:
+        if was[k].name != will[k].name:
+            found.append(operation("rename_column", before, was[k], from_=was[k].name, to=will[k].name))
+        if stored(was[k].type) != stored(will[k].type):
+            found.append(operation("retype_column", before, was[k], from_=was[k].type, to=will[k].type))
+    return found + [operation("add_column", before, will[k]) for k in will if k not in was]

@@ -38,6 +38,7 @@ DEFAULTS = [
     (operation(ops.ADD_COLUMN), ops.ALLOWED, "ADD_COLUMN"),
     (operation(ops.ADD_COLUMN, code="POSSIBLE_RENAME"), ops.NEEDS_APPROVAL, "POSSIBLE_RENAME"),
     (operation(ops.ADD_COLUMN, HISTORY, code="RETYPE_COLUMN"), ops.BLOCKED, "RETYPE_COLUMN"),
+    (operation(ops.ADD_COLUMN, HISTORY, code="KEY_RETYPED"), ops.BLOCKED, "KEY_RETYPED"),
     (operation(ops.WIDEN_COLUMN), ops.ALLOWED, "WIDEN_COLUMN"),
     (operation(ops.REBUILD_TABLE), ops.NEEDS_APPROVAL, "REBUILD_TABLE"),
     (operation(ops.RETYPE_COLUMN), ops.BLOCKED, "RETYPE_COLUMN"),
@@ -46,6 +47,7 @@ DEFAULTS = [
     (operation(ops.DROP_COLUMN, code="VIEW_COLUMN"), ops.ALLOWED, "VIEW_COLUMN"),
     (operation(ops.CHANGE_LOGIC), ops.ALLOWED, "CHANGE_LOGIC"),
     (operation(ops.CHANGE_LOGIC, code="HISTORY_DIFFERS"), ops.NEEDS_APPROVAL, "HISTORY_DIFFERS"),
+    (operation(ops.CHANGE_LOGIC, code="HISTORY_FORM"), ops.NEEDS_APPROVAL, "HISTORY_FORM"),
     (operation(ops.CHANGE_LOGIC, code="NOT_NULL"), ops.NEEDS_APPROVAL, "NOT_NULL"),
     (operation(ops.CHANGE_LOGIC, code="KEY_CHANGE"), ops.BLOCKED, "KEY_CHANGE"),
     (operation(ops.RETIRE_TABLE), ops.METADATA_ONLY, "METADATA_ONLY"),
@@ -96,6 +98,14 @@ def test_what_is_blocked_says_what_to_do() -> None:
 def test_metadata_is_no_rules_business() -> None:
     with pytest.raises(LookupError):
         rule_for(operation(ops.RETIRE_COLUMN))
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.later], ids=lambda rule: rule.code)
+def test_a_later_rule_is_spoken_of_once_it_is_set_otherwise(rule: Any) -> None:
+    assert rule.code not in PolicySet().as_json()["severities"]
+    changed = PolicySet.from_json({"severities": {rule.code: ALLOW}})
+    assert changed.as_json()["severities"][rule.code] == ALLOW
+    assert PolicySet.from_json(changed.as_json()) == changed
 
 
 def test_a_set_is_read_back_from_json() -> None:

@@ -6,7 +6,12 @@ import json
 import pytest
 
 from architecture.domain.artifacts import verify
+from architecture.domain.policy import PolicySet
+from architecture.domain.scope import Scope
 from architecture.models import ExecutionRecord
+from architecture.services.automatic import Pending, begin_execution, finish_execution
+from architecture.services.basis import Basis
+from architecture.services.observing import Seen
 from architecture.services.records import approval_artifact, record_artifact
 from metadata.domain.errors import MetadataError
 from metadata.services import chain
@@ -42,6 +47,21 @@ def test_it_says_who_what_where_and_with_what_result(built, record):
     assert {one["status"] for one in said["operations"]} == {"succeeded"}
     assert all("version_after" in one and "statement" in one for one in said["operations"])
     assert said["seconds"] is not None
+
+
+@pytest.mark.parametrize(
+    ("scope", "mode"),
+    [
+        (Scope(), "with_dependencies"),
+        (Scope("dataset", "rawcore.rc_crm_customer"), "with_dependencies"),
+        (Scope("dataset", "rawcore.rc_crm_customer", target_only=True), "target_only"),
+    ],
+)
+def test_a_loads_own_changes_say_what_the_load_was_asked_for(built, scope: Scope, mode: str):
+    pending = Pending(Basis(built.environment, Scope(), (), (), Seen({}, frozenset(), None), PolicySet()))
+    execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator, scope=scope)
+    said = finish_execution(execution=execution).record.document
+    assert (said["dependency_mode"], said["scope"]["kind"]) == (mode, scope.kind)
 
 
 def test_record_and_approval_verify_from_the_file_alone(record):

@@ -1,5 +1,7 @@
 """What a history's commits note of their policy: what may change, and what then holds of which run."""
 
+import json
+
 import pytest
 
 from loader.domain.noted import (
@@ -92,6 +94,7 @@ OTHER_FORMS = {
     "tombstones": (HistoryPolicy(), HistoryPolicy(deletes="tombstone"), "deletes"),
     "no tombstones": (HistoryPolicy(deletes="tombstone"), HistoryPolicy(), "deletes"),
     "a high end": (HistoryPolicy(), HistoryPolicy(open_end="9999-12-31"), "open_end"),
+    "another profile": (HistoryPolicy(), HistoryPolicy(profile="scd2"), "profile"),
     "other states": (HistoryPolicy(), HistoryPolicy(state_labels=(("new", "opened"),)), "state_labels"),
 }
 
@@ -115,6 +118,17 @@ def test_a_history_without_versions_takes_any_form():
     load_under(policy(), HistoryPolicy(), versions=0)
     with pytest.raises(Refusal):
         load_under(policy(), HistoryPolicy(), versions=None)
+
+
+def test_a_part_that_an_older_note_leaves_out_may_be_anything():
+    noted = {name: value for name, value in json.loads(form_note(policy(), KEYS)["form"]).items() if name != "profile"}
+    refuse_other_form(
+        name="rawcore.item",
+        policy=policy(profile="scd2"),
+        keys=KEYS,
+        noted={"form": json.dumps(noted)},
+        versions=3,
+    )
 
 
 def test_a_history_that_notes_no_form_takes_todays():

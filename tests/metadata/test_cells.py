@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from metadata.domain.cells import CELLS, cell_text, read_cell, role_choices
 from metadata.domain.errors import MetadataError
+from metadata.domain.sensitivity import LEVELS
 from metadata.domain.types import NAMES, DataType
 
 VALUES = {
@@ -18,6 +19,7 @@ VALUES = {
     "owner": "",
     "tags": [],
     "pii": False,
+    "sensitivity": "",
 }
 
 
@@ -28,6 +30,8 @@ VALUES = {
         ("type", " VARCHAR(40) ", {"type": DataType("string", length=40)}),
         ("nullable", "No", {"nullable": False}),
         ("pii", "x", {"pii": True}),
+        ("sensitivity", " Restricted ", {"sensitivity": "restricted"}),
+        ("sensitivity", "", {"sensitivity": ""}),
         ("role", "Business Key 2", {"role": "business_key", "key_ordinal": 2}),
         ("role", "key 1", {"role": "business_key", "key_ordinal": 1}),
         ("role", "attribute", {"role": "attribute", "key_ordinal": None}),
@@ -49,6 +53,7 @@ def test_texts_that_mean_something(cell: str, text: str, fields: dict) -> None:
         ("type", "", "must say something"),
         ("nullable", "perhaps", "must be yes or no, not 'perhaps'"),
         ("nullable", "", "must say something"),
+        ("sensitivity", "secret", "must be public, internal, confidential or restricted, or empty, not 'secret'"),
         ("role", "business key", "must be attribute, technical or business key 1"),
         ("role", "business key 0", "must be attribute"),
         ("role", "business key ²", "must be attribute"),
@@ -66,6 +71,7 @@ def test_texts_that_mean_nothing_are_refused_by_their_cell(cell: str, text: str,
             "type": st.sampled_from([name for name in NAMES if name != "decimal"]).map(DataType),
             "nullable": st.booleans(),
             "pii": st.booleans(),
+            "sensitivity": st.sampled_from(["", *LEVELS]),
             "owner": st.text(st.characters(exclude_categories=("C", "Z")), max_size=20),
             "tags": st.lists(st.text("abc", min_size=1, max_size=3), unique=True, max_size=4),
             "place": st.none() | st.integers(1, 1000),

@@ -41,6 +41,7 @@ def source_columns(draw: st.DrawFn) -> list[dict]:
             "type": draw(data_types()),
             "nullable": draw(st.booleans()),
             "pii": draw(st.booleans()),
+            "sensitivity": draw(st.sampled_from(["", "public", "restricted"])),
             **draw(DESCRIBED),
         }
         for name in names

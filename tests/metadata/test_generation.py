@@ -56,6 +56,12 @@ def test_raw_holds_parquet_in_its_own_types() -> None:
     assert [str(c.type) for c in raw.columns] == ["string", "string", "float"]
 
 
+def test_a_feeds_own_columns_keep_their_names_in_raw_only() -> None:
+    raw, stage, rawcore, _ = generate(replace(AIRPORT, columns=(*AIRPORT.columns, column("__op"), column("op"))))
+    assert [c.name for c in raw.columns][3:] == ["__op", "op"]
+    assert [c.name for c in stage.columns][3:] == [c.name for c in rawcore.columns][3:] == ["op_2", "op"]
+
+
 def test_raw_keeps_the_delivered_names() -> None:
     assert [c.name for c in by_name()["raw_air_airport"].columns] == ["icao", "Full Name", "lat"]
 

@@ -81,6 +81,22 @@ def test_technical_columns_are_reserved_in_rawcore(name: str) -> None:
         naming.check_column_name(name, reserved=naming.reserved_column_names("rawcore", "rc_a"))
 
 
+@pytest.mark.parametrize("layer", ["stage", "rawcore", "bizcore", "serving"])
+@pytest.mark.parametrize("name", ["__held", "__Key", "__", "__größe"])
+def test_names_that_begin_as_the_engines_columns_do_are_refused(layer: str, name: str) -> None:
+    with pytest.raises(NameProblem, match="begins with __"):
+        naming.check_column_name(name, reserved_prefix=naming.reserved_prefix(layer))
+
+
+@pytest.mark.parametrize("name", ["_held", "a__b", "held__"])
+def test_underscores_elsewhere_are_fine(name: str) -> None:
+    naming.check_column_name(name, reserved_prefix=naming.reserved_prefix("rawcore"))
+
+
+def test_raw_takes_delivered_names_as_they_come() -> None:
+    naming.check_column_name("__op", reserved_prefix=naming.reserved_prefix("raw"))
+
+
 def test_raw_reserves_only_what_it_adds() -> None:
     assert naming.reserved_column_names("raw", "raw_a") == {"load_run_id", "loaded_at"}
 
@@ -97,6 +113,10 @@ def test_raw_reserves_only_what_it_adds() -> None:
         ("%%", "column_7"),
         ("a--b", "a_b"),
         ("_x y", "x_y"),
+        ("_x", "_x"),
+        ("__op", "op"),
+        ("__2nd", "c_2nd"),
+        ("__", "column_7"),
     ],
 )
 def test_safe_names_read_well_in_sql(delivered: str, safe: str) -> None:

@@ -79,7 +79,7 @@ def test_empty_lines_are_passed_over_and_still_counted() -> None:
         ("", "type", "there is nothing to paste"),
         ("Name\tType", "type", "there is nothing to paste"),
         ("a\nb\nc\nd\ne", "owner", "line 4: 2 lines more than there are columns"),
-        ("a\tb\tc\td", "owner", r"line 1: has more cells than the grid has columns to the right \(3\)"),
+        ("a\tb\tc\td\te", "owner", r"line 1: has more cells than the grid has columns to the right \(4\)"),
         ("Name\tName\na\tb", "type", "line 1: a heading stands there twice"),
         ("Name\tType\n\tstring", "type", "line 2: says no column's name"),
         ("Name\tType\nid\tstring\nID\tstring", "type", "line 3: column 'ID' stands there twice"),

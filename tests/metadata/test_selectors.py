@@ -35,11 +35,11 @@ def add_routes(rawcore: TargetDataset) -> TargetDataset:
 def test_states_are_read_in_few_queries(
     rawcore: TargetDataset, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         selectors.dataset_states()
 
 
-def test_more_datasets_take_one_query_more_for_references_only(
+def test_more_datasets_and_references_take_no_more_queries(
     rawcore: TargetDataset, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     add_routes(rawcore)

@@ -19,7 +19,7 @@ from architecture.domain.states.current import Table
 from architecture.domain.states.flat import FOREIGN_KEY
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from metadata.domain.naming import HISTORY_SUFFIX
-from metadata.domain.state import TECHNICAL, ColumnState
+from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def plan_columns(side: Side) -> ColumnPlan:
     for column in found.new:
         if column.active:
             plan.drafts.append(_new(side, plan, column, _twins(side, column, found.gone)))
-    plan.warnings.extend((*_left_alone(side, found), *_beside(side, found)))
+    plan.warnings.extend((*_left_alone(side, found), *_beside(side, found), *_other_keys(plan.drafts)))
     plan.held = {_name(column) for column in _held(side, found, set(dropped))}
     if side.before.view and side.after.view:
         plan.drafts = [_of_view(draft) for draft in plan.drafts]
@@ -171,10 +171,9 @@ def _history_retyped(side: Side, before: ColumnState, after: ColumnState) -> Ite
         return
     said = f"{before.type} cannot take {after.type}: the old column stays, retired"
     yield Draft(side.operation(ops.RETIRE_COLUMN, before, from_=before.type, to=after.type, message=said))
-    operation = side.operation(
-        ops.ADD_COLUMN, after, column=before.name, from_=before.type, to=after.type, code=policy.RETYPE_COLUMN
-    )
-    yield Draft(operation)
+    is_key = BUSINESS_KEY == before.role == after.role
+    code = policy.KEY_RETYPED if is_key else policy.RETYPE_COLUMN
+    yield Draft(side.operation(ops.ADD_COLUMN, after, column=before.name, from_=before.type, to=after.type, code=code))
 
 
 def _typed(side: Side, op: str, column: ColumnState, to: str, how: str = "", **said: object) -> Operation:
@@ -300,6 +299,17 @@ def _beside(side: Side, found: Matching[ColumnState]) -> Iterable[Warning]:
         names = " and ".join(repr(one.name) for one in others)
         said = f"{names}, its former name, is a column of its own; take the former name away, or rename by hand"
         yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, said)
+
+
+def _other_keys(drafts: Iterable[Draft]) -> Iterable[Warning]:
+    """Keys of a history that begin anew: the same columns make up the key, but no version is under theirs."""
+    for operation in (draft.operation for draft in drafts):
+        if operation.code == policy.KEY_RETYPED:
+            said = (
+                f"the key was {operation.from_} and becomes {operation.to}: no version is found under the new key, so "
+                "the next load takes every key for a new one. Keep the type, or describe a new dataset"
+            )
+            yield Warning(policy.KEY_RETYPED, operation.dataset, operation.column, said)
 
 
 def _held(side: Side, found: Matching[ColumnState], dropped: set[str]) -> Iterable[ColumnState]:

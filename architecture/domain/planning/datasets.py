@@ -233,9 +233,14 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
         else:
             moved = moved.and_("the business key is made up of other columns", compares=True)
     if moved:
-        yield Draft(_logic_operation(before, moved, historized))
+        yield Draft(_logic_operation(before, after, moved))
 
 
-def _logic_operation(before: Placed, moved: Moved, historized: bool) -> Operation:
-    code = policy.HISTORY_DIFFERS if historized and moved.compares else ""
-    return _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=", ".join(moved.what))
+def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:
+    """A history that was only kept and is taken up again has versions of the form it was left in, too."""
+    what, code = moved.what, ""
+    if moved.form and before.history is not None and after.keeps_history:
+        what, code = (*what, f"it differs in {' and '.join(moved.form)}"), policy.HISTORY_FORM
+    elif moved.compares and before.keeps_history and after.keeps_history:
+        code = policy.HISTORY_DIFFERS
+    return _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=", ".join(what))

@@ -5,11 +5,13 @@ compare other values than before is told apart from what does not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from architecture.domain.planning.diff import Pair, match
 from metadata.domain.errors import MetadataError
+from metadata.domain.history_form import form_of
+from metadata.domain.history_form import moved as form_moved
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
@@ -20,16 +22,20 @@ _SHOWN_ONLY = ("views", "late_horizon")
 
 @dataclass(frozen=True)
 class Moved:
-    """What moved, in words; ``compares``: whether values or rows may come out differently."""
+    """What moved, in words; ``compares``: whether values or rows may come out differently.
+
+    ``form`` are the parts of the history's form that moved (``metadata.domain.history_form``).
+    """
 
     what: tuple[str, ...] = ()
     compares: bool = False
+    form: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.what)
 
     def and_(self, what: str, *, compares: bool) -> "Moved":
-        return Moved((*self.what, what), self.compares or compares)
+        return replace(self, what=(*self.what, what), compares=self.compares or compares)
 
 
 @dataclass(frozen=True)
@@ -148,31 +154,41 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
         moved = moved.and_("the inputs moved", compares=True)
     if (before.load_policy or None) != (after.load_policy or None):
         moved = moved.and_("the load policy moved", compares=True)
-    was, is_ = _choices(before.history_policy, names), _choices(after.history_policy, {})
-    if was != is_:
+    was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})
+    if _choices(was) != _choices(is_):
         moved = moved.and_("the history policy moved", compares=_compared(was) != _compared(is_))
+        if isinstance(was, HistoryPolicy) and isinstance(is_, HistoryPolicy):
+            moved = replace(moved, form=form_moved(form_of(was, {}), form_of(is_, {})))
     if before.hash_version != after.hash_version:
         moved = moved.and_("rows are hashed in another way", compares=True)
     return moved
 
 
-def _choices(policy: dict | str, names: Mapping[str, str]) -> dict | str:
-    """A policy with its defaults left out, over the columns' new names; one that is not ours as it stands."""
-    if not isinstance(policy, dict):
-        return policy
+def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | dict | str:
+    """A policy over the columns' new names; one that is not ours as it stands."""
+    if not isinstance(described, dict):
+        return described
     try:
-        choices = HistoryPolicy.from_dict(policy).renamed(names).to_dict()
+        return HistoryPolicy.from_dict(described).renamed(names)
     except MetadataError:
+        return described
+
+
+def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
+    """What a policy says, its defaults left out."""
+    if not isinstance(policy, HistoryPolicy):
         return policy
+    choices = policy.to_dict()
     if "track" in choices:
         choices["track"] = sorted(choices["track"])
     return choices
 
 
-def _compared(policy: dict | str) -> dict | str:
-    if not isinstance(policy, dict):
-        return policy
-    return {name: value for name, value in policy.items() if name not in _SHOWN_ONLY}
+def _compared(policy: HistoryPolicy | dict | str) -> dict | str:
+    choices = _choices(policy)
+    if not isinstance(choices, dict):
+        return choices
+    return {name: value for name, value in choices.items() if name not in _SHOWN_ONLY}
 
 
 def key_moved(pairs: Iterable[Pair[ColumnState]], new: Iterable[ColumnState], gone: Iterable[ColumnState]) -> bool:

@@ -14,6 +14,7 @@ from architecture.domain.planning.drafts import Draft, block_taken_names
 from architecture.domain.planning.identity import key_changed
 from architecture.domain.planning.logic import Renames
 from architecture.domain.planning.ordering import in_order
+from architecture.domain.planning.readers import still_read
 from architecture.domain.policy import PolicySet, decide
 from architecture.domain.states.current import CurrentState, Placed
 from metadata.domain.state import DatasetState
@@ -74,6 +75,8 @@ def plan(
     drafts = block_taken_names(drafts, held)
     inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
     warnings = [warning for one in plans for warning in one.warnings]
+    same = {pair.before.key: pair.after.key for pair in found.pairs}
+    warnings += still_read((draft.operation for draft in inside), [one.state for one in placed], same)
     return Plan(in_order(inside, _inputs(found)), tuple(sorted(warnings, key=_warning_order)))
 
 

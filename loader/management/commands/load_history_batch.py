@@ -27,6 +27,7 @@ class Command(GovernedCommand):
         parser.add_argument("--compression", choices=COMPRESSIONS, help="default: zstd if every file ends in .zst")
         parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
         parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="what the run is dated; default: now")
+        parser.add_argument("--reason", default="", help="why; it stays with the run")
         self.local_argument(parser)
 
     def run(self, **options: Any) -> None:
@@ -40,6 +41,7 @@ class Command(GovernedCommand):
             compression=options["compression"] or ("zstd" if packed and any(files.values()) else "none"),
             run_id=options["run_id"],
             at=options["at"],
+            reason=options["reason"],
         )
         self.perform(request, local=options["local"])
 

@@ -10,14 +10,17 @@ from celery.contrib.testing.worker import start_worker
 
 from architecture.domain.artifacts import verify
 from architecture.domain.scope import DATASET, Scope
-from architecture.models import ExecutionRecord
+from architecture.inbox import count_for
+from architecture.models import ExecutionRecord, Rehearsal
+from architecture.services.reports import operations_of
 from elevata.celery import app
 from loader import tasks
 from loader.domain.refusals import Refusal
-from loader.management import democontrol, demofolder, releases
+from loader.management import democontrol, demofolder, demowork, releases
 from loader.management.commands import demo
 from loader.management.democontrol import People
 from loader.management.releases import ReleaseProblem, sorted_releases
+from loader.models import GovernedRunRecord
 from loader.services.folderlock import FolderLock
 from loader.services.worker import Workplace
 from metadata.services.actor import acting_as
@@ -162,6 +165,61 @@ def test_a_column_that_comes_later_goes_from_editor_to_record(airports, worker, 
     assert f"lid: described by {people.editor.name}, approved by {people.approver.name}" in said
     assert democontrol.carry_out(scope=scope, people=people, folder=tmp_path) is None
     assert ExecutionRecord.objects.filter(execution__report__isnull=False).count() == 1
+
+
+@pytest.fixture
+def left(worker, script, tmp_path, monkeypatch):
+    """People, and the work that was left for them; the other team's column is there as Delta would show it."""
+
+    def job(_folder):
+        told = json.loads(script.path.read_text())
+        table = told["observed"][str(demowork._dataset(demowork.SITE).key)]
+        table["columns"].append({"name": "remark", "type": "string", "nullable": True, "key": None})
+        script.tell(**told)
+
+    monkeypatch.setattr(demowork, "_run_others_jobs", job)
+    people = demo._set_up(tmp_path)
+    demo._load(*sorted_releases(["20220406"]), people)
+    return people, demowork.leave_work(people=people, folder=tmp_path)
+
+
+@pytest.mark.embedded
+@pytest.mark.django_db(transaction=True)
+def test_work_is_left_for_everybody(left, client):
+    people, work = left
+    assert [(one.op, one.column, one.decision) for one in operations_of(work.waiting)] == [
+        ("rename_column", "opened_on", "allowed"),
+        ("add_column", "distance_km", "needs_approval"),
+    ]
+    assert work.waiting.authors == work.blocked.authors == [people.editor.name]
+    rehearsal = Rehearsal.objects.get(preview__report=work.waiting)
+    assert rehearsal.status == "succeeded"
+    (blocked,) = operations_of(work.blocked)
+    assert (blocked.op, blocked.dataset, blocked.decision) == ("retype_column", demowork.BOARD, "blocked")
+    assert [one.describe() for one in work.drifted.differences] == [
+        "serving.airports.remark: column unexpected, nothing → string"
+    ]
+    assert (work.schedule.active, work.schedule.next_at) == (False, None)
+    assert GovernedRunRecord.objects.get().run == work.prune
+    assert {one.name: count_for(one.user) for one in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
+
+
+@pytest.mark.embedded
+@pytest.mark.django_db(transaction=True)
+def test_what_is_left_is_told_to_whoever_finds_it(left):
+    people, work = left
+    told = dict(demowork.told(work, people))
+    assert str(work.waiting.report_id)[:8] in told[people.approver.name]
+    assert str(work.blocked.report_id)[:8] in told[people.editor.name]
+    assert told.keys() == {person.name for person in people}
+
+
+@pytest.mark.embedded
+@pytest.mark.django_db(transaction=True)
+def test_everything_can_still_be_loaded_beside_the_work_that_was_left(left):
+    people, _ = left
+    row = demo._load(*sorted_releases(["20230303"]), people)
+    assert row["release"] == "20230303"
 
 
 @pytest.mark.django_db

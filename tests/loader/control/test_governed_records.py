@@ -88,6 +88,12 @@ def test_whoever_acts_answers_for_it(loaded, eve):
     assert (asked.run.requested_by, asked.run.who) == (eve, "eve")
 
 
+def test_a_history_batch_may_say_why(loaded, eve):
+    can_be_asked("history_batch")
+    assert ASKING["history_batch"](person=eve, reason=WHY).run.reason == WHY
+    assert ASKING["history_batch"](person=eve).run.reason == ""
+
+
 def test_a_governed_run_is_not_repeated_by_nobody(loaded, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     assert pruned(runner, eve, run_id="p1").status == "failed"

@@ -135,9 +135,10 @@ def test_a_missing_file_fails_the_run_in_one_line_and_writes_nothing(shop):
 
 def test_the_demo_on_other_releases(tmp_path):
     """Needs the package index, as the demo does."""
+    folder = tmp_path / "demo"
     done = manage(
         tmp_path,
-        *("demo", "--data-dir", str(tmp_path / "demo"), "--json"),
+        *("demo", "--data-dir", str(folder), "--json"),
         *("--releases", "20220406", "20201205", "20210926"),
         seconds=400,
     )
@@ -150,6 +151,16 @@ def test_the_demo_on_other_releases(tmp_path):
         ("20220406", 28875, 13, 40, 5, 0, 28937, 28875),
     ]
     assert all(tuple(line) == keys for line in table)
+    assert "on serving.timetable waits for an approval" in done.stderr
+    assert "on serving.departure_board is blocked" in done.stderr
+
+    seen = manage(folder, "drift", "--local", "--json")
+    drifted = [one for one in json.loads(seen.stdout)["datasets"] if one["status"] != "in_sync"]
+    column = {"table": "serving.airports", "what": "column_unexpected", "column": "remark", "observed": "string"}
+    assert [(one["dataset"], one["differences"]) for one in drifted] == [("serving.airports", [column])]
+
+    again = manage(folder, "load", "--local", "--json", "--at", "2022-05-01", seconds=120)
+    assert again.returncode == 0, again.stderr
 
 
 def test_a_release_that_does_not_exist_is_one_line(tmp_path):

@@ -9,6 +9,7 @@ from architecture.models import AppliedDataset, Execution, ExecutionRecord, Obse
 from architecture.selectors import leases_held
 from architecture.services import current_environment
 from architecture.services.leases import Holder, release_leases, take_leases
+from loader.domain.dependencies import DATASET, Scope
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services import attempts
 from loader.services.attempts import Attempt, Fenced
@@ -68,6 +69,14 @@ def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, ru
     manifest = script.seen("load")[-1]["body"]
     first = LoadRun.objects.order_by("pk").first()
     assert manifest["rawcore"][0]["newest_applied_at"] == first.load_timestamp.isoformat()
+
+
+def test_the_record_of_its_changes_says_what_the_run_was_asked_for(airports, runner):
+    alone = Scope(DATASET, "raw.raw_air_airport", target_only=True)
+    run = perform(queued(scope=alone), runner)
+    said = run.execution.record.document
+    assert (said["dependency_mode"], said["scope"]["name"]) == ("target_only", "raw.raw_air_airport")
+    assert said["scope"]["datasets"] == ["raw.raw_air_airport"]
 
 
 def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):

@@ -1,0 +1,157 @@
+"""History policies when they are saved, and when what they name changes."""
+
+import pytest
+
+from metadata.domain.errors import MetadataError
+from metadata.models import SourceDataset, TargetDataset
+from metadata.services import lifecycle, sources, targets
+from tests.factories import (
+    SystemFactory,
+    airport_source,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_policy_over_a_column_that_is_not_there_is_refused(rawcore: TargetDataset) -> None:
+    with pytest.raises(MetadataError) as refused:
+        targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy={"track": ["runway"]})
+    assert refused.value.field == "history_policy.track"
+
+
+@pytest.fixture
+def dated(rawcore: TargetDataset) -> TargetDataset:
+    """Airports dated by ``changed_at``, of which only the name opens a version."""
+    targets.create_target_column(dataset=rawcore, name="changed_at", type="timestamp")
+    policy = {"input": "effective", "time": "changed_at", "track": ["name"]}
+    return targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "field"),
+    [
+        ({"track": ["runway"]}, "track"),
+        ({"track": ["icao"]}, "track"),
+        ({"input": "effective", "time": "name"}, "time"),
+        ({"input": "effective", "time": "runway"}, "time"),
+        ({"input": "cdc", "time": "counter", "op": "what"}, "op"),
+        ({"input": "cdc", "time": "counter", "op": "counter"}, "op"),
+        ({"input": "effective", "time": "counter", "late_horizon": 30}, "late_horizon"),
+        ({"input": "effective", "time": "counter", "absent_keys": "deleted"}, "absent_keys"),
+        ({"time": "counter"}, "time"),
+        ({"input": "effective", "time": "counter", "open_end": "9999-12-31"}, "open_end"),
+        ({"state_labels": {"new": "deleted"}}, "state_labels"),
+        ({"views": ["newest"]}, "views"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused_when_it_is_saved(
+    rawcore: TargetDataset, policy: dict, field: str
+) -> None:
+    targets.create_target_column(dataset=rawcore, name="counter", type="bigint")
+    with pytest.raises(MetadataError) as refused:
+        targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy=policy)
+    assert (refused.value.field, refused.value.where) == (f"history_policy.{field}", "rawcore.rc_air_airport")
+    rawcore.refresh_from_db()
+    assert rawcore.history_policy == {}
+
+
+@pytest.mark.parametrize(("column", "field"), [("changed_at", "time"), ("name", "track")])
+def test_a_column_that_the_policy_names_is_not_retired(dated: TargetDataset, column: str, field: str) -> None:
+    with pytest.raises(MetadataError, match="history policy of rawcore.rc_air_airport names it") as refused:
+        lifecycle.retire_column(column=dated.columns.get(name=column), expected_version=1)
+    assert (refused.value.code, refused.value.field) == ("in_use", f"history_policy.{field}")
+
+
+def test_a_column_is_retired_once_the_policy_does_not_name_it_any_more(dated: TargetDataset) -> None:
+    policy = {"input": "effective", "time": "changed_at"}
+    targets.update_target_dataset(dataset=dated, expected_version=2, history_policy=policy)
+    assert not lifecycle.retire_column(column=dated.columns.get(name="name"), expected_version=1).active
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "field"),
+    [
+        ("changed_at", {"type": "string"}, "history_policy.time"),
+        ("name", {"role": "business_key", "key_ordinal": 2}, "history_policy.track"),
+    ],
+)
+def test_a_column_stays_fit_for_the_policy_that_names_it(
+    dated: TargetDataset, column: str, change: dict, field: str
+) -> None:
+    with pytest.raises(MetadataError) as refused:
+        targets.update_target_column(column=dated.columns.get(name=column), expected_version=1, **change)
+    assert refused.value.field == field
+
+
+def test_a_time_column_may_become_a_day(dated: TargetDataset) -> None:
+    column = dated.columns.get(name="changed_at")
+    assert str(targets.update_target_column(column=column, expected_version=1, type="date").type) == "date"
+
+
+def test_a_feeds_operation_may_stay_in_the_input(rawcore: TargetDataset, stage: TargetDataset) -> None:
+    """It says what a row does; rawcore need not keep it. The input then has to."""
+    targets.create_target_column(dataset=rawcore, name="counter", type="bigint")
+    policy = {"input": "cdc", "time": "counter", "op": "elevation"}
+    for dataset in (rawcore, stage):
+        targets.update_target_column(column=dataset.columns.get(name="elevation"), expected_version=1, type="string")
+    targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy=policy)
+    lifecycle.retire_column(column=rawcore.columns.get(name="elevation"), expected_version=2)
+    with pytest.raises(MetadataError) as refused:
+        lifecycle.retire_column(column=stage.columns.get(name="elevation"), expected_version=2)
+    assert (refused.value.field, refused.value.where) == ("history_policy.op", "rawcore.rc_air_airport")
+
+
+def test_nothing_is_asked_of_the_policy_of_a_dataset_without_history(rawcore: TargetDataset) -> None:
+    changes = {"historize": False, "history_policy": {"track": ["runway"]}}
+    row = targets.update_target_dataset(dataset=rawcore, expected_version=1, **changes)
+    with pytest.raises(MetadataError, match="no column 'runway'"):
+        targets.update_target_dataset(dataset=row, expected_version=2, historize=True)
+
+
+def test_a_policy_of_a_source_goes_with_its_columns() -> None:
+    source = airport_source()
+    with pytest.raises(MetadataError, match="no column 'gone'") as refused:
+        sources.update_source_dataset(source_dataset=source, expected_version=1, history_policy={"time": "gone"})
+    assert refused.value.field == "history_policy.time"
+
+
+def test_a_source_may_have_its_policy_before_its_columns() -> None:
+    policy = {"input": "effective", "time": "at"}
+    source = sources.create_source_dataset(system=SystemFactory(), name="a", location="a", history_policy=policy)
+    for name, type_, place in (("id", "string", 1), ("at", "timestamp", None)):
+        sources.create_source_column(source_dataset=source, name=name, type=type_, key_ordinal=place)
+    sources.update_source_dataset(source_dataset=source, expected_version=1, owner="Kim")
+
+
+def test_a_source_without_a_key_takes_no_policy() -> None:
+    source = airport_source(name={})
+    with pytest.raises(MetadataError, match="needs a business key"):
+        sources.update_source_dataset(source_dataset=source, expected_version=1, history_policy={"track": ["name"]})
+
+
+@pytest.fixture
+def tracked() -> SourceDataset:
+    return sources.update_source_dataset(
+        source_dataset=airport_source(), expected_version=1, history_policy={"track": ["name"]}
+    )
+
+
+@pytest.mark.parametrize("change", [{"active": False}, {"integrate": False}])
+def test_a_source_column_that_the_policy_names_is_not_put_out_of_use(tracked: SourceDataset, change: dict) -> None:
+    with pytest.raises(MetadataError, match="names it") as refused:
+        sources.update_source_column(source_column=tracked.columns.get(name="name"), expected_version=1, **change)
+    assert refused.value.field == "history_policy.track"
+
+
+def test_a_sources_policy_follows_a_renamed_column(tracked: SourceDataset) -> None:
+    sources.update_source_column(source_column=tracked.columns.get(name="name"), expected_version=1, name="title")
+    tracked.refresh_from_db()
+    assert tracked.history_policy == {"track": ["title"]}
+
+
+def test_batch_files_describe_no_column_of_their_own() -> None:
+    source = airport_source(icao={"key_ordinal": 1}, _fivetran_start={"data_type": "timestamp"})
+    policy = {"input": "batch_files", "time": "_fivetran_start"}
+    with pytest.raises(MetadataError, match="brings column '_fivetran_start' of itself") as refused:
+        sources.update_source_dataset(source_dataset=source, expected_version=1, history_policy=policy)
+    assert refused.value.field == "history_policy.input"

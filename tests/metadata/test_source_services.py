@@ -1,0 +1,83 @@
+"""Creating and changing systems, source datasets and their columns."""
+
+import pytest
+
+from metadata.domain.errors import MetadataError
+from metadata.services import sources
+from tests.factories import (
+    SourceColumnFactory,
+    SystemFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"short_name": "a b"}, "short_name"),
+        ({"short_name": "x" * 21}, "short_name"),
+        ({"kind": "ftp"}, "kind"),
+        ({"location": "{{ home }}/x"}, "location"),
+        ({"tags": "one"}, "tags"),
+    ],
+)
+def test_a_system_that_makes_no_sense_is_refused(values: dict, field: str) -> None:
+    with pytest.raises(MetadataError) as refused:
+        sources.create_system(**{"name": "A", "short_name": "a", **values})
+    assert refused.value.field == field
+
+
+def test_short_names_that_differ_only_by_case_are_refused() -> None:
+    SystemFactory(short_name="air")
+    with pytest.raises(MetadataError, match="taken"):
+        sources.create_system(name="Other", short_name="AIR")
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"location": ""}, "location"),
+        ({"format": "xml"}, "format"),
+        ({"options": {"delimiter": ";;"}}, "options.delimiter"),
+        ({"options": {"header": "yes"}}, "options.header"),
+        ({"options": {"sep": ";"}}, "options.sep"),
+        ({"format": "parquet", "options": {"encoding": "utf-8"}}, "options.encoding"),
+        ({"history_policy": {"input": "full"}}, "history_policy.input"),
+    ],
+)
+def test_a_source_dataset_that_makes_no_sense_is_refused(values: dict, field: str) -> None:
+    with pytest.raises(MetadataError) as refused:
+        sources.create_source_dataset(**{"system": SystemFactory(), "name": "orders", "location": "o.csv", **values})
+    assert refused.value.field == field
+
+
+def test_a_short_name_follows_from_the_name() -> None:
+    row = sources.create_source_dataset(system=SystemFactory(), name="Sales Orders (EU)", location="o.csv")
+    assert row.short_name == "sales_orders_eu"
+
+
+def test_a_policy_is_kept_in_its_normal_form() -> None:
+    policy = {"input": "snapshot", "deletes": "close", "time": "load"}
+    row = sources.create_source_dataset(system=SystemFactory(), name="a", location="a.csv", history_policy=policy)
+    assert row.history_policy == {}
+
+
+def test_source_columns_that_differ_only_by_case_are_refused() -> None:
+    dataset = SourceColumnFactory(name="id").dataset
+    with pytest.raises(MetadataError, match="differs from it only by case"):
+        sources.create_source_column(source_dataset=dataset, name="ID", type="string")
+
+
+def test_two_columns_with_one_place_in_the_key_are_refused() -> None:
+    dataset = SourceColumnFactory(key_ordinal=1).dataset
+    with pytest.raises(MetadataError, match="this place in the business key"):
+        sources.create_source_column(source_dataset=dataset, name="other", type="string", key_ordinal=1)
+
+
+def test_a_name_used_again_is_another_thing() -> None:
+    column = SourceColumnFactory(name="a")
+    sources.update_source_column(source_column=column, expected_version=1, name="b")
+    again = sources.create_source_column(source_dataset=column.dataset, name="a", type="string")
+    assert again.key != column.key
