@@ -1,6 +1,7 @@
 """Take the pictures of the README and the docs from the demo's data: ``make pictures``.
 
-They are made by a command so that they never grow old. Needs the demo's folder (``make demo``).
+They are made by a command so that they never grow old. Needs the demo's folder (``make demo``), or
+another one that a demo filled: ``python -m tests.e2e.pictures [DIR]``.
 """
 
 import os
@@ -21,7 +22,10 @@ DEMO = ROOT / "demo"
 PORT = 8777
 ADDRESS = f"http://127.0.0.1:{PORT}"
 USER = "ada"
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+# What the demo leaves (loader/management/demowork.py and the command itself).
 AIRPORT, LAST_RUN = "EDDB", "demo-20260905"
+HISTORIZED, WAITING = "rawcore.rc_air_airport", "serving.timetable"
 ANSWER_WITHIN = 90_000
 
 
@@ -34,42 +38,119 @@ def sign_in(page: Page, password: str) -> None:
     page.get_by_label("User name").fill(USER)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(f"{ADDRESS}/")
 
 
-def take(page: Page, name: str) -> None:
-    page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
-    print(f"docs/pictures/{name}.png")
+class Camera:
+    """A page and how it is looked at: wide or narrow, light or dark."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def go(self, path: str) -> None:
+        self.page.goto(f"{ADDRESS}{path}")
+
+    def dataset(self, name: str, tab: str = "") -> None:
+        """A dataset's page, by way of the list."""
+        self.go(f"/datasets/?q={name}")
+        self.page.get_by_role("link", name=name, exact=True).click()
+        if tab:
+            tabs = self.page.get_by_role("navigation", name="Parts of this dataset")
+            tabs.get_by_role("link", name=tab, exact=True).click()
+
+    def take(self, name: str, *, whole: bool = True) -> None:
+        """A picture under this name, once nothing is asked for any more; ``whole``: all of a long page."""
+        self.page.wait_for_load_state("networkidle")
+        expect(self.page.locator(".spinner")).to_have_count(0, timeout=ANSWER_WITHIN)
+        self.page.mouse.move(0, 0)
+        self.page.screenshot(path=FOLDER / f"{name}.png", full_page=whole, animations="disabled")
+        print(f"docs/pictures/{name}.png")
+
+    def take_dark(self, name: str, *, whole: bool = True) -> None:
+        self.page.emulate_media(color_scheme="dark")
+        self.take(f"{name}-dark", whole=whole)
+        self.page.emulate_media(color_scheme="light")
+
+    def take_narrow(self, name: str) -> None:
+        """As a telephone shows it; nothing may be wider than that."""
+        self.page.set_viewport_size(NARROW)
+        wider = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wider <= 0, f"{name} scrolls sideways at {NARROW['width']} pixels"
+        self.take(f"{name}-narrow")
+        self.page.set_viewport_size(WIDE)
 
 
-def walk(page: Page) -> None:
-    """The pages worth showing, in the order a person meets them."""
-    take(page, "home")
-    page.goto(f"{ADDRESS}/load-runs/{LAST_RUN}/")
-    take(page, "load-run")
-    page.goto(f"{ADDRESS}/datasets/?q=rc_net_route")
-    page.get_by_role("link", name="rawcore.rc_net_route", exact=True).click()
-    page.get_by_role("link", name="Lineage", exact=True).click()
+def walk(camera: Camera) -> None:
+    """The pages worth showing, in the order in which people meet them."""
+    for part in (newcomer, engineer, reviewer, operator):
+        part(camera)
+
+
+def newcomer(camera: Camera) -> None:
+    camera.go("/")
+    camera.take("home")
+    camera.take_dark("home")
+    camera.take_narrow("home")
+
+
+def engineer(camera: Camera) -> None:
+    page = camera.page
+    camera.go("/sources/")
+    camera.take("sources")
+    camera.dataset("rawcore.rc_net_route", "Lineage")
     expect(page.locator("[data-graph] svg")).to_be_visible()
-    take(page, "lineage")
-    page.goto(f"{ADDRESS}/datasets/?q=rc_air_airport")
-    page.get_by_role("link", name="rawcore.rc_air_airport", exact=True).click()
-    take(page, "columns")
-    page.get_by_role("link", name="History", exact=True).first.click()
+    camera.take("lineage")
+    camera.dataset(HISTORIZED)
+    camera.take("columns")
+    camera.take_dark("columns")
+    camera.take_narrow("columns")
+    camera.dataset(HISTORIZED, "History policy")
+    camera.take("history-policy")
+    camera.dataset(HISTORIZED, "Data")
+    camera.take("data", whole=False)
+    page.get_by_role("link", name="Versions of a key", exact=True).click()
     page.get_by_label("Business key starts with").fill(AIRPORT)
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name=AIRPORT, exact=True).click(timeout=ANSWER_WITHIN)
     expect(page.get_by_text("Version 1", exact=True)).to_be_visible(timeout=ANSWER_WITHIN)
-    take(page, "history")
-    page.set_viewport_size({"width": 390, "height": 844})
-    take(page, "history-narrow")
+    camera.take("history")
+    camera.take_narrow("history")
 
 
-def main() -> int:
-    if not DEMO.is_dir():
+def reviewer(camera: Camera) -> None:
+    """What waits in the demo: ada, who may do everything, is asked for the approval, too."""
+    page = camera.page
+    camera.go("/inbox/")
+    expect(page.get_by_role("link", name=f"Report of dataset {WAITING}")).to_be_visible(timeout=ANSWER_WITHIN)
+    camera.take("inbox", whole=False)
+    camera.take_narrow("inbox")
+    page.get_by_role("link", name=f"Report of dataset {WAITING}").click()
+    expect(page.locator("#downstream svg")).to_be_visible(timeout=ANSWER_WITHIN)
+    camera.take("report")
+    camera.take_dark("report")
+    camera.take_narrow("report")
+
+
+def operator(camera: Camera) -> None:
+    page = camera.page
+    camera.go(f"/load-runs/{LAST_RUN}/")
+    expect(page.locator("[data-graph] svg")).to_be_visible()
+    camera.take("load-run")
+    camera.take_dark("load-run", whole=False)
+    camera.take_narrow("load-run")
+    camera.go("/drift/")
+    camera.take("drift")
+    camera.take_narrow("drift")
+    camera.go("/schedules/")
+    camera.take("schedules", whole=False)
+
+
+def main(folder: Path = DEMO) -> int:
+    if not folder.is_dir():
         print("there is no demo to show: run make demo first", file=sys.stderr)
         return 1
     password = secrets.token_urlsafe(12)
-    environment = os.environ | {"ELEVATA_DATA_DIR": str(DEMO), "DJANGO_SUPERUSER_PASSWORD": password}
+    environment = os.environ | {"ELEVATA_DATA_DIR": str(folder), "DJANGO_SUPERUSER_PASSWORD": password}
     for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
         environment.pop(name, None)
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -88,9 +169,9 @@ def main() -> int:
         flags = FLAGS + (["--no-sandbox"] if os.geteuid() == 0 else [])
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=str(Path(chromium())), args=flags)
-            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page = browser.new_page(viewport=WIDE, color_scheme="light")
             sign_in(page, password)
-            walk(page)
+            walk(Camera(page))
             browser.close()
     finally:
         served.send_signal(signal.SIGINT)
@@ -101,4 +182,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(Path, sys.argv[1:2])))

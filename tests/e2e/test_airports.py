@@ -60,7 +60,8 @@ def test_from_sign_in_to_one_airports_history(page: Page, installation: Installa
 
     page.goto(f"{installation.address}/datasets/")
     page.get_by_role("link", name=re.compile(r"rc_air_airport$")).first.click()
-    page.get_by_role("link", name="History", exact=True).first.click()
+    page.get_by_role("link", name="Data", exact=True).click()
+    page.get_by_role("link", name="Versions of a key", exact=True).click()
     page.get_by_label("Business key starts with").fill("EDDF")
     page.get_by_role("button", name="Search").click()
     page.get_by_role("link", name="EDDF", exact=True).click(timeout=60_000)

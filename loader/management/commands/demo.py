@@ -20,9 +20,10 @@ from elevata.cli import CommandExit, ProductCommand
 from loader.domain import runs as states
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
-from loader.management import democontrol, demofolder, releases
+from loader.management import democontrol, demofolder, demowork, releases
 from loader.management.children import Family, worker_command
 from loader.management.democontrol import People
+from loader.management.demowork import Work
 from loader.management.following import follow
 from loader.management.memory import peak_bytes
 from loader.models import ReadRequest
@@ -48,7 +49,10 @@ _LOOK_EVERY = 0.1
 class Command(ProductCommand):
     """Load releases of the airportsdata package, each as one day's full snapshot."""
 
-    help = "Load releases of airportsdata into an empty data folder of its own, and show what changed."
+    help = (
+        "Load releases of airportsdata into an empty data folder of its own, show what changed, "
+        "and leave work for the people it makes."
+    )
     # It works in a data folder of its own, where nobody has a token yet.
     takes_person = False
 
@@ -71,11 +75,14 @@ class Command(ProductCommand):
                 people = _set_up(folder)
                 _wait_for(worker, folder)
                 table, loading = self._load_all(files, worker, folder, people)
+                self.say("leaving work for people: tables for reports, a change to agree to, one that is blocked …")
+                work = demowork.leave_work(people=people, folder=folder)
                 peak = _runner_peak()
             finally:
                 fetching.shutdown(wait=False, cancel_futures=True)
         self.print_json(table)
-        self._say_end(folder, people, loading, time.monotonic() - started, peak)
+        self.say(f"loaded in {loading:.1f} s, {time.monotonic() - started:.1f} s in all; " + _memory(peak))
+        self._say_end(folder, people, work)
 
     def _load_all(
         self, files: dict[releases.Release, Future[Path]], worker: Family, folder: Path, people: People
@@ -106,16 +113,20 @@ class Command(ProductCommand):
         if record is not None:
             self.say(democontrol.told(columns, record))
 
-    def _say_end(self, folder: Path, people: People, loading: float, total: float, peak: int) -> None:
-        self.say(f"loaded in {loading:.1f} s, {total:.1f} s in all; peak memory of the runner {peak / 1e6:,.0f} MB")
+    def _say_end(self, folder: Path, people: People, work: Work) -> None:
+        """Who may sign in, what waits for each of them, and where."""
+        self.say("\nsign in as one of:")
+        for person in people:
+            self.say(f"  {person.name:<6}{person.role:<10}password {person.password}")
+        self.say("\nwhat they find:")
+        for who, found in demowork.told(work, people):
+            self.say(f"  {who:<6}{found}")
         if folder.parent == datafolder.ROOT:
             datafolder.activate(folder.name)
             how = "make serve"
         else:
             how = f"ELEVATA_DATA_DIR={folder} make serve"
-        self.say(f"to look at it: {how}, then open http://localhost:8000/ and sign in as one of")
-        for person in people:
-            self.say(f"  {person.name:<6}{person.role:<10}password {person.password}")
+        self.say(f"\nto look at it: {how}, then open http://localhost:8000/")
 
 
 def _set_up(folder: Path) -> People:
@@ -197,6 +208,10 @@ def _load(release: releases.Release, people: People) -> dict[str, Any]:
         raise CommandExit(1, f"release {release.name} was not loaded: {said}")
     counts = run.datasets.get(qualified_name=DATASET).counts
     return {"release": release.name, **{name: counts.get(name, 0) for name in COUNTS}}
+
+
+def _memory(peak: int) -> str:
+    return f"peak memory of the runner {peak / 1e6:,.0f} MB"
 
 
 def _runner_peak() -> int:

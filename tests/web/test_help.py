@@ -1,0 +1,55 @@
+"""Help where it is needed: every field says what it is for, in every form that people see."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+
+import pytest
+from django import forms
+
+import architecture
+import elevata
+import loader
+import metadata
+
+ROOMS = (metadata, architecture, loader, elevata)
+# Spark is the runner's, commands have no forms.
+ELSEWHERE = ("loader.spark", ".migrations", ".management", "elevata.bootstrap", "elevata.wsgi", "elevata.celery")
+
+
+def own_forms() -> list[type[forms.Form]]:
+    """Every form class that the product has."""
+    for room in ROOMS:
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not any(part in found.name for part in ELSEWHERE):
+                importlib.import_module(found.name)
+    names = {room.__name__ for room in ROOMS}
+    known = {one for one in _below(forms.BaseForm) if one.__module__.partition(".")[0] in names}
+    return sorted(known, key=lambda one: (one.__module__, one.__qualname__))
+
+
+def _below(kind: type) -> Iterable[type]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def shown_fields(kind: type[forms.Form]) -> dict[str, forms.Field]:
+    """A form's visible fields; those of a policy are only there once it is made."""
+    try:
+        fields = kind().fields
+    except TypeError:  # it wants to know the row it is about
+        fields = kind.base_fields
+    return {name: field for name, field in fields.items() if not field.widget.is_hidden}
+
+
+@pytest.mark.parametrize("kind", own_forms(), ids=lambda one: f"{one.__module__}.{one.__qualname__}")
+@pytest.mark.django_db
+def test_every_field_has_a_help_text(kind):
+    silent = [name for name, field in shown_fields(kind).items() if not str(field.help_text).strip()]
+    assert silent == []
+
+
+def test_forms_are_found():
+    names = {one.__name__ for one in own_forms()}
+    assert {"ColumnForm", "NewDatasetForm", "ScopeForm", "PolicyForm", "StartLoadForm", "ScheduleForm"} <= names
