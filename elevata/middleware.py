@@ -1,11 +1,17 @@
-"""What every answer carries, and what is said when the control database is away."""
+"""What every answer carries, who may ask, and what is said when the control database is away."""
 
 import logging
 import re
 import uuid
+from collections.abc import Callable
+from urllib.parse import urlencode, urlsplit
 
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from elevata import problems
 from metadata.services.actor import Actor, acting
@@ -60,18 +66,47 @@ class ActorMiddleware:
             return self.get_response(request)
 
 
+class SignInFirstMiddleware(LoginRequiredMiddleware):
+    """Lead who is not signed in to sign-in, and from there to where they were.
+
+    Whoever sent a form goes back to the page it stood on: the address it was sent to may show nothing.
+    What they typed, static/js/kept.js brings back.
+    """
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., HttpResponse]) -> HttpResponse:
+        if request.method in ("GET", "HEAD"):
+            return super().handle_no_permission(request, view_func)
+        given = urlencode({"next": _page_of_form(request), "sent": "yes"}, safe="/")
+        return redirect(f"{resolve_url(self.get_login_url(view_func))}?{given}")
+
+
+def _page_of_form(request: HttpRequest) -> str:
+    came_from = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(came_from, allowed_hosts={request.get_host()}):
+        return resolve_url(settings.LOGIN_REDIRECT_URL)
+    parts = urlsplit(came_from)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
 class DatabaseDownMiddleware:
     """Say plainly that the control database does not answer, instead of a server error.
 
     It sees what views raise. What other middleware raises (reading the session, say) ends in
-    ``elevata.views.server_error``, which says the same.
+    ``elevata.views.server_error``, which says the same. An address that only takes forms says so, too.
     """
 
     def __init__(self, get_response):
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if isinstance(response, HttpResponseNotAllowed) and not response.content:
+            said = problems.answer(
+                request, status=405, title="Not allowed here", detail="This address takes no GET.", code="not_allowed"
+            )
+            said.headers["Allow"] = response.headers["Allow"]
+            return said
+        return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """A 503 for a database that is away; everything else goes its way."""

@@ -28,8 +28,10 @@ def problem(*, status: int, title: str, detail: str, code: str, request_id: str,
     return body | {"errors": errors} if errors else body
 
 
-def answer(request: HttpRequest, *, status: int, title: str, detail: str, code: str) -> HttpResponse:
-    """The error as problem+json below /api/, else as the page ``<status>.html``.
+def answer(
+    request: HttpRequest, *, status: int, title: str, detail: str, code: str, more: dict | None = None
+) -> HttpResponse:
+    """The error as problem+json below /api/, else as the page ``<status>.html``, which ``more`` is for.
 
     The page is rendered without context processors: it must work while the database is away.
     """
@@ -37,7 +39,8 @@ def answer(request: HttpRequest, *, status: int, title: str, detail: str, code: 
     if is_api(request):
         body = problem(status=status, title=title, detail=detail, code=code, request_id=request_id)
         return HttpResponse(json.dumps(body), status=status, content_type=CONTENT_TYPE)
-    page = render_to_string(f"{status}.html", {"title": title, "detail": detail, "request_id": request_id})
+    told = {"title": title, "detail": detail, "request_id": request_id}
+    page = render_to_string(f"{status}.html", told | (more or {}))
     return HttpResponse(page, status=status)
 
 

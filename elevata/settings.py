@@ -85,7 +85,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "elevata.middleware.ActorMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "elevata.middleware.SignInFirstMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -126,6 +126,9 @@ DATABASES = {
     if os.environ.get("DATABASE_URL")
     else _sqlite
 }
+if DATABASES["default"]["ENGINE"].endswith("postgresql"):
+    # Pages ask many small questions: compiling one takes PostgreSQL longer than answering it.
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", "-c jit=off")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -180,7 +183,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.DjangoModelPermissions"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
-    "DEFAULT_PAGINATION_CLASS": "elevata.api.Pagination",
+    "DEFAULT_PAGINATION_CLASS": "metadata.api.paging.Paging",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "elevata.api.problem_json",
     "PAGE_SIZE": 50,
@@ -198,6 +201,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     # Choices that several answers share have one name in the description.
     "ENUM_NAME_OVERRIDES": {
+        "SystemKindEnum": "metadata.models.System.Kind",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
         "ExecutionStatusEnum": "architecture.models.Execution.Status",
@@ -219,6 +223,16 @@ POLICY_DEFAULTS = {
     "drop_tables": _flag("ELEVATA_ALLOW_AUTO_DROP_TABLES"),
     "type_alter": _flag("ELEVATA_ALLOW_TYPE_ALTER"),
 }
+
+# --- sources that pages may look at ------------------------------------------------------------
+# Folders below which files are listed and sampled, and hosts of databases: an editor may type any location.
+SOURCE_ROOTS = [root for root in os.environ.get("ELEVATA_SOURCE_ROOTS", "").split(os.pathsep) if root.strip()] or [
+    str(DATA_DIR / "landing"),
+    str(BASE_DIR / "examples"),
+]
+SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
+# A source of some hundred columns is one form.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 
 # --- queue -----------------------------------------------------------------------------------
 # A message is only a wake-up with an id; the row is the truth. So messages are acknowledged

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from architecture.services import current_environment
 from elevata import problems
+from elevata.gone import what_is_gone
 from loader import figures
 from loader.selectors import active_executions, active_runs, live_workers, newest_runs, schedules
 from metadata.selectors import systems
@@ -82,7 +83,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 @method_decorator(login_not_required, name="dispatch")
 class SignIn(LoginView):
-    """Sign-in by name and password."""
+    """Sign-in by name and password. ``?sent=yes``: a form was sent after the session had ended."""
 
     template_name = "sign_in.html"
     redirect_authenticated_user = True
@@ -92,12 +93,16 @@ class SignIn(LoginView):
             return _whole_page(request)
         return super().dispatch(request, *args, **kwargs)
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {"sent": "sent" in self.request.GET}
+
 
 def _whole_page(request: HttpRequest) -> HttpResponse:
     """A part of a page was asked for after the session ended: sign in, and come back to the page."""
     back = request.htmx.current_url_abs_path or "/"
     answer = HttpResponse(status=204)
-    answer.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode({'next': back})}"
+    given = {"next": back} | ({"sent": "yes"} if "sent" in request.GET else {})
+    answer.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode(given)}"
     return answer
 
 
@@ -115,9 +120,10 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return problems.answer(
-        request, status=404, title="Not found", detail="There is nothing at this address.", code="not_found"
-    )
+    """404; of what was deleted: what it was, who deleted it and when."""
+    said = "There is nothing at this address."
+    more = {"gone": what_is_gone(request)}
+    return problems.answer(request, status=404, title="Not found", detail=said, code="not_found", more=more)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

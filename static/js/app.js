@@ -74,6 +74,26 @@
   }
   follow();
 
+  // --- live parts: what has the focus keeps it, also without an id that htmx would find it by ----
+  var USABLE = "a[href], button, summary, input, select, textarea, [tabindex]", held = null;
+  function signed(one) { return [one.tagName, one.getAttribute("href"), one.name, one.textContent].join(" "); }
+  function same(part, sign) {
+    return Array.from(part.querySelectorAll(USABLE)).filter(function (one) { return signed(one) === sign; });
+  }
+  document.addEventListener("htmx:beforeSwap", function (event) {
+    var part = event.detail.target, active = document.activeElement;
+    held = null;
+    if (!part || !part.id || !part.contains || !part.contains(active) || part === active) return;
+    held = { part: part.id, sign: signed(active), place: same(part, signed(active)).indexOf(active) };
+  });
+  document.addEventListener("htmx:afterSettle", function () {
+    var part = held && document.getElementById(held.part);
+    if (!part || (document.activeElement && document.activeElement !== document.body)) return;
+    var again = same(part, held.sign)[held.place];
+    if (again) again.focus({ preventScroll: true });
+    held = null;
+  });
+
   // --- a form that only says "go on" is sent as soon as it arrives -----------------------------
   function goOn() {
     var form = document.querySelector("form[data-go-on]:not([data-sent])");
@@ -88,13 +108,43 @@
     var note = document.getElementById("connection-lost");
     if (note) note.hidden = !lost;
   }
-  document.addEventListener("htmx:sendError", function () { connection(true); });
-  document.addEventListener("htmx:timeout", function () { connection(true); });
+  document.addEventListener("htmx:sendError", function (event) { unanswered(event.detail); });
+  document.addEventListener("htmx:timeout", function (event) { unanswered(event.detail); });
   document.addEventListener("htmx:responseError", function (event) {
-    if (event.detail.xhr.status >= 500) connection(true);
+    if (event.detail.xhr.status >= 500) unanswered(event.detail);
+    else denied(event.detail);
   });
   document.addEventListener("htmx:beforeOnLoad", function (event) {
     if (event.detail.xhr.status < 500) connection(false);
+  });
+  function isLive(part) { return /every/.test(part.getAttribute("hx-trigger") || ""); }
+  function unanswered(detail) {
+    if (isLive(detail.elt)) connection(true);
+    else refused("No answer from the server. What you typed is still here: try again in a moment.");
+  }
+
+  // --- refused: said in words. A live part of something that is gone asks no more --------------
+  var WHY = {
+    403: "You may not do this, or not any more. What you typed is still here; load the page again to see what you may do.",
+    404: "What this is about is gone. Load the page again to see what became of it."
+  };
+  function refused(said) {
+    var note = document.getElementById("request-refused");
+    if (!note) return;
+    note.hidden = !said;
+    note.textContent = said;
+  }
+  function denied(detail) {
+    var status = detail.xhr.status, part = detail.elt;
+    refused(WHY[status] || "The server did not take this (" + status + "). Load the page again.");
+    if (!isLive(part)) return;
+    var still = part.cloneNode(true);
+    still.removeAttribute("hx-trigger");
+    still.removeAttribute("hx-get");
+    part.replaceWith(still);
+  }
+  document.addEventListener("htmx:beforeRequest", function (event) {
+    if (!isLive(event.detail.elt)) refused("");
   });
 
   // --- after a boosted tab change the panel has the focus, so that the keyboard goes on there ---

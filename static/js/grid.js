@@ -81,7 +81,7 @@
   }
 
   // --- editing -------------------------------------------------------------------------------
-  var TEMPLATES = { type: "edit-type", role: "edit-role", "yes-no": "edit-yes-no", long: "edit-long" };
+  var TEMPLATES = { type: "edit-type", role: "edit-role", "yes-no": "edit-yes-no", sensitivity: "edit-sensitivity", long: "edit-long" };
 
   function editorOf(cell) {
     return cell.querySelector(".cell-editor");
