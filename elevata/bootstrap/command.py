@@ -24,7 +24,10 @@ STEPS: dict[str, Callable[[], str]] = {
     "static": project.static_files,
 }
 TEST_STEPS: dict[str, Callable[[], str]] = {"test tools": environment.test_packages}
-SERVER_STEPS: dict[str, Callable[[], str]] = {"servers": servers.test_servers}
+SERVER_STEPS: dict[str, Callable[[], str]] = {
+    "servers": servers.test_servers,
+    "page checks": frontend.page_checks,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     setup = commands.add_parser("setup", help="environment, packages, jars, front-end files, database")
     setup.add_argument("--with-tests", action="store_true", help="also the Python packages of the tests")
-    setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis and Chromium")
+    setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis, Chromium and axe")
     setup.add_argument(
         "--without", nargs="*", choices=list(STEPS), default=[], metavar="STEP", help="steps to leave out"
     )

@@ -1,17 +1,20 @@
 """Front-end files: fetched by npm as the lock file says, and only what pages use is kept.
 
-Pages load them from ``static/vendor``; nothing comes from another site at run time.
+Pages load them from ``static/vendor``; nothing comes from another site at run time. What only the
+tests put into pages is kept apart, in ``build/vendor``, and never served.
 """
 
+import contextlib
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from elevata.bootstrap.console import Problem, run
 from elevata.bootstrap.environment import pip_install
-from elevata.bootstrap.places import ROOT, VENDOR, VENV
+from elevata.bootstrap.places import ROOT, TEST_VENDOR, VENDOR, VENV
 from elevata.bootstrap.stamps import digest, once
 
 PROJECT_FILES = ("package.json", "package-lock.json", ".npmrc")
@@ -32,6 +35,10 @@ KEPT = {
     "htmx.org/dist/htmx.min.js": "htmx/htmx.min.js",
     "htmx.org/LICENSE": "htmx/LICENSE",
 }
+KEPT_FOR_TESTS = {
+    "axe-core/axe.min.js": "axe/axe.min.js",
+    "axe-core/LICENSE": "axe/LICENSE",
+}
 SPRITE = "@tabler/icons-sprite/dist/tabler-sprite.svg"
 ICONS = Path(__file__).with_name("icons.txt")
 ICONS_TARGET = "tabler/icons.svg"
@@ -46,21 +53,42 @@ def front_end_files() -> str:
     return once("front-end", inputs, _fetch, results=results)
 
 
+def page_checks() -> str:
+    """Fill ``build/vendor`` with what the tests of pages load into them."""
+    inputs = digest(*(ROOT / name for name in PROJECT_FILES), Path(__file__))
+    results = [TEST_VENDOR / target for target in KEPT_FOR_TESTS.values()]
+    return once("page-checks", inputs, _fetch_checks, results=results)
+
+
 def _fetch() -> str:
+    with _installed("--omit=dev") as (modules, by):
+        _keep(modules)
+    return f"{len(KEPT) + 1} files by {by}"
+
+
+def _fetch_checks() -> str:
+    with _installed("--include=dev") as (modules, by):
+        for source, target in KEPT_FOR_TESTS.items():
+            _copy(modules / source, TEST_VENDOR / target)
+    return f"{len(KEPT_FOR_TESTS)} files by {by}"
+
+
+@contextlib.contextmanager
+def _installed(which: str) -> Iterator[tuple[Path, str]]:
+    """The packages of the lock file for as long as it takes to copy from them, and who installed them."""
     with tempfile.TemporaryDirectory(prefix="elevata-npm-") as folder:
         workplace = Path(folder)
         for name in PROJECT_FILES:
             shutil.copy(ROOT / name, workplace)
-        by = _npm_ci(workplace)
-        _keep(workplace / "node_modules")
-    return f"{len(KEPT) + 1} files by {by}"
+        by = _npm_ci(workplace, which)
+        yield workplace / "node_modules", by
 
 
-def _npm_ci(workplace: Path) -> str:
+def _npm_ci(workplace: Path, which: str) -> str:
     """Install what the lock file says; a machine without Node gets one in the virtual environment."""
     bin_folder, by = _node()
     run(
-        [bin_folder / "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+        [bin_folder / "npm", "ci", which, "--ignore-scripts", "--no-audit", "--no-fund"],
         failure="the front-end packages could not be installed",
         cwd=workplace,
         env={"PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"},

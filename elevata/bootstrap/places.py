@@ -11,6 +11,7 @@ JAVA_HOME_FILE = VENV / "java-home"
 SPARK_JARS = VENV / "spark-jars"
 
 VENDOR = ROOT / "static" / "vendor"
+TEST_VENDOR = ROOT / "build" / "vendor"
 STATIC_ROOT = ROOT / "staticfiles"
 LOG = ROOT / "build" / "setup.log"
 

@@ -22,7 +22,8 @@ def test_python_packages_are_pinned_exactly(name):
 
 
 def test_front_end_packages_are_pinned_exactly():
-    pins = json.loads((ROOT / "package.json").read_text())["dependencies"]
+    project = json.loads((ROOT / "package.json").read_text())
+    pins = project["dependencies"] | project["devDependencies"]
     locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     assert {name: locked[f"node_modules/{name}"]["version"] for name in pins} == pins
 
@@ -48,7 +49,14 @@ def test_the_delta_jar_follows_the_pins():
 
 def test_every_kept_front_end_file_comes_from_a_locked_package():
     locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
-    for source in (*frontend.KEPT, frontend.SPRITE):
+    for source in (*frontend.KEPT, *frontend.KEPT_FOR_TESTS, frontend.SPRITE):
         parts = source.split("/")
         package = "/".join(parts[:2]) if source.startswith("@") else parts[0]
         assert f"node_modules/{package}" in locked
+
+
+def test_what_only_tests_need_is_kept_apart_from_what_is_served():
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    served = {path.split("/dist/")[0] for path in (*frontend.KEPT, frontend.SPRITE)}
+    assert not any(locked.get(f"node_modules/{package}", {}).get("dev") for package in served)
+    assert not any(target.startswith("axe/") for target in frontend.KEPT.values())

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from architecture.models import ChangeReport
 from metadata.domain.roles import Role
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services.generation import generate_targets
@@ -14,6 +15,7 @@ from tests.architecture.world import World, customers, make_world
 from tests.architecture.world import person as someone
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
 from tests.loader_factories import REFUSAL, DatasetRunFactory, LoadRunFactory, loaded
+from tests.web.controlling import needing, rename
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +104,14 @@ def world(db) -> World:
     customers(world.author)
     world.executed()
     return world
+
+
+@pytest.fixture
+def renamed(world: World) -> ChangeReport:
+    """An open report of a rename, which needs one approval."""
+    needing(world, safe=1)
+    rename(world, "full_name", "display_name")
+    return world.report()
 
 
 @pytest.fixture

@@ -65,6 +65,47 @@ class _Forms(HTMLParser):
         return self.forms[-1][1].setdefault(name, [])
 
 
+class _Fields(HTMLParser):
+    """Every visible field of a page's forms that do something, with what describes it; and all ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: list[tuple[str, str]] = []
+        self.ids: set[str] = set()
+        self._does = False
+        self._groups: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids.add(given.get("id", ""))
+        if tag == "form":
+            self._does = given.get("method") == "post"
+        elif tag == "fieldset":
+            self._groups.append(given.get("aria-describedby", ""))
+        elif self._does and tag in ("input", "select", "textarea"):
+            self._field(given)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._does = False
+        elif tag == "fieldset":
+            self._groups.pop()
+
+    def _field(self, given: dict[str, str]) -> None:
+        # A box that chooses its row of a table is described by the row.
+        chooses = given.get("type") == "checkbox" and "aria-label" in given
+        if given.get("type") not in ("hidden", "submit", "button") and not chooses:
+            group = self._groups[-1] if self._groups and given.get("type") == "radio" else ""
+            self.fields.append((given.get("name", "?"), given.get("aria-describedby", "") or group))
+
+
+def unexplained(page: str) -> list[str]:
+    """Names of the fields that no element of the page explains, in forms that do something."""
+    parser = _Fields()
+    parser.feed(page)
+    return [name for name, by in parser.fields if not by or not set(by.split()) <= parser.ids]
+
+
 def form_of(page: str, *, having: str) -> Fields:
     """The fields of the page's form that has a field of this name."""
     parser = _Forms()

@@ -60,7 +60,8 @@ def test_editors_find_a_grid_with_every_line_and_who_reads_a_table(
 
 
 def test_a_line_says_what_every_cell_holds(editor: Client, airport: TargetDataset):
-    by_bob("name", type="string(40)", nullable=False, owner="Kim", tags=["a", "b"], pii=True, expression="upper(name)")
+    said = {"owner": "Kim", "tags": ["a", "b"], "pii": True, "sensitivity": "internal"}
+    by_bob("name", type="string(40)", nullable=False, expression="upper(name)", **said)
     page = read(editor, f"/datasets/{airport.key}/")
     line = page[page.index('data-name="name"') : page.index('data-name="elevation"')]
     assert dict(re.findall(r'data-cell="(\w+)".*?data-value="([^"]*)"', line)) == {
@@ -73,6 +74,7 @@ def test_a_line_says_what_every_cell_holds(editor: Client, airport: TargetDatase
         "owner": "Kim",
         "tags": "a, b",
         "pii": "yes",
+        "sensitivity": "internal",
     }
 
 

@@ -41,3 +41,13 @@ def test_who_may_not_execute_cannot_adopt(world: World):
     ada = signed_in(world.author)
     assert "Adopt the chosen ones" not in read(ada, "/drift/")
     assert ada.post("/drift/adopt/", {"reason": "because"}).status_code == 403
+
+
+def test_where_much_has_to_be_compared_the_page_comes_first(world: World, viewer: Client, monkeypatch):
+    monkeypatch.setattr("architecture.views.drift.AT_ONCE", 0)
+    first = read(viewer, "/drift/?state=in_sync")
+    assert 'hx-get="/drift/?state=in_sync"' in first
+    assert "rawcore.rc_crm_customer" not in first
+    followed = viewer.get("/drift/?state=in_sync", headers={"HX-Request": "true"}).content.decode()
+    assert "rawcore.rc_crm_customer" in followed
+    assert "rawcore.rc_crm_customer" in read(viewer, "/drift/?state=in_sync")

@@ -86,7 +86,7 @@ def test_what_cannot_be_saved_is_said_where_it_stands(
     answer = edit(editor, airport, **over, description="kept")
     page = answer.content.decode()
     assert answer.status_code == 422
-    place = page[page.index(f'id="id_{field}_error"') :] if field else page[page.index('role="alert"') :]
+    place = page[page.index(f'id="id_{field}_error"') :] if field else page[page.index('note-error" role="alert"') :]
     assert said in words(place[:600])
     assert form_of(page, having="version")["description"] == ["kept"]
     assert again(airport).description == airport.description

@@ -1,5 +1,7 @@
 """Error pages, problem+json below /api/, and a control database that is away."""
 
+import re
+
 import pytest
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import InterfaceError, OperationalError
@@ -7,6 +9,14 @@ from django.http import HttpRequest
 from django.test import Client
 
 from elevata import problems
+from loader.services.schedules import create_schedule, delete_schedule
+from metadata.domain.roles import Role
+from metadata.models import TargetDataset
+from metadata.services.actor import acting_as
+from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.lifecycle import retire_column, retire_dataset
+from tests.architecture.world import World, person
+from tests.web.controlling import read, words
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +51,69 @@ def test_not_found(reader: Client):
 )
 def test_what_is_not_there_is_not_found(reader: Client, address: str):
     assert reader.get(address).status_code == 404
+
+
+def deleted(dataset: TargetDataset, *columns: str) -> None:
+    """Mia retires and deletes the dataset, or these columns of it."""
+    with acting_as(person("mia", Role.EDITOR)):
+        if not columns:
+            gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
+            delete_dataset(dataset=gone, expected_version=gone.version, reason="nobody reads it")
+        for name in columns:
+            column = dataset.columns.get(name=name)
+            gone = retire_column(column=column, expected_version=column.version)
+            delete_column(column=gone, expected_version=gone.version)
+
+
+def test_a_deleted_dataset_is_named_with_who_deleted_it_and_why(world: World, viewer: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    pages = [f"/datasets/{dataset.key}/", f"/datasets/{dataset.key}/lineage/"]
+    deleted(dataset)
+    for page in pages:
+        text = read(viewer, page, 404)
+        assert "rawcore.rc_crm_customer was deleted" in words(text)
+        assert "deleted by mia on 20" in words(text)
+        assert "“nobody reads it”" in text
+    way_on = re.search(r'href="(/changes/\?q=[^"]+)"', text)[1]
+    assert "deleted" in words(read(viewer, way_on))
+
+
+def test_a_deleted_column_leads_to_its_dataset(world: World, editor: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    column = dataset.columns.get(name="balance")
+    deleted(dataset, "balance")
+    text = read(editor, f"/columns/{column.key}/edit/", 404)
+    assert "rawcore.rc_crm_customer.balance was deleted" in words(text)
+    assert f'href="/datasets/{dataset.key}/"' in text
+
+
+def test_a_column_that_went_with_its_dataset_says_so(world: World, editor: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    column = dataset.columns.get(name="balance")
+    deleted(dataset)
+    text = words(read(editor, f"/columns/{column.key}/edit/", 404))
+    assert "rc_crm_customer.balance" in text
+    assert "by mia" in text
+
+
+def test_a_deleted_schedule_is_named(operator: Client, airport: TargetDataset):
+    schedule = create_schedule(name="nightly", cron="0 6 * * *")
+    page = f"/schedules/{schedule.key}/"
+    delete_schedule(schedule=schedule, expected_version=schedule.version)
+    assert "nightly in dev was deleted" in words(read(operator, page, 404))
+
+
+def test_what_was_deleted_is_told_only_to_who_is_signed_in(world: World, client: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    deleted(dataset)
+    assert client.get(f"/datasets/{dataset.key}/").status_code == 302
+
+
+def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
+    answer = reader.get("/sign-out/")
+    assert answer.status_code == 405
+    assert "POST" in answer.headers["Allow"]
+    assert "only takes what a form sends" in answer.content.decode()
 
 
 def test_without_permission_there_is_a_page_that_says_so(reader: Client):

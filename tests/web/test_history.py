@@ -38,7 +38,7 @@ def answered(airport: TargetDataset, person: User, kind: str, *rows: dict, trunc
 
 
 def ask(client: Client, dataset: TargetDataset, **question: str):
-    return client.post(f"/datasets/{dataset.key}/reads/", question)
+    return client.post(f"/datasets/{dataset.key}/reads/", question, headers={"HX-Request": "true"})
 
 
 # --- frames ----------------------------------------------------------------------------------
@@ -163,7 +163,8 @@ def test_what_was_known_is_asked_in_utc_too(reader: Client, airport: TargetDatas
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ({"kind": "sample"}, "Select a valid choice"),
+        ({"kind": "sample", "rows": "7"}, "Select a valid choice"),
+        ({"kind": "changes"}, "The question needs a run"),
         ({"kind": "discover"}, "Select a valid choice"),
         ({"kind": "versions"}, "The question needs a key"),
         ({"kind": "versions", "entity_key": "' OR 1=1"}, "not the key of a row"),

@@ -210,7 +210,7 @@ BASELINE = {
     "dataset_page": 13,
     "history_page": 19,
     "dataset_lineage": 13,
-    "dataset_sql": 17,
+    "dataset_sql": 18,
     "dataset_runs": 8,
     "source_list": 8,
     "source_page": 9,

@@ -27,6 +27,7 @@ from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person
 from tests.architecture.world import Warehouse, World
 from tests.loader_factories import LoadRunFactory, ReadRequestFactory
+from tests.web.forms import unexplained
 from tests.web.routes import RULES, SIGN_IN, Rule, route_names
 
 PAGES = sorted(name for name, rule in RULES.items() if rule.page)
@@ -65,6 +66,7 @@ class Addresses(dict):
         known = {
             "key": lambda: ("key", self._warehouse.key),
             "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
+            "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
@@ -172,6 +174,13 @@ def test_every_answer_names_its_request(operator: Client, addresses: dict[str, s
 def test_an_odd_request_id_is_not_taken(client: Client):
     answer = client.get("/healthz", headers={"X-Request-ID": "a b<c>"})
     assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["X-Request-ID"])
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {"sign_in"}))
+def test_fields_are_explained_where_they_stand(operator: Client, addresses: dict[str, str], name: str):
+    answer = operator.get(addresses[name])
+    if answer.status_code == 200:
+        assert unexplained(answer.content.decode()) == []
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -47,6 +47,30 @@ def test_a_part_asked_for_after_the_session_ended_leads_to_sign_in(client: Clien
     assert answer.headers["HX-Redirect"] == "/sign-in/?next=%2Fload-runs%2Fbusy%2F"
 
 
+def test_who_sent_a_form_after_the_session_ended_comes_back_to_the_page_of_the_form(client: Client):
+    answer = client.post("/start-load/", {"scope": "all"}, headers={"Referer": "http://testserver/load-runs/?q=a"})
+    assert answer.url == "/sign-in/?next=/load-runs/%3Fq%3Da&sent=yes"
+    said = client.get(answer.url).content.decode()
+    assert "Your session has ended, and what you sent was not saved." in said
+    assert 'value="/load-runs/?q=a"' in said
+
+
+@pytest.mark.parametrize("referer", ["", "https://example.org/load-runs/", "http://testserver.example.org/"])
+def test_a_page_of_another_site_is_no_place_to_come_back_to(client: Client, referer: str):
+    answer = client.post("/start-load/", {"scope": "all"}, headers={"Referer": referer} if referer else {})
+    assert answer.url == "/sign-in/?next=/&sent=yes"
+
+
+def test_a_part_sent_after_the_session_ended_says_so_too(client: Client):
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/load-runs/"}
+    answer = client.post("/start-load/", {"scope": "all"}, headers=headers, follow=True)
+    assert answer.headers["HX-Redirect"] == "/sign-in/?next=%2Fload-runs%2F&sent=yes"
+
+
+def test_who_only_looked_is_not_told_of_something_sent(client: Client):
+    assert "was not saved" not in client.get("/load-runs/", follow=True).content.decode()
+
+
 def test_forms_need_their_token(starter: User):
     client = Client(enforce_csrf_checks=True)
     client.force_login(starter)

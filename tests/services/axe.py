@@ -1,0 +1,130 @@
+"""What axe and the keyboard find on a page, in a real Chromium."""
+
+import re
+from dataclasses import dataclass, field
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+
+from elevata.bootstrap.places import TEST_VENDOR
+
+AXE = TEST_VENDOR / "axe" / "axe.min.js"
+# WCAG 2.2 A and AA, and what axe's makers hold to be good practice.
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+GRAVE = ("serious", "critical")
+_ANSWERS = re.compile(r"status of (409|422)")
+
+_RUN = """async only => {
+    const found = await axe.run(document, {runOnly: only, resultTypes: ["violations"]});
+    return found.violations.map(one => [one.impact, one.id, one.nodes.slice(0, 4).map(
+        node => node.target.join(" ") + ": " + node.html.slice(0, 160) + " " + node.any.concat(node.all).map(
+            check => check.message).join("; ").slice(0, 200))]);
+}"""
+
+# What can be used, is seen, and is not part of a group that the arrow keys go through.
+_USABLE = """
+    const usable = () => [...document.querySelectorAll(
+        "a[href], button, input, select, textarea, summary, [tabindex]")].filter(one => {
+        if (one.disabled || one.type === "hidden" || one.closest("[inert], fieldset:disabled")) return false;
+        const closed = one.closest("details:not([open])");
+        if (closed && !(one.tagName === "SUMMARY" && one.parentElement === closed)) return false;
+        return one.checkVisibility({visibilityProperty: true});
+    });
+    // A live part may be replaced meanwhile: what is at the same place by the same name is the same.
+    const same = one => [one.tagName, one.id, one.getAttribute("href"), one.name, one.textContent].join(" ");
+    const named = one => one.tagName.toLowerCase() + (one.id ? "#" + one.id : "") + " " +
+        (one.getAttribute("aria-label") || one.textContent || one.name || "").trim().replace(/\\s+/g, " ").slice(0, 40);
+"""
+_UNSEEN_FOCUS = (
+    "() => {"
+    + _USABLE
+    + """
+    const bar = document.querySelector(".topbar"), found = [];
+    for (const one of usable()) {
+        if (one.tabIndex < 0 && /^(MAIN|SECTION|DIV)$/.test(one.tagName)) continue;
+        one.focus();
+        if (document.activeElement !== one) {
+            if (one.tabIndex >= 0) found.push("takes no focus: " + named(one));
+            continue;
+        }
+        const style = getComputedStyle(one), box = one.getBoundingClientRect();
+        const marks = [one, ...one.querySelectorAll("*")].some(part => {
+            const look = getComputedStyle(part);
+            return look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0;
+        });
+        if (!marks && style.boxShadow === "none" && !one.matches(".skip-link"))
+            found.push("no visible focus: " + named(one));
+        if (bar && !bar.contains(one) && box.height && box.bottom <= bar.getBoundingClientRect().bottom
+            && getComputedStyle(bar).position === "sticky" && !one.matches(".skip-link"))
+            found.push("hidden below the top bar: " + named(one));
+    }
+    return found;
+}"""
+)
+_WATCH = (
+    "() => {"
+    + _USABLE
+    + """
+    window.__visited = new Set();
+    document.addEventListener("focusin", event => window.__visited.add(same(event.target)));
+    document.activeElement && document.activeElement.blur();
+    // The parts of a date are stops of their own.
+    const stops = one => /^(date|time|month|week)/.test(one.type || "") ? 8 : 1;
+    return usable().filter(one => one.tabIndex >= 0).reduce((sum, one) => sum + stops(one), 0);
+}"""
+)
+_UNREACHED = (
+    "() => {"
+    + _USABLE
+    + """
+    return usable().filter(one => one.tabIndex >= 0 && one.type !== "radio"
+        && !window.__visited.has(same(one))).map(named);
+}"""
+)
+
+
+def sideways(page: Page) -> int:
+    """By how many pixels the page could be scrolled sideways."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def accessible_faults(page: Page, *, rules: list[str] | None = None) -> list[str]:
+    """What axe finds that is serious or critical; ``rules`` instead of all of them."""
+    only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": RULES}
+    found = page.evaluate(_RUN, only)
+    return [f"{impact} {rule}: {node}" for impact, rule, nodes in found if impact in GRAVE for node in nodes]
+
+
+def unseen_focus(page: Page) -> list[str]:
+    """What cannot take the focus, does not show it, or has it where nobody sees it."""
+    page.keyboard.press("Tab")
+    return page.evaluate(_UNSEEN_FOCUS)
+
+
+def unreached_by_tab(page: Page) -> list[str]:
+    """What the Tab key does not come to, going through the whole page once."""
+    for _ in range(page.evaluate(_WATCH) + 3):
+        page.keyboard.press("Tab")
+    return page.evaluate(_UNREACHED)
+
+
+@dataclass
+class Complaints:
+    """What the browser itself complains of while pages are shown: errors, refusals of the content policy.
+
+    That a form was refused or met another's change (409, 422) is an answer to a person, no complaint.
+    """
+
+    said: list[str] = field(default_factory=list)
+
+    def watch(self, context: BrowserContext) -> "Complaints":
+        context.on("console", self._heard)
+        context.on("weberror", lambda problem: self.said.append(str(problem.error)))
+        return self
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not _ANSWERS.search(message.text):
+            self.said.append(f"{message.text} {message.location.get('url', '')}")
+
+    def take(self) -> list[str]:
+        taken, self.said = self.said, []
+        return taken
