@@ -35,7 +35,7 @@ class WorkerState:
 _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("Home", "home", "home", ()),
     ("Datasets", "dataset_list", "database", ()),
-    ("Sources", "source_list", "plug", ()),
+    ("Sources", "source_list", "plug", ("/systems/", "/register-system/")),
     ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
     (
         "Architecture",

@@ -6,11 +6,19 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
+from architecture.api.rehearsals import RehearsalViewSet
 from architecture.api.views import RecordViewSet
 from elevata import views
-from loader.api.control import ExecutionViewSet, LookViewSet, ReportViewSet
-from loader.api.views import LoadRunViewSet
-from metadata.api.views import DatasetViewSet, SchemaViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.control import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
+from loader.api.views import GovernedRecordViewSet, LoadRunViewSet
+from metadata.api.views import (
+    ColumnViewSet,
+    DatasetViewSet,
+    SchemaViewSet,
+    SourceColumnViewSet,
+    SourceDatasetViewSet,
+    SystemViewSet,
+)
 
 
 class ApiRoot(APIRootView):
@@ -24,13 +32,18 @@ router.APIRootView = ApiRoot
 router.include_format_suffixes = False
 router.register("systems", SystemViewSet, basename="api-system")
 router.register("source-datasets", SourceDatasetViewSet, basename="api-source-dataset")
+router.register("source-columns", SourceColumnViewSet, basename="api-source-column")
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
+router.register("columns", ColumnViewSet, basename="api-column")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("looks", LookViewSet, basename="api-look")
 router.register("reports", ReportViewSet, basename="api-report")
+router.register("rehearsals", RehearsalViewSet, basename="api-rehearsal")
 router.register("executions", ExecutionViewSet, basename="api-execution")
 router.register("records", RecordViewSet, basename="api-record")
+router.register("drift", DriftViewSet, basename="api-drift")
+router.register("governed-records", GovernedRecordViewSet, basename="api-governed-record")
 
 describe_api = SpectacularAPIView.as_view(permission_classes=[IsAuthenticated])
 

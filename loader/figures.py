@@ -1,11 +1,9 @@
 """Numbers about loading that pages show: what runs did in sum, what the warehouse holds, what needs a look."""
 
-import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.core.cache import cache
 from django.db.models import BigIntegerField, Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
@@ -13,9 +11,9 @@ from django.utils import timezone
 
 from architecture.domain import workflow
 from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.drifting import current_drift
 from architecture.models import Environment, Execution
 from architecture.selectors import leases_held
-from architecture.services.drift import drift_of
 from loader.domain.governance import BRINGING, COMPACT
 from loader.models import DatasetRun, LoadRun, Schedule
 from loader.selectors import schedules
@@ -23,7 +21,6 @@ from metadata.models import TargetDataset
 
 CHANGES = ("new", "changed", "deleted", "reappeared")
 TROUBLE_SINCE = timedelta(days=7)
-_DRIFT_KEPT_SECONDS = 3600
 
 
 @dataclass
@@ -140,17 +137,9 @@ class DriftGlance:
 
 
 def drift_glance(environment: Environment) -> DriftGlance:
-    """Drift in numbers. Comparing takes a moment for many tables, so the answer is kept until either side moves."""
-    applied = environment.applied_datasets.aggregate(count=Count("pk"), newest=Max("updated_at"))
-    seen = environment.observations.aggregate(count=Count("pk"), newest=Max("observed_at"))
-    moved = repr((environment.pk, *applied.values(), *seen.values()))
-    key = f"drift-{hashlib.sha256(moved.encode()).hexdigest()}"
-    found = cache.get(key)
-    if found is None:
-        drift = drift_of(environment)
-        found = DriftGlance(drift.count(IN_SYNC), drift.count(DRIFTED), drift.count(UNKNOWN), drift.at)
-        cache.set(key, found, _DRIFT_KEPT_SECONDS)
-    return found
+    """Drift in numbers."""
+    drift = current_drift(environment)
+    return DriftGlance(drift.count(IN_SYNC), drift.count(DRIFTED), drift.count(UNKNOWN), drift.at)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 import django_filters as filters
 from django.db.models import Q, QuerySet
 
-from loader.models import LoadRun
+from loader.domain.governance import GOVERNED
+from loader.models import GovernedRunRecord, LoadRun
 from loader.models.run import SYSTEM
 from metadata.filtersets import StableOrdering
 
@@ -30,3 +31,17 @@ class LoadRunFilter(filters.FilterSet):
         """Runs that had the dataset (``schema.name``) in them."""
         runs = LoadRun.objects.filter(datasets__qualified_name__iexact=value).order_by().values("pk")
         return queryset.filter(pk__in=runs)
+
+
+class GovernedRecordFilter(filters.FilterSet):
+    run = filters.CharFilter(field_name="run__run_id", label="Run id")
+    kind = filters.ChoiceFilter(
+        field_name="run__kind",
+        choices=[(kind.value, kind.label) for kind in LoadRun.Kind if kind.value in GOVERNED],
+        label="Kind",
+    )
+    outcome = filters.CharFilter(label="Outcome")
+
+    class Meta:
+        model = GovernedRunRecord
+        fields = ()

@@ -3,19 +3,45 @@
 from django.urls import path, register_converter
 
 from loader.converters import RunIdConverter
-from loader.views import datasets, executions, history, leases, looks, records, reports, runs, schedules
+from loader.views import (
+    data,
+    datasets,
+    executionlog,
+    executions,
+    history,
+    imports,
+    leases,
+    looks,
+    policies,
+    records,
+    reports,
+    runs,
+    schedules,
+    systems,
+)
 
 register_converter(RunIdConverter, "run_id")
 
 urlpatterns = [
+    path("register-system/", systems.system_create, name="system_create"),
+    path("systems/<str:short_name>/", systems.system_page, name="system_page"),
+    path("systems/<str:short_name>/edit/", systems.system_edit, name="system_edit"),
+    path("systems/<str:short_name>/test/", systems.system_test, name="system_test"),
+    path("systems/<str:short_name>/discover/", systems.system_discover, name="system_discover"),
+    path("systems/<str:short_name>/import/", imports.source_import, name="source_import"),
+    path("sources/<uuid:key>/columns/", imports.source_columns, name="source_columns"),
     path("datasets/", datasets.dataset_list, name="dataset_list"),
     path("datasets/<uuid:key>/sql/", datasets.dataset_sql, name="dataset_sql"),
+    path("datasets/<uuid:key>/policy/", policies.dataset_policy, name="dataset_policy"),
     path("datasets/<uuid:key>/runs/", datasets.dataset_runs_page, name="dataset_runs"),
+    path("datasets/<uuid:key>/data/", data.dataset_data, name="dataset_data"),
+    path("datasets/<uuid:key>/data/changes/", data.dataset_run_changes, name="dataset_run_changes"),
     path("datasets/<uuid:key>/history/", history.dataset_history, name="dataset_history"),
     path("datasets/<uuid:key>/history/as-of/", history.dataset_as_of, name="dataset_as_of"),
     path("datasets/<uuid:key>/history/<str:entity_key>/", history.dataset_versions, name="dataset_versions"),
     path("datasets/<uuid:key>/reads/", history.start_read, name="start_read"),
     path("reads/<int:pk>/", history.read_part, name="read_part"),
+    path("reads/<int:pk>/rows.csv", data.read_file, name="read_file"),
     path("load-runs/", runs.run_list, name="run_list"),
     path("start-load/", runs.run_start, name="run_start"),
     path("load-runs/<run_id:run_id>/", runs.run_page, name="run_page"),
@@ -43,6 +69,8 @@ urlpatterns = [
     path("looks/<int:pk>/go/", looks.look_go, name="look_go"),
     path("executions/<int:pk>/", executions.execution_page, name="execution_page"),
     path("executions/<int:pk>/live/", executions.execution_live, name="execution_live"),
+    path("executions/<int:pk>/log/", executionlog.execution_log, name="execution_log"),
+    path("executions/<int:pk>/log.txt", executionlog.execution_log_file, name="execution_log_file"),
     path("executions/<int:pk>/cancel/", executions.execution_cancel, name="execution_cancel"),
     path("executions/<int:pk>/resume/", executions.execution_resume, name="execution_resume"),
     path("executions/<int:pk>/abandon/", executions.execution_abandon, name="execution_abandon"),

@@ -5,8 +5,9 @@ from uuid import UUID
 
 from django import forms
 
-from architecture.domain.policy import RISKS, RULES, SEVERITIES, PolicySet
+from architecture.domain.policy import DESTRUCTIVE, REVIEW, RISKS, RULES, SAFE, SEVERITIES, PolicySet
 from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
+from metadata.domain.errors import as_sentence
 from metadata.domain.roles import ROLES, Permission
 
 ALONE = "dataset_alone"
@@ -22,9 +23,15 @@ class ScopeForm(forms.Form):
         (ALONE, "One dataset alone"),
     )
 
-    scope = forms.ChoiceField(choices=SCOPES, initial=ALL)
-    schema = forms.CharField(max_length=100, required=False)
-    dataset = forms.CharField(max_length=310, required=False)
+    scope = forms.ChoiceField(
+        choices=SCOPES,
+        initial=ALL,
+        help_text="A report compares and changes nothing. A narrower one leaves out what others are about.",
+    )
+    schema = forms.CharField(max_length=100, required=False, help_text="All its datasets, and what they read.")
+    dataset = forms.CharField(
+        max_length=310, required=False, help_text="Begin to type: the names that are described are offered."
+    )
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
@@ -51,21 +58,33 @@ class ScopeForm(forms.Form):
 class DecisionForm(forms.Form):
     """A yes or no, with a word about it."""
 
-    note = forms.CharField(max_length=2000, required=False, strip=True)
+    note = forms.CharField(
+        max_length=2000,
+        required=False,
+        strip=True,
+        help_text="The author reads it, and it stays in the record. Say it with a no, above all.",
+    )
 
 
 class ReasonForm(forms.Form):
     """Why somebody does what cannot be undone."""
 
     reason = forms.CharField(
-        max_length=200, strip=True, error_messages={"required": "Say why: it stays with the record."}
+        max_length=200,
+        strip=True,
+        help_text="It stays with what was done, for those who ask later.",
+        error_messages={"required": "Say why: it stays with the record."},
     )
 
 
 class AdoptForm(ReasonForm):
     """Datasets (stable keys) whose tables are taken as they are, and why."""
 
-    dataset = forms.TypedMultipleChoiceField(coerce=str, error_messages={"required": "Choose at least one dataset."})
+    dataset = forms.TypedMultipleChoiceField(
+        coerce=str,
+        help_text="Those whose tables are right as they were seen.",
+        error_messages={"required": "Choose at least one dataset."},
+    )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -76,7 +95,9 @@ class UndoForm(forms.Form):
     """Operations of a record (ordinals) that are to be taken back."""
 
     operation = forms.TypedMultipleChoiceField(
-        coerce=int, error_messages={"required": "Choose at least one operation to take back."}
+        coerce=int,
+        help_text="Each is taken back by the steps beside it.",
+        error_messages={"required": "Choose at least one operation to take back."},
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -101,22 +122,44 @@ class PolicyForm(forms.Form):
     """An environment's policy: a severity for every rule, approvals for every risk, and two choices."""
 
     LABELS = {"allow": "allow", "needs_approval": "needs approval", "block": "block"}
+    MEANS = {
+        SAFE: "Every operation is allowed.",
+        REVIEW: "Something needs a person's look.",
+        DESTRUCTIVE: "Something is lost.",
+    }
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    approver_may_execute = forms.BooleanField(required=False)
-    automatic_safe_changes = forms.BooleanField(required=False)
+    approver_may_execute = forms.BooleanField(
+        required=False,
+        label="Who approved a report may execute it, too",
+        help_text="Switched off, a third person is needed: author, approver, operator.",
+    )
+    automatic_safe_changes = forms.BooleanField(
+        required=False,
+        label="Loads carry out pending changes by themselves where all of them are safe and no approval is needed",
+        help_text="Switched off, every change needs a report, and a load that meets one is blocked.",
+    )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
         roles = [("", "anybody who may approve")] + [(role.value, role.value) for role in approving_roles()]
         for rule in RULES:
-            self.fields[f"severity_{rule.code}"] = forms.ChoiceField(choices=severities)
+            self.fields[f"severity_{rule.code}"] = forms.ChoiceField(
+                choices=severities, help_text=as_sentence(rule.text)
+            )
         for risk in RISKS:
             self.fields[f"count_{risk}"] = forms.IntegerField(
-                min_value=0, max_value=9, error_messages={"required": "Say how many, 0 to 9."}
+                min_value=0,
+                max_value=9,
+                help_text=self.MEANS[risk],
+                error_messages={"required": "Say how many, 0 to 9."},
             )
-            self.fields[f"role_{risk}"] = forms.ChoiceField(choices=roles, required=False)
+            self.fields[f"role_{risk}"] = forms.ChoiceField(
+                choices=roles,
+                required=False,
+                help_text="By the worst risk in a report. Who had a hand in a change never counts.",
+            )
 
     @classmethod
     def of(cls, policy: PolicySet, version: int) -> "PolicyForm":
@@ -137,7 +180,7 @@ class PolicyForm(forms.Form):
         severities = {rule.code: given[f"severity_{rule.code}"] for rule in RULES}
         approvals = {risk: {"count": given[f"count_{risk}"], "role": given[f"role_{risk}"]} for risk in RISKS}
         found: dict[str, Any] = {
-            "severities": {code: value for code, value in severities.items() if value != default["severities"][code]},
+            "severities": {code: value for code, value in severities.items() if value != defaults.severities[code]},
             "approvals": {risk: need for risk, need in approvals.items() if need != default["approvals"][risk]},
         }
         for name in ("approver_may_execute", "automatic_safe_changes"):

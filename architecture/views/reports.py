@@ -19,7 +19,7 @@ from architecture.rehearsed import rehearsed
 from architecture.selectors import reports
 from architecture.services.approvals import approve, reject
 from architecture.services.environments import current_environment
-from architecture.services.observing import last_seen
+from architecture.services.observing import seen_at
 from architecture.services.records import approval_artifact
 from architecture.services.reports import shown
 from architecture.shown import (
@@ -80,7 +80,7 @@ def list_page(
         "form_opened": opened or form.is_bound or refused is not None,
         "refused": as_shown(refused, request.user) if refused is not None else None,
         "may_build": may_build(request.user),
-        "seen_at": last_seen(environment=current_environment()).at,
+        "seen_at": seen_at(environment=current_environment()),
         "schemas": list(schemas()),
         "dataset_names": names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED],
     }
@@ -136,6 +136,7 @@ def story(
         "refused": as_shown(refused, request.user) if refused is not None else None,
         "where": where,
         "note": note,
+        "note_help": DecisionForm.base_fields["note"].help_text,
     }
     context |= now.context(request.user)
     return render(

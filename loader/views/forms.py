@@ -1,5 +1,6 @@
 """What people type on the loader's pages."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +9,8 @@ from django import forms
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.domain.refusals import Refusal
 
-KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN = 60, 100, 500
+KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
+SAMPLE_SIZES = (20, 50, 200, 1000)
 
 
 class StartLoadForm(forms.Form):
@@ -16,16 +18,37 @@ class StartLoadForm(forms.Form):
 
     SCOPES = ((ALL, "Everything"), (SCHEMA, "One schema"), (DATASET, "One dataset"))
 
-    scope = forms.ChoiceField(choices=SCOPES, initial=ALL)
-    schema = forms.CharField(max_length=100, required=False)
-    dataset = forms.CharField(max_length=310, required=False)
-    target_only = forms.BooleanField(required=False)
+    scope = forms.ChoiceField(
+        choices=SCOPES,
+        initial=ALL,
+        help_text="Datasets that depend on each other go in order, the others side by side.",
+    )
+    schema = forms.CharField(max_length=100, required=False, help_text="All its datasets, and what they depend on.")
+    dataset = forms.CharField(
+        max_length=310, required=False, help_text="Begin to type: the names that are described are offered."
+    )
+    target_only = forms.BooleanField(
+        required=False,
+        label="Only this, without what it depends on",
+        help_text="Its delivery is not read again: it takes what lies in the tables behind it.",
+    )
     load_timestamp = forms.DateTimeField(
         required=False,
+        label="As of (UTC, optional)",
+        help_text="Dates the versions this run writes; empty means now. It must be later than the newest run applied.",
         error_messages={"invalid": "This is not a date and time. Write it like 2026-11-21 08:00."},
     )
-    allow_empty = forms.BooleanField(required=False)
-    run_id = forms.CharField(max_length=100, required=False)
+    allow_empty = forms.BooleanField(
+        required=False,
+        label="Allow empty deliveries",
+        help_text="Otherwise a delivery without rows is refused, because it would close every open version.",
+    )
+    run_id = forms.CharField(
+        max_length=100,
+        required=False,
+        label="Run id (optional)",
+        help_text="The same id again is the same run: what it has done is not done twice.",
+    )
 
     # Where a refusal of the service is shown.
     _FIELDS = {
@@ -72,42 +95,103 @@ def _number_field(**options: Any) -> forms.IntegerField:
 class AsOfForm(forms.Form):
     """The table as of an instant, as it was known at another; ``by_number``: versions are dated by a number."""
 
-    at = forms.DateTimeField(error_messages={"required": "Choose a date and time.", "invalid": _NO_TIME})
-    known_at = forms.DateTimeField(required=False, error_messages={"invalid": _NO_TIME})
-    q = forms.CharField(max_length=200, required=False)
+    at = forms.DateTimeField(
+        help_text="Rows are shown whose version was valid then.",
+        error_messages={"required": "Choose a date and time.", "invalid": _NO_TIME},
+    )
+    known_at = forms.DateTimeField(
+        required=False,
+        help_text="Leaves out what was loaded or corrected after that moment, by the clock.",
+        error_messages={"invalid": _NO_TIME},
+    )
+    q = forms.CharField(max_length=200, required=False, help_text="Its first characters are enough.")
 
     def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         if by_number:
-            self.fields["at"] = _number_field()
+            self.fields["at"] = _number_field(help_text=self.fields["at"].help_text)
+
+
+class SampleForm(forms.Form):
+    """How many rows of a table, and which first."""
+
+    ORDERS = (("", "As they are stored"), ("newest", "Loaded last first"))
+
+    rows = forms.TypedChoiceField(
+        choices=[(size, f"{size:,}") for size in SAMPLE_SIZES],
+        coerce=int,
+        empty_value=SAMPLE_SIZES[1],
+        initial=SAMPLE_SIZES[1],
+        required=False,
+        help_text="At most so many.",
+    )
+    order = forms.ChoiceField(
+        choices=ORDERS, required=False, help_text="Last first reads the whole table: it takes longer."
+    )
+
+
+class ChangesForm(forms.Form):
+    """What one run did, and which kind of it."""
+
+    OPERATIONS = (("", "All changes"), ("I", "Inserted"), ("U", "Updated"), ("D", "Deleted"))
+
+    run = forms.ChoiceField(required=False, help_text="Runs that succeeded, the newest first.")
+    op = forms.ChoiceField(
+        choices=OPERATIONS, required=False, help_text="A key that came back is among the inserted ones."
+    )
+
+    def __init__(self, *args: Any, runs: Sequence[tuple[str, str]] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["run"].choices = runs
 
 
 class QuestionForm(forms.Form):
-    """A question to a history, as the explorer's pages put it."""
+    """A question to a history, as the explorer's pages put it, by themselves."""
 
-    kind = forms.ChoiceField(choices=[(kind, kind) for kind in ("key_search", "versions", "as_of")])
-    text = forms.CharField(max_length=200, required=False)
-    entity_key = forms.RegexField(
-        r"\A[0-9a-f]{64}\Z", required=False, error_messages={"invalid": "This is not the key of a row."}
+    kind = forms.ChoiceField(
+        choices=[(kind, kind) for kind in ("sample", "key_search", "versions", "as_of", "changes")],
+        widget=forms.HiddenInput,
     )
-    at = forms.DateTimeField(required=False)
-    known_at = forms.DateTimeField(required=False)
+    rows = forms.TypedChoiceField(
+        choices=[(size, size) for size in SAMPLE_SIZES],
+        coerce=int,
+        empty_value=SAMPLE_SIZES[0],
+        required=False,
+        widget=forms.HiddenInput,
+    )
+    newest = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    run = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
+    op = forms.ChoiceField(choices=[(op, op) for op in ("I", "U", "D")], required=False, widget=forms.HiddenInput)
+    text = forms.CharField(max_length=200, required=False, widget=forms.HiddenInput)
+    entity_key = forms.RegexField(
+        r"\A[0-9a-f]{64}\Z",
+        required=False,
+        widget=forms.HiddenInput,
+        error_messages={"invalid": "This is not the key of a row."},
+    )
+    at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
         if by_number:
-            self.fields["at"] = _number_field(required=False)
+            self.fields["at"] = _number_field(required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        needed = {"versions": "entity_key", "as_of": "at"}.get(cleaned.get("kind", ""))
+        needed = {"versions": "entity_key", "as_of": "at", "changes": "run"}.get(cleaned.get("kind", ""))
         if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
-            self.add_error(needed, f"The question needs {'a key' if needed == 'entity_key' else 'a time'}.")
+            said = {"entity_key": "a key", "at": "a time", "run": "a run"}[needed]
+            self.add_error(needed, f"The question needs {said}.")
         return cleaned
 
     def arguments(self) -> dict[str, Any]:
         """The read's arguments (``loader.spark.reads``)."""
         kind, given = self.cleaned_data["kind"], self.cleaned_data
+        if kind == "sample":
+            return {"limit": given["rows"], **({"newest": True} if given["newest"] else {})}
+        if kind == "changes":
+            return {"run_id": given["run"], "limit": CHANGES_SHOWN, **({"op": given["op"]} if given["op"] else {})}
         if kind == "key_search":
             return {"text": given["text"], "limit": KEYS_SHOWN}
         if kind == "versions":

@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from architecture.models import Execution
+from loader.domain import pickup
 from loader.domain.dependencies import Scope
 from loader.figures import executions_of, usual_seconds
 from loader.models import DatasetRun, LoadRun
@@ -42,21 +43,30 @@ class Standing:
     parts: tuple[Part, ...]
     executions: list[Execution]
     newest_line: int
-    alone: bool
+    workers: int
+    wait: pickup.Wait | None
 
     @classmethod
     def of(cls, run: LoadRun) -> "Standing":
         rows = DatasetRun.objects.filter(run=run).order_by("ordinal", "pk").values(*_LIGHT)
         newest = run_events(run=run).order_by("-pk").values_list("pk", flat=True).first()
-        alone = not run.is_finished and not live_workers().exists()
-        return cls(run, parts_of(rows), executions_of(run), newest or 0, alone)
+        workers = 0 if run.is_finished else live_workers().count()
+        wait = pickup.wait_of(
+            status=run.status,
+            queued_at=run.queued_at,
+            heartbeat_at=run.heartbeat_at,
+            phase=run.phase,
+            workers=workers,
+            now=timezone.now(),
+        )
+        return cls(run, parts_of(rows), executions_of(run), newest or 0, workers, wait)
 
     @cached_property
     def seen(self) -> str:
         """A digest by which the next request tells whether anything changed."""
         run = self.run
         said = [
-            (run.status, run.phase, run.attempt, run.started_at, run.finished_at, self.newest_line, self.alone),
+            (run.status, run.phase, run.attempt, run.started_at, run.finished_at, self.newest_line, self.wait),
             *((part.key, part.status, part.phase, part.seconds) for part in self.parts),
             *((one.pk, one.status, step.pk, step.status) for one in self.executions for step in one.operations.all()),
         ]
@@ -86,9 +96,12 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "tables": sorted(run.details.get("tables", {}).items()),
         "lines": lines[:LINES][::-1],
         "lines_left_out": len(lines) > LINES,
-        "alone": standing.alone,
+        "wait": standing.wait,
+        "workers": standing.workers,
         "may_start": may(request.user, Permission.START_LOAD),
-        "restartable": run.status in LoadRun.RESTARTABLE,
+        # Asking for a run again gives it up first, if its worker was silent for too long.
+        "restartable": run.status in LoadRun.RESTARTABLE
+        or (standing.wait is not None and standing.wait.code == pickup.GONE),
         "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
     }
     return render_to_string("loader/run_state.html", context), chosen.query

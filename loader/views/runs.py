@@ -119,6 +119,8 @@ def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
         messages.success(request, "The load run is canceled.")
     elif stopped.is_finished:
         messages.info(request, f"The load run had {stopped.get_status_display().lower()} before.")
+    else:
+        messages.info(request, "The load run was told to stop.")
     return redirect("run_page", run.run_id)
 
 

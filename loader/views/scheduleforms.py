@@ -38,14 +38,26 @@ class ScheduleFields(MetadataForm):
         help_text="In which the times count, summer time included.",
         error_messages={"required": "Name the time zone, for example UTC or Europe/Berlin."},
     )
-    scope = forms.ChoiceField(label="What to load", choices=StartLoadForm.SCOPES, initial=ALL)
-    schema = forms.CharField(max_length=100, required=False, widget=forms.Select)
+    scope = forms.ChoiceField(
+        label="What to load",
+        choices=StartLoadForm.SCOPES,
+        initial=ALL,
+        help_text="What is described when a run starts counts, not what was there when this was saved.",
+    )
+    schema = forms.CharField(
+        max_length=100, required=False, widget=forms.Select, help_text="All its datasets, and what they depend on."
+    )
     dataset = forms.CharField(
         max_length=310,
         required=False,
         widget=forms.TextInput(attrs={"list": "dataset-names", "placeholder": "schema.name", "autocomplete": "off"}),
+        help_text="Begin to type: the names that are described are offered.",
     )
-    target_only = forms.BooleanField(label="Only this, without what it depends on", required=False)
+    target_only = forms.BooleanField(
+        label="Only this, without what it depends on",
+        required=False,
+        help_text="Its delivery is not read again: it takes what lies in the tables behind it.",
+    )
     allow_empty = forms.BooleanField(
         label="Allow empty deliveries",
         required=False,
@@ -111,10 +123,10 @@ class DeleteForm(EditForm):
 
 
 class TimesForm(forms.Form):
-    """When a schedule that is being typed would start something."""
+    """When a schedule that is being typed would start something; its fields are those of the schedule."""
 
-    cron = forms.CharField(max_length=100, required=False)
-    time_zone = forms.CharField(max_length=64, required=False)
+    cron = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
+    time_zone = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
 
 def zone_names() -> list[str]:

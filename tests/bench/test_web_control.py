@@ -1,0 +1,82 @@
+"""The invented control database: valid like any other, and as large as it is told to be."""
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from architecture.domain.states.drift import DRIFTED
+from architecture.models import ChangeReport
+from architecture.services import current_environment
+from architecture.services.drift import drift_of
+from bench.web.control import Control, fill
+from bench.web.size import SMALL
+from loader.models import LoadRun
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+)
+from metadata.services import chain
+
+pytestmark = pytest.mark.django_db
+
+DESCRIBED = (
+    System,
+    SourceDataset,
+    SourceColumn,
+    TargetDataset,
+    TargetColumn,
+    DatasetInput,
+    ColumnInput,
+    Reference,
+    ReferencePair,
+)
+
+
+@pytest.fixture
+def control() -> Control:
+    return fill(SMALL)
+
+
+def problems(row: models.Model) -> dict:
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        return error.message_dict
+    return {}
+
+
+def test_it_has_as_many_datasets_and_columns_as_wanted(control: Control):
+    datasets = TargetDataset.objects.filter(history_of__isnull=True)
+    assert datasets.count() == SMALL.datasets
+    assert {dataset.columns.count() for dataset in datasets} == {SMALL.columns}
+
+
+def test_every_row_is_one_that_a_person_might_have_described(control: Control):
+    found = {str(row): problems(row) for model in DESCRIBED for row in model.objects.all()}
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_its_chain_is_whole(control: Control):
+    chain.seal()
+    assert chain.verify().problem is None
+
+
+def test_the_open_report_is_about_what_was_edited_or_changed_in_the_warehouse(control: Control):
+    rows = control.everything.document["operations"]
+    assert control.everything.status == ChangeReport.Status.OPEN
+    assert len({row["dataset"].removesuffix("_hist") for row in rows}) == SMALL.pending + SMALL.drifted
+
+
+def test_what_was_changed_in_the_warehouse_drifts(control: Control):
+    assert drift_of(current_environment()).count(DRIFTED) == SMALL.drifted
+
+
+def test_one_run_is_under_way(control: Control):
+    assert LoadRun.objects.filter(status="running").get() == control.busy

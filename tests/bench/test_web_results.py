@@ -1,0 +1,58 @@
+"""Measures of the web app, from what was measured."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.problem import BenchProblem
+from bench.web.results import as_markdown, held, write_into
+from bench.web.times import percentile
+
+
+def page(name: str, milliseconds: int, route: str = "") -> dict:
+    times = dict.fromkeys(("first_ms", "median_ms", "p95_ms", "busy_ms"), milliseconds)
+    return {"page": name, "route": route or name, "queries": 7, "kilobytes": 12, **times}
+
+
+def document(*pages: dict, paint: int = 400) -> dict:
+    found = {"pages": list(pages), "paint": [{"page": pages[0]["page"], "median_ms": paint, "p95_ms": paint}]}
+    return found | {"measures": held(found)}
+
+
+def test_a_page_that_takes_too_long_is_named():
+    server, *_ = document(page("home", 80), page("drift_page", 310))["measures"]
+    assert (server["met"], server["value"]) == (False, "310 ms (drift_page); 1 are over it")
+
+
+def test_parts_that_follow_a_page_may_take_their_time():
+    server, *_ = document(page("home", 80), page("report_standing", 4000))["measures"]
+    assert (server["met"], server["value"]) == (True, "80 ms (home)")
+
+
+def test_the_slowest_paint_counts():
+    assert [one["met"] for one in document(page("home", 80), paint=1200)["measures"]] == [True, True, False]
+
+
+def test_tables_tell_pages_and_parts_apart():
+    text = as_markdown(document(page("home", 80), page("inbox_rows", 900)))
+    assert "| home | 7 | 80 ms | 80 ms | 80 ms | 12 | 400 ms |" in text
+    assert "| inbox_rows | 7 | 900 ms | 900 ms | 900 ms | 12 | follows the inbox" in text
+
+
+def test_tables_are_put_between_their_marks(tmp_path: Path):
+    file = tmp_path / "performance.md"
+    file.write_text("before\n<!-- bench.web: begin -->\nold\n<!-- bench.web: end -->\nafter\n")
+    write_into(file, "new")
+    assert file.read_text() == "before\n<!-- bench.web: begin -->\nnew\n<!-- bench.web: end -->\nafter\n"
+
+
+def test_a_file_without_a_place_for_them_is_told_of(tmp_path: Path):
+    file = tmp_path / "other.md"
+    file.write_text("nothing\n")
+    with pytest.raises(BenchProblem, match="other.md has no place for the tables"):
+        write_into(file, "new")
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.95, 10), (0.9, 9), (0.5, 5), (0.05, 1)])
+def test_percentile_is_one_of_the_numbers(share: float, value: int):
+    assert percentile([float(one) for one in range(1, 11)], share) == value
