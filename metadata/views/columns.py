@@ -34,9 +34,11 @@ MOVE_AT_MOST = 5_000
 
 def panel_context(dataset: TargetDataset) -> dict[str, Any]:
     """What the grid needs of a dataset of ``metadata.shown.details``."""
+    rows = grid_rows(dataset)
     return {
         "dataset": dataset,
-        "rows": grid_rows(dataset),
+        "rows": rows,
+        "none_described": not any(row.cells for row in rows),
         "retired": retired_columns(dataset),
         "roles": role_options(list(dataset.columns.all())),
         "known_types": NewColumnForm.known_types,

@@ -92,8 +92,10 @@
   }
 
   function box(node, place, svg) {
-    var link = make("a", { "data-node": node.id }, svg), group = make("g", {}, link);
-    make("title", {}, group);
+    var link = make("a", { "data-node": node.id }, svg);
+    // The title is the link's name: what is written in the box may be cut short.
+    make("title", {}, link);
+    var group = make("g", {}, link);
     make("rect", { "class": "box", x: place.x, y: place.y, width: place.width, height: place.height, rx: 6 }, group);
     make("rect", { "class": "bar", x: place.x, y: place.y, width: 5, height: place.height, rx: 2.5 }, group);
     make("text", { "class": "title", x: place.x + PAD, y: place.y + 20 }, group);
@@ -134,9 +136,8 @@
     var names = [node.title, node.sub, said].filter(Boolean);
     if (node.url) link.setAttribute("href", node.url); else link.removeAttribute("href");
     if (node.here) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
-    link.setAttribute("aria-label", names.join(", "));
-    link.firstChild.setAttribute("class", classes.filter(Boolean).join(" "));
-    write(link, "title", names.join("\n"));
+    link.querySelector("g").setAttribute("class", classes.filter(Boolean).join(" "));
+    write(link, "title", names.join(", "));
     write(link, ".title", fitted(node.title, titleFace(), room));
     write(link, ".said", said);
     write(link, ".sub", fitted(node.sub || "", face, said ? room - wide(said, face) - 10 : room));

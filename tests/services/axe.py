@@ -49,7 +49,8 @@ _UNSEEN_FOCUS = (
         const style = getComputedStyle(one), box = one.getBoundingClientRect();
         const marks = [one, ...one.querySelectorAll("*")].some(part => {
             const look = getComputedStyle(part);
-            return look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0;
+            const drawn = part instanceof SVGElement && parseFloat(look.strokeWidth) >= 2;
+            return drawn || look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0;
         });
         if (!marks && style.boxShadow === "none" && !one.matches(".skip-link"))
             found.push("no visible focus: " + named(one));

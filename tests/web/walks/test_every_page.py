@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import Error as BrowserError
 
 from architecture.models import Preview
@@ -121,16 +121,16 @@ def examine(
     found.whole = True
     try:
         way(page) if callable(way) else page.goto(way)
-        page.wait_for_function("!document.querySelector('.graph-wait')")
+        expect(page.locator(".graph-wait")).to_have_count(0)
         found.axe += _at("light, wide", accessible_faults(page))
         found.focus = unseen_focus(page)
         found.unreached = unreached_by_tab(page)
-        page.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
+        _in_colours(page, "dark")
         found.axe += _at("dark, wide", accessible_faults(page, rules=["color-contrast"]))
         page.set_viewport_size(WIDTHS["narrow"])
-        page.wait_for_function("!document.querySelector('.graph-wait')")
+        expect(page.locator(".graph-wait")).to_have_count(0)
         found.axe += _at("dark, narrow", accessible_faults(page, rules=["color-contrast"]))
-        page.evaluate("document.documentElement.dataset.bsTheme = 'light'")
+        _in_colours(page, "light")
         found.axe += _at("light, narrow", accessible_faults(page))
         found.sideways = sideways(page)
     except BrowserError as broken:
@@ -138,6 +138,19 @@ def examine(
     page.set_viewport_size(WIDTHS["wide"])
     said = complaints.take()
     found.complaints += [one for one in said if not (refused and "Failed to load resource" in one)]
+
+
+def _in_colours(page: Page, theme: str) -> None:
+    """Colours that are still on their way to others are none that anybody reads."""
+    page.evaluate(
+        """theme => {
+            document.documentElement.dataset.bsTheme = theme;
+            document.body.getBoundingClientRect();
+            const finite = one => one.effect.getComputedTiming().iterations !== Infinity;
+            document.getAnimations().filter(finite).forEach(one => one.finish());
+        }""",
+        theme,
+    )
 
 
 def _at(way: str, said: list[str]) -> list[str]:
