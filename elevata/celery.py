@@ -5,8 +5,11 @@ import os
 from celery import Celery
 from django.conf import settings
 
+from elevata.broker import use_whole_messages
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 
+use_whole_messages()
 app = Celery("elevata")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()

@@ -1,0 +1,52 @@
+"""The embedded broker's messages: whole, or not there."""
+
+import json
+import os
+from pathlib import Path
+from queue import Empty
+
+import pytest
+from kombu import Connection
+
+from elevata import broker
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, str]:
+    found = {"data_folder_in": "messages", "data_folder_out": "messages", "control_folder": "control"}
+    for name in set(found.values()):
+        (tmp_path / name).mkdir()
+    return {option: str(tmp_path / name) for option, name in found.items()}
+
+
+@pytest.fixture
+def channel(folders: dict[str, str]):
+    broker.use_whole_messages()
+    with Connection("filesystem://", transport_options=folders) as connection:
+        yield connection.channel()
+
+
+def test_filesystem_means_this_transport(channel):
+    assert isinstance(channel, broker.Channel)
+
+
+def test_what_is_put_is_got_once(channel):
+    channel._put("runs", {"run": 7})
+    assert channel._get("runs") == {"run": 7}
+    with pytest.raises(Empty):
+        channel._get("runs")
+
+
+def test_a_message_that_is_still_being_written_is_not_found(channel, monkeypatch: pytest.MonkeyPatch):
+    replace, seen = os.replace, []
+
+    def look_first(pending, name):
+        with pytest.raises(Empty):
+            channel._get("runs")
+        seen.append(json.loads(Path(pending).read_text()))
+        replace(pending, name)
+
+    monkeypatch.setattr(broker.os, "replace", look_first)
+    channel._put("runs", {"run": 7})
+    assert seen == [{"run": 7}]
+    assert channel._get("runs") == {"run": 7}
