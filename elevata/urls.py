@@ -10,14 +10,13 @@ from architecture.api.rehearsals import RehearsalViewSet
 from architecture.api.views import RecordViewSet
 from elevata import views
 from loader.api.control import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
+from loader.api.sources import SourceDatasetViewSet, SystemViewSet
 from loader.api.views import GovernedRecordViewSet, LoadRunViewSet
 from metadata.api.views import (
     ColumnViewSet,
     DatasetViewSet,
     SchemaViewSet,
     SourceColumnViewSet,
-    SourceDatasetViewSet,
-    SystemViewSet,
 )
 
 

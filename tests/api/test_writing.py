@@ -1,5 +1,6 @@
 """Metadata written by programs: the same services, the same refusals, told as problems."""
 
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -27,9 +28,17 @@ def column_of(dataset: TargetDataset, name: str = "name") -> TargetColumn:
 # --- making ------------------------------------------------------------------------------------
 
 
-def test_a_system_to_its_targets(operator: Client):
+@pytest.fixture(autouse=True)
+def landing(settings, tmp_path: Path) -> str:
+    """The only folder that sources may stand in."""
+    settings.SOURCE_ROOTS = [str(tmp_path)]
+    return str(tmp_path)
+
+
+def test_a_system_to_its_targets(operator: Client, landing: str):
     """From nothing to generated datasets, by the API alone."""
-    assert send(operator, "post", "systems/", {"short_name": "air", "name": "Airports"}).status_code == 201
+    system = {"short_name": "air", "name": "Airports", "location": landing}
+    assert send(operator, "post", "systems/", system).status_code == 201
     made = send(
         operator,
         "post",
@@ -101,6 +110,30 @@ def test_who_may_not_change_metadata_is_told_so(reader: Client, airport: TargetD
     path = "columns/" if method == "post" else f"columns/{column_of(airport).key}/"
     answer = send(reader, method, path)
     assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
+
+
+@pytest.mark.parametrize("location", ["/etc", "{{ data_dir }}", "file:/etc/passwd", "s3a://other/place"])
+def test_a_system_stands_in_the_allowed_folders(operator: Client, location: str):
+    """A load reads whatever a source names."""
+    answer = send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": location})
+    assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    assert not System.objects.exists()
+
+
+@pytest.mark.parametrize("location", ["/etc/passwd", "../secret_key", "{{ data_dir }}/secret_key"])
+def test_a_source_dataset_stays_below_its_system(operator: Client, airport: TargetDataset, location: str):
+    source = airport.generated_from
+    answer = send(operator, "patch", f"source-datasets/{source.key}/", {"location": location})
+    assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    body = {"system": source.system.short_name, "name": "other", "location": location}
+    assert send(operator, "post", "source-datasets/", body).status_code == 422
+    assert SourceDataset.objects.get().location == source.location
+
+
+def test_a_system_does_not_move_to_where_its_sources_lead_outside(operator: Client, airport: TargetDataset):
+    system = airport.generated_from.system
+    answer = send(operator, "patch", f"systems/{system.short_name}/", {"location": "/"})
+    assert answer.status_code == 422
 
 
 def test_a_column_in_use_is_not_deleted(operator: Client, airport: TargetDataset):

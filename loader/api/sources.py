@@ -1,0 +1,52 @@
+"""Sources as programs may describe them: a load reads whatever a source names, so places have limits here, too."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from loader.domain.refusals import Refusal
+from loader.outside.places import allowed, place_in
+from metadata.api import views
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.models import SourceDataset, System
+
+
+class SystemViewSet(views.SystemViewSet):
+    __doc__ = views.SystemViewSet.__doc__
+
+    def make(self, **given: Any) -> System:
+        _must_be_allowed(System(**{name: given[name] for name in ("kind", "location") if name in given}))
+        return super().make(**given)
+
+    def change(self, row: System, expected_version: int, **given: Any) -> System:
+        placed = System(kind=given.get("kind", row.kind), location=given.get("location", row.location))
+        # Places that came by YAML stand, whoever edits something else of the system.
+        if (placed.kind, placed.location) != (row.kind, row.location):
+            _must_be_allowed(placed, row.datasets.values_list("location", flat=True))
+        return super().change(row, expected_version, **given)
+
+
+class SourceDatasetViewSet(views.SourceDatasetViewSet):
+    __doc__ = views.SourceDatasetViewSet.__doc__
+
+    def make(self, **given: Any) -> SourceDataset:
+        _must_be_allowed(given["system"], [given["location"]])
+        return super().make(**given)
+
+    def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
+        if given.get("location", row.location) != row.location:
+            _must_be_allowed(row.system, [given["location"]])
+        return super().change(row, expected_version, **given)
+
+
+def _must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
+    """MetadataError ``place_not_allowed`` for a folder or file outside of the allowed roots."""
+    if system.kind != System.Kind.FILES:
+        return
+    try:
+        if system.location:
+            allowed(system.location)
+        for location in locations:
+            place_in(system, location)
+    except Refusal as refusal:
+        said = f"{as_sentence(refusal.message)} {refusal.hint}".strip()
+        raise MetadataError("place_not_allowed", said, "location") from None
