@@ -57,7 +57,12 @@ class DeltaTable:
         return f"delta.{quote_identifier(self.location)}"
 
     def snapshot(self):
-        """The newest snapshot as a JVM object."""
+        """The newest snapshot as a JVM object.
+
+        Delta asks for the thread's session as soon as the snapshot is asked for its files; a thread that
+        ran no statement before has none.
+        """
+        self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
         none = getattr(self.spark._jvm, "scala.Option").empty()
         return self._log.update(False, none, none)
 
