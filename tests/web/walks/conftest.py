@@ -15,6 +15,9 @@ from pytest_django import live_server_helper
 from tests.services.axe import Complaints, sideways
 from tests.services.browser import ARTIFACTS
 
+# Beside Spark on two cores an answer takes its time; what is wrong stays wrong.
+expect.set_options(timeout=30_000)
+
 WIDTHS = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 
 
