@@ -59,10 +59,14 @@ class Walker:
         return self.page
 
     def press(self, *keys: str) -> None:
+        # Scripts that hear the key are there once the page is.
+        self.page.wait_for_load_state()
         for key in keys:
             self.page.keyboard.press(key)
 
     def type(self, text: str) -> None:
+        # Scripts that hear the key are there once the page is.
+        self.page.wait_for_load_state()
         self.page.keyboard.type(text)
 
     def focus(self, role: str, name: str | re.Pattern, *, exact: bool = True) -> None:

@@ -20,7 +20,13 @@ from tests.web.routes import RULES
 from tests.web.test_routes import Addresses, controlled  # noqa: F401
 from tests.web.walks.conftest import WIDTHS, let_in
 
-pytestmark = [pytest.mark.browser, pytest.mark.services, pytest.mark.django_db(transaction=True)]
+# Every page in four ways takes minutes.
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.services,
+    pytest.mark.nightly,
+    pytest.mark.django_db(transaction=True),
+]
 
 # A part that a page brings in by itself has no head: it is looked at where it stands.
 WHOLE = b"<!doctype html>"
