@@ -1,6 +1,5 @@
 """What one run did to a history: which keys it inserted, updated, deleted, and which came back."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -10,7 +9,7 @@ from architecture.domain.states.tables import TableSpec
 from loader.domain.rows import CAME_BACK, DELETED, INSERTED, UPDATED
 from metadata.domain.sql import quote_identifier
 
-_WROTE, _ENDED, _BURIED = "__wrote", "__ended", "__buried"
+_WROTE, _ENDED, _BURIED, _SINCE = "__wrote", "__ended", "__buried", "__since"
 
 
 def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
@@ -31,7 +30,10 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
     ended = closed & ~opened & live
     keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
     per_key = touched.groupBy(*keys, _name(table, "entity_key")).agg(
-        F.max(opened & live).alias(_WROTE), F.max(ended).alias(_ENDED), F.max(opened & ~live).alias(_BURIED)
+        F.max(opened & live).alias(_WROTE),
+        F.max(ended).alias(_ENDED),
+        F.max(opened & ~live).alias(_BURIED),
+        F.min(F.when(opened & live, F.col(_name(table, "started_at")))).alias(_SINCE),
     )
     found = per_key.where(_wanted(arguments.get("op") or "")).orderBy(*keys).limit(limit + 1).collect()
     chosen, entity = found[:limit], table.column("entity_key").name
@@ -42,7 +44,7 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
     flags = ((opened & live).alias(_WROTE), ended.alias(_ENDED))
     text = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
     rows = touched.where(of_these).orderBy(_name(table, "started_at")).select(*text, *flags).collect()
-    new = [row[entity] for row in chosen if row[_WROTE] and not row[_ENDED]]
+    new = {row[entity]: row[_SINCE] for row in chosen if row[_WROTE] and not row[_ENDED]}
     earlier = _seen_before(frame, table, new, ~opened & live) if new else set()
     by_key: dict[str, list[Row]] = {key: [] for key in ids}
     for row in rows:
@@ -64,10 +66,15 @@ def _wanted(op: str) -> Column:
     }.get(op, wrote | ended | buried)
 
 
-def _seen_before(frame: DataFrame, table: TableSpec, keys: Sequence[str], by_others: Column) -> set[str]:
-    """Which of these keys had versions that this run did not write."""
+def _seen_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:
+    """Which of these keys had a version of another run that starts before the first that this run wrote.
+
+    What later runs wrote does not count: a key that is updated tomorrow was still new today.
+    """
     entity = F.col(_name(table, "entity_key"))
-    return {row[0] for row in frame.where(by_others & entity.isin(list(keys))).select(entity).distinct().collect()}
+    first = F.min(_name(table, "started_at")).alias("first")
+    others = frame.where(by_others & entity.isin(list(since))).groupBy(entity.alias("key")).agg(first)
+    return {row["key"] for row in others.collect() if row["first"] < since[row["key"]]}
 
 
 def _change(row: Row, entity: str, versions: list[Row], width: int, earlier: set[str]) -> dict[str, Any]:
