@@ -60,7 +60,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
             status, event = pruned.govern(PRUNE, pruned.prune_manifest(str(horizon)))
             assert (status, event.get("error")) == ("succeeded", None)
             assert event["counts"]["removed"] > 20
-            assert event["counts"]["forgotten"] > 10
+            assert event["counts"]["forgotten"] > 0
             assert pruned.versions() == kept_of(whole.versions(), horizon)
     assert pruned.rawcore_keys() == whole.rawcore_keys()
 
