@@ -5,6 +5,7 @@ the report drops, every value says the same in its new type, and what is new is 
 """
 
 import itertools
+import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -146,10 +147,12 @@ def test_a_case_on_tables_with_rows(case: dict, warehouse: Warehouse):
     done = report(before, start, after, NOTHING_BLOCKED)
     rows = {table.key: warehouse.rows(table.key) for table in made}
     views = {one.history_key: history_views(one) for one in after.datasets if one.historize and one.active}
-    warehouse.run(check_belongs(plan_steps(tables(after), start, done.operations, views)))
+    planned = check_belongs(plan_steps(tables(after), start, done.operations, views))
+    warehouse.run(planned)
     found = warehouse.observed(keys)
     for table in made:
-        compare(warehouse, start[table.key], found[table.key], rows[table.key], lost(table, done))
+        anew = {key.name for step in planned if step.table.key == table.key for key in step.rehashed}
+        compare(warehouse, start[table.key], found[table.key], rows[table.key], lost(table, done), anew)
     names = {f"{warehouse.prefix}{one.qualified_name}".lower() for one in found.values() if not one.dropped}
     assert warehouse.published() == names
     for key in found.keys() - start.keys():
@@ -238,16 +241,28 @@ def lost(table: TableSpec, done: ChangeReport) -> set[str]:
 
 
 def compare(
-    warehouse: Warehouse, before: ObservedTable, now: ObservedTable, rows: list[dict], dropped: set[str]
+    warehouse: Warehouse,
+    before: ObservedTable,
+    now: ObservedTable,
+    rows: list[dict],
+    dropped: set[str],
+    anew: set[str],
 ) -> None:
-    """Every row is there with the values it had; what is new is empty, what is gone was dropped."""
+    """Every row is there with the values it had; what is new is empty, what is gone was dropped.
+
+    Keys that were hashed ``anew`` are digests by now, one for each that there was.
+    """
     found = warehouse.rows(now.key)
     pairs = {column.name: found_again(column, before, now) for column in before.columns}
     gone = {column.key for column in before.columns if pairs[column.name] is None}
     assert gone == dropped
-    kept = {old: new for old, new in pairs.items() if new is not None}
+    for old, new in pairs.items():
+        if new in anew:
+            assert all(re.fullmatch("[0-9a-f]{64}", row[new]) for row in found)
+            assert len({row[new] for row in found}) == len({row[old] for row in rows})
+    kept = {old: new for old, new in pairs.items() if new is not None and new not in anew}
     assert said(found, kept.values()) == said(rows, kept)
-    fresh = {column.name for column in now.columns} - set(kept.values())
+    fresh = {column.name for column in now.columns} - set(kept.values()) - anew
     assert {row[name] for row in found for name in fresh} <= {None}
     if not now.dropped:
         assert warehouse.spark.table(f"{warehouse.prefix}{now.qualified_name}").count() == len(rows)
