@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from architecture.models import AppliedDataset, Environment
 from metadata.models import ChangeLogEntry, DatasetInput, Reference, TargetDataset
 
 # What is logged of a dataset without being a change of its description.
 NO_METADATA = ("execution", "lease", "report")
+# What a service account did, its owner did.
+ANSWERS = Coalesce("user__service_account__owner__username", "user__username")
 
 # When what was carried out last of each dataset had been described, by stable key; None: nothing was yet.
 Since = Mapping[str, datetime | None]
@@ -82,7 +85,7 @@ def _hands(found: QuerySet[ChangeLogEntry], since: Since) -> Iterator[Hand]:
     """Those of the entries that came after their dataset, or their subject, was carried out."""
     if since and None not in since.values():
         found = found.filter(at__gt=min(since.values()))
-    rows = found.values_list("pk", "at", "user__username", "dataset_key", "subject_key")
+    rows = found.annotate(who=ANSWERS).values_list("pk", "at", "who", "dataset_key", "subject_key")
     for pk, at, person, dataset, subject in rows:
         if any(key in since and _is_after(at, since[key]) for key in (str(dataset), subject)):
             yield Hand(pk, at, person or "")
@@ -169,7 +172,7 @@ class _Rename:
 
 def _renames(found: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
     """Those of the entries that gave something another name, oldest first."""
-    rows = found.values_list("pk", "at", "user__username", "subject_key", "changes")
+    rows = found.annotate(who=ANSWERS).values_list("pk", "at", "who", "subject_key", "changes")
     for pk, at, person, subject, changes in rows:
         name = json.loads(changes).get("name", {})
         if "before" in name and "after" in name:

@@ -21,17 +21,26 @@ from architecture.domain.policy import PolicySet
 from architecture.domain.waiting import Facts, Person
 from architecture.domain.workflow import Decided
 from architecture.models import ChangeReport
+from architecture.places import place_of_report
 from architecture.selectors import reports_in_play
 from architecture.services.policies import default_policy
 from architecture.shown import ReportRow, may_build, report_rows
 from metadata.domain.roles import Permission, Role
-from metadata.permissions import may, roles_of
+from metadata.permissions import granted_to, may, may_somewhere, roles_of
 
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 # For how long the inbox makes reports again before it answers; the rest is for the next time it asks.
 _PATIENCE = 1.5  # seconds
 _OWN = ("pk", "report_id", "status", "risk", "fingerprint", "authors", "created_by_id", "environment_id", "live")
 _LONG = ("document", "content")
+_NEEDED = {
+    waiting.DECIDE: Permission.APPROVE_REPORTS,
+    waiting.EXECUTE: Permission.EXECUTE_REPORTS,
+    waiting.RESUME: Permission.EXECUTE_REPORTS,
+}
 _APPROVALS = tuple(f"approvals__{name}" for name in ("person_name", "decision", "fingerprint", "roles"))
+# What a service account decided, its owner did.
+_OWNER = "approvals__person__service_account__owner__username"
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,8 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
                 signals[environment] = holding.signal(environment)
             refusal = holding.known_refusal(report_id, signals[environment])
             facts = replace(facts, stale=(refusal or {}).get("code", ""))
-        if ask := waiting.asked_of(facts, person):
+        ask = waiting.asked_of(facts, person)
+        if ask and _is_theirs(user, ask, pk):
             found.append(Ask(ask, pk, facts, refusal or {}, refusal is not None))
     return tuple(sorted(found, key=lambda one: (waiting.ASKS.index(one.ask), one.pk)))
 
@@ -96,17 +106,31 @@ def _person(user: Any, *, needs_roles: bool) -> Person:
     return Person(
         user.pk,
         user.get_username(),
-        may_approve=may(user, Permission.APPROVE_REPORTS),
-        may_execute=may(user, Permission.EXECUTE_REPORTS),
-        roles=frozenset(role.value for role in roles_of(user)) if needs_roles else frozenset(),
+        may_approve=may_somewhere(user, Permission.APPROVE_REPORTS),
+        may_execute=may_somewhere(user, Permission.EXECUTE_REPORTS),
+        roles=_roles(user) if needs_roles else frozenset(),
     )
+
+
+def _roles(user: Any) -> frozenset[str]:
+    """Everywhere, or for some place: whether it is the right one, ``_is_theirs`` asks."""
+    return frozenset(role.value for role in (*roles_of(user), *(one.role for one in granted_to(user))))
+
+
+def _is_theirs(user: Any, ask: str, pk: int) -> bool:
+    """Whether what is asked may be done by them there; only asked of those whose role is for one place."""
+    permission = _NEEDED.get(ask)
+    if permission is None or may(user, permission):
+        return True
+    report = ChangeReport.objects.select_related("environment").get(pk=pk)
+    return may(user, permission, place_of_report(report))
 
 
 def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
     """Each report in play with its approvals: pk, id, environment and facts, in one query."""
     rows = reports_in_play(person_pk).order_by("-pk", "approvals__pk")
     policies: dict[int, PolicySet] = {}
-    named = rows.values_list(*_OWN, "environment__policies", *_APPROVALS, named=True)
+    named = rows.values_list(*_OWN, "environment__policies", *_APPROVALS, _OWNER, named=True)
     for _, group in groupby(named, key=lambda row: row.pk):
         its = list(group)
         row = its[0]
@@ -132,7 +156,7 @@ def _is_decided(row: Any) -> bool:
 
 def _decided(row: Any) -> Decided:
     fingerprint, roles = row.approvals__fingerprint, tuple(row.approvals__roles)
-    return Decided(row.approvals__person_name, row.approvals__decision, fingerprint, roles)
+    return Decided(getattr(row, _OWNER) or row.approvals__person_name, row.approvals__decision, fingerprint, roles)
 
 
 # --- as the page shows it ----------------------------------------------------------------------
@@ -195,7 +219,7 @@ class _Whom:
 
     def _who_may(self, permission: Permission, role: str = "") -> tuple[str, ...]:
         if (permission, role) not in self._names:
-            people = User.objects.with_perm(str(permission)).order_by("username")
+            people = User.objects.with_perm(str(permission), backend=MODEL_BACKEND).order_by("username")
             if role:
                 people = people.filter(Q(groups__name__in=(role, Role.ADMIN.value)) | Q(is_superuser=True)).distinct()
             self._names[permission, role] = tuple(people.values_list("username", flat=True))

@@ -15,12 +15,13 @@ from architecture.domain.scope import Scope
 from architecture.domain.steps.step import Step, TableShape
 from architecture.domain.workflow import Need, Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, Preview
+from architecture.places import place_of_report
 from architecture.services.policies import policy_of
 from architecture.services.previews import steps_in
 from architecture.services.reports import authors_of_report, decisions_on, operations_of
 from metadata.domain.roles import Permission
 from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
-from metadata.permissions import may
+from metadata.permissions import Where, may, may_somewhere
 
 _FIXES = {rule.code: rule.fix for rule in RULES}
 # Who has a part in the workflow may make reports; those who only read may not.
@@ -29,7 +30,7 @@ BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.E
 
 def may_build(user: Any) -> bool:
     """Whether somebody may make reports: whoever edits, approves or executes."""
-    return any(may(user, permission) for permission in BUILDERS)
+    return any(may_somewhere(user, permission) for permission in BUILDERS)
 
 
 # --- lists -----------------------------------------------------------------------------------
@@ -145,7 +146,8 @@ def standing(report: ChangeReport, user: Any) -> Standing:
     policy = policy_of(report.environment)
     need, authors = policy.approvals[report.risk], authors_of_report(report)
     approvals, decided = tuple(report.approvals.order_by("pk")), decisions_on(report)
-    name = user.get_username()
+    # Pages are shown to people, who answer for themselves.
+    name, place = user.get_username(), place_of_report(report)
 
     def decide(decision: str) -> None:
         workflow.refuse_decision(
@@ -168,8 +170,9 @@ def standing(report: ChangeReport, user: Any) -> Standing:
             approver_may_execute=policy.approver_may_execute,
         )
 
-    deciding = (user, Permission.APPROVE_REPORTS, "your account may read reports, but not decide on them")
-    executing = (user, Permission.EXECUTE_REPORTS, "your account may read reports, but not preview or execute them")
+    deciding = (user, Permission.APPROVE_REPORTS, place, "your account may read reports, but not decide on them")
+    said = "your account may read reports, but not preview or execute them"
+    executing = (user, Permission.EXECUTE_REPORTS, place, said)
     return Standing(
         need=need,
         approvals=approvals,
@@ -182,13 +185,15 @@ def standing(report: ChangeReport, user: Any) -> Standing:
     )
 
 
-def _why_not(asking: Callable[[], None], user: Any, permission: Permission, said: str) -> Refused | None:
+def _why_not(
+    asking: Callable[[], None], user: Any, permission: Permission, place: Where, said: str
+) -> Refused | None:
     """Why the workflow does not let the person do it, or else that they lack the permission; None if they may."""
     try:
         asking()
     except Refused as refused:
         return refused
-    return None if may(user, permission) else Refused("NOT_PERMITTED", said)
+    return None if may(user, permission, place) else Refused("NOT_PERMITTED", said)
 
 
 def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:

@@ -8,9 +8,11 @@ from django.utils import timezone
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import Approval, ChangeReport
-from architecture.services.people import must_be_permitted, role_names
+from architecture.places import place_of_report
+from architecture.services.people import must_be_permitted, role_names, who_answers
 from architecture.services.policies import policy_of
 from architecture.services.reports import authors_of_report, decisions_on, refuse_stale
+from architecture.services.telling import tell_decided
 from metadata.domain.roles import Permission
 from metadata.services import chain
 
@@ -37,11 +39,11 @@ def approvals_missing(report: ChangeReport) -> int:
 
 @transaction.atomic
 def _decide(report: ChangeReport, person: Any, decision: str, note: str) -> Approval:
-    must_be_permitted(person, Permission.APPROVE_REPORTS)
+    must_be_permitted(person, Permission.APPROVE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     workflow.refuse_decision(
         status=row.status,
-        person=person.get_username(),
+        person=who_answers(person),
         decision=decision,
         authors=authors_of_report(row),
         decided=decisions_on(row),
@@ -56,8 +58,10 @@ def _decide(report: ChangeReport, person: Any, decision: str, note: str) -> Appr
         raise Refused("ALREADY_DECIDED") from None
     if decision == workflow.NO:
         _become(row, workflow.REJECTED)
+        tell_decided(row, approval)
     elif not approvals_missing(row):
         _become(row, workflow.APPROVED)
+        tell_decided(row, approval)
     report.refresh_from_db()
     return approval
 
@@ -68,7 +72,7 @@ def _record(row: ChangeReport, person: Any, decision: str, note: str) -> Approva
         fingerprint=row.fingerprint,
         person=person,
         person_name=person.get_username(),
-        roles=role_names(person),
+        roles=role_names(person, on=place_of_report(row)),
         decision=decision,
         note=note.strip(),
         at=timezone.now(),

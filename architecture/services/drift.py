@@ -12,6 +12,7 @@ from architecture.domain.states.current import CurrentState, Placed
 from architecture.domain.states.drift import DatasetDrift
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment
+from architecture.places import place_of_environment
 from architecture.selectors import applied_states, described_states
 from architecture.services.applied import NEVER, write_applied
 from architecture.services.observing import last_seen
@@ -71,7 +72,7 @@ def adopt_as_baseline(
     not there counts as not applied. Stands in the change log. Refused UNKNOWN_DATASET for keys that
     neither metadata nor applied state knows, NOT_OBSERVED for tables nobody looked at.
     """
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_environment(environment))
     if not reason.strip():
         raise Refused("NO_REASON")
     Environment.objects.select_for_update().get(pk=environment.pk)

@@ -17,14 +17,16 @@ from architecture.domain import execution_log as said
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution, ExecutionOperation, Preview
+from architecture.places import place_of_execution, place_of_report
 from architecture.services.attempts import ExecutionAttempt
 from architecture.services.executionlog import names_of, note, note_on
 from architecture.services.leases import release_leases, take_leases
-from architecture.services.people import must_be_permitted, on_behalf_of
+from architecture.services.people import must_be_permitted, on_behalf_of, who_answers
 from architecture.services.policies import policy_of
 from architecture.services.previews import execution_rows, newest_preview
 from architecture.services.records import seal
 from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
+from architecture.services.telling import tell_execution_ended
 from metadata.domain.roles import Permission
 from metadata.services.changelog import record_change
 
@@ -46,7 +48,7 @@ def request_execution(
     One that failed, was cancelled or lost is queued again, as its next attempt. Refused with a code
     of ``workflow.CODES``; nothing was written then.
     """
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     known = row.executions.exclude(status=workflow.ABANDONED).first()
     if known is not None:
@@ -74,7 +76,7 @@ def refuse_unapproved(report: ChangeReport, person: Any) -> None:
         fingerprint=report.fingerprint,
         need=policy.approvals[report.risk],
         authors=authors_of_report(report),
-        person=person.get_username() if person is not None else "",
+        person=who_answers(person) if person is not None else "",
         approver_may_execute=policy.approver_may_execute,
     )
 
@@ -105,7 +107,7 @@ def resume_execution(*, execution: Execution, person: Any) -> Execution:
 
     One whose worker has been silent for too long counts as lost, even if nobody was there to say so.
     """
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if execution.report is None:
         raise Refused("NOT_RESUMABLE", "it belongs to a load run", "start the load run again")
     refuse_unapproved(execution.report, person)
@@ -195,7 +197,7 @@ def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
 @transaction.atomic
 def cancel_execution(*, execution: Execution, person: Any) -> Execution:
     """Ask for an execution to stop between two steps; a queued one is cancelled at once."""
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     error = {"code": "CANCELED", "message": f"cancelled by {person.get_username()}"}
     rows = Execution.objects.filter(pk=execution.pk)
     canceled = rows.filter(status=workflow.QUEUED).update(
@@ -213,7 +215,7 @@ def cancel_execution(*, execution: Execution, person: Any) -> Execution:
 @transaction.atomic
 def abandon_execution(*, execution: Execution, person: Any, reason: str) -> Execution:
     """End an execution that will not be resumed; its record is sealed with what it did."""
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if not reason.strip():
         raise Refused("NO_REASON")
     abandoned = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.ABANDONED)).update(
@@ -252,6 +254,7 @@ def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = 
     released = release_leases(environment=execution.environment, holder=attempt.holder)
     execution.refresh_from_db()
     note(execution.pk, attempt.number, said.ended(end, execution.seconds, execution.error, released))
+    tell_execution_ended(execution)
     if end in workflow.ENDED:
         seal(execution)
     return execution
@@ -296,6 +299,8 @@ def give_up_execution(*, execution: Execution, error: dict[str, Any], **seen: An
         attempt = ExecutionAttempt(execution.pk, execution.attempt)
         released = release_leases(environment=execution.environment, holder=attempt.holder)
         note(execution.pk, attempt.number, said.given_up(error, released))
+        execution.refresh_from_db()
+        tell_execution_ended(execution)
     return bool(lost)
 
 

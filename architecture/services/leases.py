@@ -16,6 +16,7 @@ from django.utils import timezone
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import Environment, Lease
+from architecture.places import place_of_environment
 from architecture.selectors import dataset_names
 from architecture.services.people import must_be_permitted, on_behalf_of
 from metadata.domain.roles import Permission
@@ -101,7 +102,7 @@ def release_leases(*, environment: Environment, holder: Holder) -> int:
 @transaction.atomic
 def break_lease(*, lease: Lease, person: Any, reason: str) -> Lease:
     """Take a lease away from its holder, who finds out with its next heartbeat. Stands in the change log."""
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_environment(lease.environment))
     if not reason.strip():
         raise Refused("NO_REASON")
     held = Lease.objects.select_for_update().get(pk=lease.pk)

@@ -6,21 +6,32 @@ from typing import Any
 
 from architecture.domain.workflow import Refused
 from metadata.domain.roles import Permission
-from metadata.permissions import may, roles_of
+from metadata.models import ServiceAccount
+from metadata.permissions import Where, may, must_write, roles_of
 from metadata.services.actor import acting_as, current_actor
 
 
-def must_be_permitted(person: Any, permission: Permission) -> None:
-    """Refused NO_PERSON unless somebody is named who may sign in, NOT_PERMITTED if they lack the permission."""
+def must_be_permitted(person: Any, permission: Permission, on: Where = None) -> None:
+    """Refused NO_PERSON unless somebody is named who may sign in, NOT_PERMITTED if they lack the permission there.
+
+    MetadataError ``token_scope`` if who acts does so by a token that only reads.
+    """
     if person is None or not getattr(person, "is_authenticated", False) or not person.is_active:
         raise Refused("NO_PERSON")
-    if not may(person, permission):
+    if not may(person, permission, on):
         raise Refused("NOT_PERMITTED", f"{person.get_username()} lacks the permission {permission}")
+    must_write()
 
 
-def role_names(person: Any) -> list[str]:
-    """The names of the person's roles, sorted."""
-    return sorted(role.value for role in roles_of(person))
+def role_names(person: Any, on: Where = None) -> list[str]:
+    """The names of the person's roles, those for this place among them, sorted."""
+    return sorted(role.value for role in roles_of(person, on))
+
+
+def who_answers(person: Any) -> str:
+    """The name of who answers for what a user does: their own, or that of a service account's owner."""
+    account = ServiceAccount.objects.filter(user_id=person.pk).select_related("owner").first()
+    return (account.owner if account is not None else person).get_username()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from django.db.models import F
 from architecture.domain.policy import PolicySet
 from architecture.domain.workflow import Refused
 from architecture.models import Environment
+from architecture.places import place_of_environment
 from architecture.services.people import must_be_permitted, on_behalf_of
 from metadata.domain.roles import Permission
 from metadata.services.changelog import record_change
@@ -32,7 +33,7 @@ def update_policies(
 
     Refused POLICY_CHANGED if somebody was faster; PolicyProblem for what is no policy.
     """
-    must_be_permitted(person, Permission.MANAGE_POLICIES)
+    must_be_permitted(person, Permission.MANAGE_POLICIES, on=place_of_environment(environment))
     before = policy_of(environment)
     after = PolicySet.from_json(policies, default_policy())
     changed = Environment.objects.filter(pk=environment.pk, policies_version=expected_version).update(

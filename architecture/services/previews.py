@@ -18,6 +18,7 @@ from architecture.domain.steps.rendering import statement_text
 from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Execution, ExecutionOperation, Preview
+from architecture.places import place_of_report
 from architecture.services.basis import Basis
 from architecture.services.observing import Seen
 from architecture.services.people import must_be_permitted
@@ -47,7 +48,7 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
 
     Refused where the report is closed, stale or under way; StepProblem where no statement does it.
     """
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     workflow.refuse_closed(row.status)
     execution = row.executions.exclude(status=workflow.ABANDONED).first()

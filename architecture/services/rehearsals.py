@@ -9,13 +9,14 @@ from django.utils import timezone
 
 from architecture.domain import workflow
 from architecture.models import Environment, Preview, Rehearsal
+from architecture.places import place_of_report
 from architecture.services.people import must_be_permitted
 from metadata.domain.roles import Permission
 
 
 def request_rehearsal(*, preview: Preview, person: Any) -> Rehearsal:
     """Ask for a rehearsal; one that waits or is under way is returned as it is."""
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(preview.report))
     workflow.refuse_closed(preview.report.status)
     try:
         with transaction.atomic():

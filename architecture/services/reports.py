@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models.functions import Coalesce
 
 from architecture.authors import authors, carried_out
 from architecture.domain import report as domain
@@ -20,9 +21,14 @@ from architecture.selectors import environment_named
 from architecture.services.basis import Basis, gather, table_keys, tables_in_scope
 from architecture.services.environments import current_environment
 from architecture.services.observing import CannotLook, Seen, look
+from architecture.services.people import who_answers
+from architecture.services.telling import tell_report_waiting
+from metadata.permissions import must_write
 from metadata.services.actor import current_actor
 
 log = logging.getLogger(__name__)
+
+ANSWERS = Coalesce("person__service_account__owner__username", "person_name")
 
 # Reports in these states may still be carried out, or need nothing.
 STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
@@ -79,8 +85,9 @@ def store_report(
     basis: Basis, made: domain.ChangeReport, person: Any, *, undo_of: Any = None, extra: dict | None = None
 ) -> ChangeReport:
     """Keep a report. ``extra`` goes into its document, ``undo_of`` is the record that it takes back."""
+    must_write()
     keys = {operation.dataset_key for operation in made.operations}
-    hands = [person.get_username()] if undo_of is not None else sorted(_authors(basis.environment, keys))
+    hands = [who_answers(person)] if undo_of is not None else sorted(_authors(basis.environment, keys))
     row = ChangeReport.objects.create(
         environment=basis.environment,
         scope=scope_row(basis.scope),
@@ -97,6 +104,9 @@ def store_report(
     )
     if undo_of is None:
         _supersede(row)
+    need = basis.policy.approvals[row.risk]
+    if row.status == workflow.OPEN and need.count:
+        tell_report_waiting(row, need)
     return row
 
 
@@ -172,11 +182,9 @@ def _plain(value: Any) -> Any:
 
 
 def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
-    """What people decided on the report, oldest first."""
-    return tuple(
-        Decided(one.person_name, one.decision, one.fingerprint, tuple(one.roles))
-        for one in report.approvals.order_by("pk")
-    )
+    """What people decided on the report, oldest first; what a service account did counts as its owner's."""
+    approvals = report.approvals.annotate(who=ANSWERS).order_by("pk")
+    return tuple(Decided(one.who, one.decision, one.fingerprint, tuple(one.roles)) for one in approvals)
 
 
 def authors_of_report(report: ChangeReport) -> frozenset[str]:

@@ -22,6 +22,7 @@ from architecture.domain.states.flat import flat
 from architecture.domain.states.state_files import ArchitectureState, dump_state, parse_state
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment
+from architecture.places import place_of_environment
 from architecture.selectors import applied_states, environment_named
 from architecture.services.applied import NEVER, write_applied
 from architecture.services.basis import gather, tables_in_scope
@@ -90,7 +91,7 @@ def import_state(
     not so. ``check`` writes nothing. Stands in the change log. Refused, all or nothing: ALREADY_APPLIED
     for a dataset that was applied otherwise, BAD_KEY and UNKNOWN_LAYER for one that cannot be placed.
     """
-    must_be_permitted(person, Permission.EXECUTE_REPORTS)
+    must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_environment(environment))
     if not reason.strip() and not check:
         raise Refused("NO_REASON")
     Environment.objects.select_for_update().get(pk=environment.pk)

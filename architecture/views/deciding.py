@@ -3,11 +3,11 @@
 from typing import Any
 
 from architecture.domain.workflow import Refused
-from architecture.shown import may_build
+from architecture.shown import BUILDERS, may_build
 from metadata.domain.errors import MetadataError, as_sentence
 from metadata.permissions import View, only, permitted
 
-__all__ = ["as_sentence", "as_shown", "builders", "permitted", "status_of"]
+__all__ = ["as_sentence", "as_shown", "builders", "builders_go_on", "permitted", "status_of"]
 
 _NOT_FOUND = (
     "UNKNOWN_REPORT",
@@ -17,12 +17,20 @@ _NOT_FOUND = (
     "UNKNOWN_OPERATION",
     "UNKNOWN_LOOK",
 )
-_FORBIDDEN = ("NOT_PERMITTED", "NO_PERSON", "OWN_CHANGE")
+_FORBIDDEN = ("NOT_PERMITTED", "NO_PERSON", "OWN_CHANGE", "not_permitted", "token_scope")
+
+
+_SAID = "Reports are made by people who edit, approve or execute."
 
 
 def builders(view: View) -> View:
     """403 for those who only read."""
-    return only(may_build, "Reports are made by people who edit, approve or execute.")(view)
+    return only(may_build, _SAID, needs=frozenset(BUILDERS))(view)
+
+
+def builders_go_on(view: View) -> View:
+    """403 for those who only read, where something is sent."""
+    return only(may_build, _SAID, needs=frozenset(BUILDERS), methods=("POST",))(view)
 
 
 def status_of(refused: Refused | MetadataError) -> int:

@@ -10,6 +10,7 @@ from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.domain.workflow import Refused
 from architecture.drifting import current_drift, known_drift
 from architecture.models import Environment
+from architecture.places import here
 from architecture.services.drift import adopt_as_baseline
 from architecture.services.environments import current_environment
 from architecture.views.deciding import as_shown, permitted, status_of
@@ -88,7 +89,7 @@ def _page(
         "form": form,
         "chosen": request.POST.getlist("dataset"),
         "adoptable": any(one.status != IN_SYNC and key is not None for one, key in rows),
-        "may_adopt": may(request.user, Permission.EXECUTE_REPORTS),
+        "may_adopt": may(request.user, Permission.EXECUTE_REPORTS, on=here),
         "refused": as_shown(refused, request.user) if refused is not None else None,
     }
     return render(request, "architecture/drift_page.html", context, status=status)

@@ -2,7 +2,6 @@
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -10,6 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from architecture.domain.workflow import Refused
 from architecture.models import Environment
+from architecture.places import place_of_environment
 from architecture.services.environments import current_environment
 from architecture.services.policies import default_policy, policy_of, update_policies
 from architecture.shown import environments
@@ -18,7 +18,7 @@ from architecture.views.forms import PolicyForm
 from metadata.change_log import entries, shown
 from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission
-from metadata.permissions import may
+from metadata.permissions import may, permitted
 
 LATEST = 10
 
@@ -31,13 +31,12 @@ def own_policy(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
+@permitted(Permission.MANAGE_POLICIES, methods=("POST",))
 def policy_page(request: HttpRequest, name: str) -> HttpResponse:
     """The policy in force; who may, changes it here. Everybody else sees it."""
     environment = current_environment() if name == settings.ENVIRONMENT else get_object_or_404(Environment, name=name)
     if request.method != "POST":
         return _page(request, environment, PolicyForm.of(policy_of(environment), environment.policies_version))
-    if not may(request.user, Permission.MANAGE_POLICIES):
-        raise PermissionDenied(f"This needs the permission {Permission.MANAGE_POLICIES}.")
     form = PolicyForm(request.POST)
     if not form.is_valid():
         return _page(request, environment, form, status=422)
@@ -70,7 +69,7 @@ def _page(
         "environments": list(environments()),
         "form": form,
         "defaults": default_policy(),
-        "may_manage": may(request.user, Permission.MANAGE_POLICIES),
+        "may_manage": may(request.user, Permission.MANAGE_POLICIES, on=place_of_environment(environment)),
         "changes": shown(changes),
         "refused": as_shown(refused, request.user) if refused is not None else None,
     }

@@ -22,12 +22,14 @@ class Actor:
     """Who acts: ``kind`` is person (signed in), token (a person's program) or system (nobody).
 
     ``user`` is the person's row, None for the system; ``request_id`` names the request or command.
+    ``read_only``: by a token whose scope is reading.
     """
 
     name: str
     kind: str
     user: AbstractBaseUser | None = field(default=None, compare=False)
     request_id: str = ""
+    read_only: bool = False
 
     @property
     def user_id(self) -> int | None:
@@ -39,11 +41,11 @@ class Actor:
         return self.user is not None
 
     @classmethod
-    def of(cls, user: object, *, by_token: bool = False, request_id: str = "") -> Actor:
+    def of(cls, user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False) -> Actor:
         """The actor that a user is; nobody (None, or not signed in) is the system."""
         if user is None or not getattr(user, "is_authenticated", False):
             return cls("system", SYSTEM_KIND, request_id=request_id)
-        return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id)
+        return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id, read_only)
 
 
 SYSTEM = Actor("system", SYSTEM_KIND)
@@ -67,8 +69,11 @@ def acting(who: Callable[[], Actor]) -> Iterator[None]:
 
 
 @contextmanager
-def acting_as(person: object, *, by_token: bool = False, request_id: str = "") -> Iterator[Actor]:
+def acting_as(
+    person: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False
+) -> Iterator[Actor]:
     """Everything inside is done by this person: a user, an Actor, or None for the system."""
-    actor = person if isinstance(person, Actor) else Actor.of(person, by_token=by_token, request_id=request_id)
+    told = {"by_token": by_token, "request_id": request_id, "read_only": read_only}
+    actor = person if isinstance(person, Actor) else Actor.of(person, **told)
     with acting(lambda: actor):
         yield actor

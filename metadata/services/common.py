@@ -1,7 +1,7 @@
 """What every service does: one transaction, an optimistic lock, the change log, errors that people can read.
 
 Metadata is written by ``store``, ``store_all``, ``put_aside`` and ``remove`` and by nothing else: they
-bring what they write into the change log.
+ask whether who acts may change the rows, and bring what they write into the change log.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +15,7 @@ from django.db.models.deletion import Collector
 
 from metadata.domain.errors import MetadataError, StaleVersion
 from metadata.models import Versioned
+from metadata.places import must_be_changeable
 from metadata.services.changelog import unit_of_work
 
 Row = TypeVar("Row", bound=Versioned)
@@ -59,6 +60,7 @@ def assign(row: models.Model, changes: dict[str, Any], allowed: tuple[str, ...])
 
 def store(row: Row) -> Row:
     """Write a row that was checked. A row that exists already moves to its next version."""
+    must_be_changeable([row])
     with unit_of_work() as unit:
         if row.pk is not None:
             unit.about_to_change(type(row), [row.pk])
@@ -71,6 +73,7 @@ def store(row: Row) -> Row:
 def store_all(rows: Iterable[Row]) -> list[Row]:
     """Write new rows of one model that were checked, in one go."""
     made = list(rows)
+    must_be_changeable(made)
     if made:
         with unit_of_work() as unit:
             type(made[0]).objects.bulk_create(made)
@@ -80,6 +83,7 @@ def store_all(rows: Iterable[Row]) -> list[Row]:
 
 def put_aside(row: Row, **between: Any) -> None:
     """Give a stored row other values for the moment, so that others can take its; ``row`` keeps its own."""
+    must_be_changeable([row])
     with unit_of_work() as unit:
         unit.about_to_change(type(row), [row.pk])
         type(row).objects.filter(pk=row.pk).update(**between)
@@ -90,6 +94,7 @@ def remove(rows: Iterable[Row]) -> None:
     gone = list(rows)
     if not gone:
         return
+    must_be_changeable(gone)
     collector = Collector(using=DEFAULT_DB_ALIAS)
     collector.can_fast_delete = lambda *_, **__: False  # every row is loaded, and so can be logged
     with unit_of_work() as unit:

@@ -1,37 +1,62 @@
-"""People, their roles and their tokens."""
+"""People, service accounts, their roles and what they are granted for one place."""
 
 from collections.abc import Iterable
-from datetime import timedelta
-from hmac import compare_digest
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.utils import timezone
-from knox.crypto import hash_token
-from knox.settings import CONSTANTS, knox_settings
 
 from metadata.domain.errors import MetadataError
 from metadata.domain.roles import ROLES, Role
-from metadata.models import PersonalToken
-from metadata.permissions import roles_of
+from metadata.domain.roles import Permission as Right
+from metadata.models import Identity, RoleGrant, ServiceAccount, TargetSchema
+from metadata.permissions import may, must_write, roles_of
+from metadata.services.actor import current_actor
 from metadata.services.changelog import record_change
 from metadata.services.common import writing
+from metadata.services.tokens import create_token, revoke_token, revoke_tokens, token_in_use
 
-LONGEST_DAYS = 366
-_USED_EVERY = timedelta(minutes=1)
-# Enough of a token's digest to tell tokens apart.
-_DIGEST_SHOWN = 32
+__all__ = [
+    "create_person",
+    "create_service_account",
+    "create_token",
+    "ensure_person",
+    "grant_role",
+    "link_identity",
+    "person_named",
+    "put_into_use",
+    "put_out_of_use",
+    "revoke_grant",
+    "revoke_token",
+    "revoke_tokens",
+    "set_password",
+    "set_roles",
+    "sync_roles",
+    "token_in_use",
+]
 
 
 def create_person(*, name: str, roles: Iterable[Role | str], password: str | None = None) -> Any:
     """Somebody new. Without a password nobody signs in as them; their tokens work."""
     with writing():
-        if get_user_model().objects.filter(username=name).exists():
-            raise MetadataError("name_taken", "somebody has this name already", "name", name)
+        _refuse_known(name)
         return ensure_person(name=name, roles=roles, password=password)
+
+
+def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str] = ()) -> Any:
+    """A program's user: without a password, for good. ``owner`` is the person who answers for it."""
+    with writing():
+        _refuse_known(name)
+        if is_service_account(owner):
+            raise MetadataError("invalid", "is a service account; a person answers for one", "owner", str(owner))
+        if not owner.is_active:
+            raise MetadataError("invalid", "is out of use", "owner", str(owner))
+        user = ensure_person(name=name, roles=roles)
+        ServiceAccount.objects.create(user=user, owner=owner)
+        _record(user, {}, {"owner": owner.get_username()})
+        return user
 
 
 def ensure_person(*, name: str, roles: Iterable[Role | str], password: str | None = None) -> Any:
@@ -40,16 +65,13 @@ def ensure_person(*, name: str, roles: Iterable[Role | str], password: str | Non
     Raises MetadataError: ``invalid`` for a name or a role that can't be, ``weak_password``.
     """
     wanted = frozenset(_role(role) for role in roles)
+    _must_manage()
     with writing():
         user = get_user_model().objects.filter(username=name).first()
         fresh = user is None
         user = user or get_user_model()(username=name)
         before = {} if fresh else _told(user)
-        if password is not None:
-            _check_password(password, user)
-            user.set_password(password)
-        elif fresh:
-            user.set_unusable_password()
+        _set_password(user, password, fresh=fresh)
         if not user.is_active:
             user.is_active = True
         try:
@@ -57,60 +79,93 @@ def ensure_person(*, name: str, roles: Iterable[Role | str], password: str | Non
         except ValidationError as error:
             raise MetadataError("invalid", error.messages[0], "name", name) from None
         user.save()
-        others = user.groups.exclude(name__in=[role.value for role in ROLES])
-        user.groups.set([*others, *_groups(wanted)])
+        _set_groups(user, wanted)
         after = _told(user)
         if password is not None and not fresh:
             after["password"] = "changed"
-        if before != after:
-            record_change(
-                action="created" if fresh else "changed",
-                subject_kind="person",
-                subject_key=name,
-                subject_name=name,
-                before=before,
-                after=after,
-            )
+        _record(user, before, after, action="created" if fresh else "changed")
         return user
 
 
-def create_token(*, user: Any, name: str = "", days: int | None = None) -> tuple[PersonalToken, str]:
-    """A token for a person, and its text, which is stored nowhere and can't be shown again.
+def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
+    """Give the person exactly these roles everywhere; what is granted for one place stays."""
+    wanted = frozenset(_role(role) for role in roles)
+    _must_manage()
+    with writing():
+        before = _told(user)
+        _set_groups(user, wanted)
+        _record(user, before, _told(user))
 
-    ``days`` is how long it is good, 1 to 366; the setting's 90 if it is not given.
+
+def set_password(*, user: Any, password: str) -> None:
+    """A new password, one's own or, for who manages people, somebody else's. MetadataError ``weak_password``."""
+    must_write()
+    if current_actor().user != user:
+        _must_manage()
+    with writing():
+        _set_password(user, password, fresh=False)
+        user.save(update_fields=["password"])
+        _record(user, {}, {"password": "changed"})
+
+
+def put_out_of_use(*, user: Any) -> None:
+    """Nobody signs in as them, and their tokens, and their service accounts', are worth nothing."""
+    if current_actor().user == user:
+        raise MetadataError("invalid", "you cannot put yourself out of use", "name", str(user))
+    _set_active(user, False)
+
+
+def put_into_use(*, user: Any) -> None:
+    """Take ``put_out_of_use`` back. Tokens that were not revoked meanwhile are good again."""
+    _set_active(user, True)
+
+
+def grant_role(
+    *, user: Any, role: Role | str, environment: str = "", layer: str = "", schema: TargetSchema | None = None
+) -> RoleGrant:
+    """Give a role for one environment, one layer or one schema; the grant itself if it is there already.
+
+    MetadataError ``invalid`` unless exactly one place is named.
     """
-    if days is not None and not 1 <= days <= LONGEST_DAYS:
-        raise MetadataError("invalid", f"must be 1 to {LONGEST_DAYS}, not {days}", "days")
-    if not user.is_active:
-        raise MetadataError("invalid", "is out of use", "name", user.get_username())
+    given = _role(role)
+    if sum(map(bool, (environment, layer, schema))) != 1:
+        raise MetadataError("invalid", "name one environment, one layer or one schema", "place")
+    if layer and layer not in TargetSchema.Layer.values:
+        raise MetadataError("invalid", f"there is no layer {layer!r}", "layer")
+    _must_manage()
     with writing():
-        lasting = knox_settings.TOKEN_TTL if days is None else timedelta(days=days)
-        token, text = PersonalToken.objects.create(user=user, expiry=lasting, name=name)
-        record_change(
-            action="created",
-            subject_kind="token",
-            subject_key=token.digest[:_DIGEST_SHOWN],
-            subject_name=str(token),
-            after=_told_token(token),
+        grant, created = RoleGrant.objects.get_or_create(
+            user=user, role=given.value, environment=environment, layer=layer, schema=schema
         )
-        return token, text
+        if created:
+            _record(user, {}, {"granted": str(grant)})
+        return grant
 
 
-def revoke_tokens(*, user: Any, name: str | None = None) -> int:
-    """From now on these tokens (all of the person's, or those of this name) are worth nothing."""
+def revoke_grant(*, grant: RoleGrant) -> None:
+    """Take a role for one place back."""
+    _must_manage()
     with writing():
-        tokens = PersonalToken.objects.select_for_update().filter(user=user)
-        revoked = list(tokens if name is None else tokens.filter(name=name))
-        for token in revoked:
-            record_change(
-                action="deleted",
-                subject_kind="token",
-                subject_key=token.digest[:_DIGEST_SHOWN],
-                subject_name=str(token),
-                before=_told_token(token),
-            )
-            token.delete()
-        return len(revoked)
+        said, user = str(grant), grant.user
+        if RoleGrant.objects.filter(pk=grant.pk).delete()[0]:
+            _record(user, {"granted": said}, {})
+
+
+def link_identity(*, user: Any, issuer: str, subject: str) -> Identity:
+    """From now on who signs in at the provider as this subject is this person.
+
+    MetadataError ``in_use`` if the subject is somebody else already.
+    """
+    _must_manage()
+    with writing():
+        if is_service_account(user):
+            raise MetadataError("invalid", "is a service account, which signs in nowhere", "name", str(user))
+        identity, created = Identity.objects.get_or_create(issuer=issuer, subject=subject, defaults={"user": user})
+        if identity.user_id != user.pk:
+            raise MetadataError("in_use", f"signs in as {identity.user} already", "subject", subject)
+        if created:
+            _record(user, {}, {"identity": str(identity)})
+        return identity
 
 
 def person_named(name: str) -> Any:
@@ -121,28 +176,8 @@ def person_named(name: str) -> Any:
     return user
 
 
-def token_in_use(text: str) -> PersonalToken:
-    """The token of this text, with its person. MetadataError: ``token_invalid``, ``token_expired``."""
-    token = None
-    # No token holds anything else, and PostgreSQL can't even be asked for some of it.
-    if text.isascii() and text.isprintable():
-        token = _token_of(text)
-    if token is None:
-        raise MetadataError("token_invalid", "the personal token is not known, or was revoked")
-    now = timezone.now()
-    if token.expiry is not None and token.expiry <= now:
-        raise MetadataError("token_expired", f"the personal token expired on {token.expiry:%Y-%m-%d %H:%M} UTC")
-    if not token.user.is_active:
-        raise MetadataError("token_invalid", "the personal token's person is out of use")
-    if token.last_used_at is None or now - token.last_used_at >= _USED_EVERY:
-        PersonalToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    return token
-
-
-def _token_of(text: str) -> PersonalToken | None:
-    known = PersonalToken.objects.filter(token_key=text[: CONSTANTS.TOKEN_KEY_LENGTH]).select_related("user")
-    digest = hash_token(text)
-    return next((row for row in known if compare_digest(row.digest, digest)), None)
+def is_service_account(user: Any) -> bool:
+    return ServiceAccount.objects.filter(user_id=user.pk).exists()
 
 
 def sync_roles(*, app_label: str) -> None:
@@ -156,6 +191,53 @@ def sync_roles(*, app_label: str) -> None:
         given = set(group.permissions.filter(content_type__app_label=app_label).values_list("pk", flat=True))
         group.permissions.add(*(wanted - given))
         group.permissions.remove(*(given - wanted))
+
+
+def _must_manage() -> None:
+    """MetadataError ``not_permitted`` unless who acts may manage people. The system may: that is the server's shell."""
+    must_write()
+    user = current_actor().user
+    if user is not None and not may(user, Right.MANAGE_PEOPLE):
+        raise MetadataError("not_permitted", f"this needs the permission {Right.MANAGE_PEOPLE}")
+
+
+def _refuse_known(name: str) -> None:
+    if get_user_model().objects.filter(username=name).exists():
+        raise MetadataError("name_taken", "somebody has this name already", "name", name)
+
+
+def _set_password(user: Any, password: str | None, *, fresh: bool) -> None:
+    if password is not None:
+        if not fresh and is_service_account(user):
+            raise MetadataError("invalid", "is a service account, which has no password", "password", str(user))
+        _check_password(password, user)
+        user.set_password(password)
+    elif fresh:
+        user.set_unusable_password()
+
+
+def _set_active(user: Any, active: bool) -> None:
+    _must_manage()
+    with writing():
+        row = get_user_model().objects.select_for_update().get(pk=user.pk)
+        if row.is_active is not active:
+            before = _told(row)
+            row.is_active = user.is_active = active
+            row.save(update_fields=["is_active"])
+            _record(row, before, _told(row))
+
+
+def _record(user: Any, before: dict[str, Any], after: dict[str, Any], *, action: str = "changed") -> None:
+    if before != after:
+        name = user.get_username()
+        record_change(
+            action=action, subject_kind="person", subject_key=name, subject_name=name, before=before, after=after
+        )
+
+
+def _set_groups(user: Any, roles: frozenset[Role]) -> None:
+    others = user.groups.exclude(name__in=[role.value for role in ROLES])
+    user.groups.set([*others, *_groups(roles)])
 
 
 def _groups(roles: frozenset[Role]) -> list[Group]:
@@ -183,7 +265,3 @@ def _check_password(password: str, user: Any) -> None:
 def _told(user: Any) -> dict[str, Any]:
     roles = sorted(role.value for role in roles_of(user))
     return {"name": user.get_username(), "active": user.is_active, "roles": roles}
-
-
-def _told_token(token: PersonalToken) -> dict[str, Any]:
-    return {"person": token.user.get_username(), "name": token.name, "expiry": token.expiry.isoformat()}

@@ -1,0 +1,33 @@
+"""Put a copy in the place of the control database."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from elevata.backups import restore
+from elevata.cli import FAILED, CommandExit, ProductCommand
+from metadata.services.chain import verify
+
+
+class Command(ProductCommand):
+    help = (
+        "Put a copy that backup made in the place of the control database: everything written since is lost. Stop all "
+        "processes of the product first. The database is migrated to this release, and the audit chain is proven, "
+        "up to where the copy's note says it ended and beyond. Ends with 0 if it holds, 1 if not."
+    )
+    refused_exit = FAILED
+    # It may be put back where there is no database yet, so nobody's token is known.
+    takes_person = False
+    requires_migrations_checks = False
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, metavar="PATH", help="the copy; its note is beside it")
+        parser.add_argument("--force", action="store_true", help="although a worker is alive or the note is missing")
+
+    def run(self, *, path: Path, force: bool, **_: Any) -> None:
+        backup = restore(path.absolute(), force=force)
+        found = verify(against=backup.head)
+        self.print_json({"path": str(backup.path), "made_at": backup.made_at, "audit": found.as_json()})
+        if found.problem is not None:
+            raise CommandExit(FAILED, f"restored, but the chain is broken: {found.problem.message}", found.problem.code)
+        self.say(f"restored as of {backup.made_at or 'an unknown time'}; the chain holds: {found.links} links")

@@ -1,0 +1,126 @@
+"""Personal tokens: made, found by their text, revoked. A token is less than its person."""
+
+from datetime import timedelta
+from hmac import compare_digest
+from typing import Any
+
+from django.utils import timezone
+from knox.crypto import hash_token
+from knox.settings import CONSTANTS, knox_settings
+
+from metadata.domain.errors import MetadataError
+from metadata.domain.roles import Permission
+from metadata.models import PersonalToken
+from metadata.permissions import may, must_write
+from metadata.services.actor import current_actor
+from metadata.services.changelog import record_change
+from metadata.services.common import writing
+
+LONGEST_DAYS = 366
+LONGEST_NAME = 100
+_USED_EVERY = timedelta(minutes=1)
+# Enough of a token's digest to tell tokens apart.
+DIGEST_SHOWN = 32
+
+
+def create_token(
+    *, user: Any, name: str = "", days: int | None = None, scope: str = PersonalToken.Scope.WRITE
+) -> tuple[PersonalToken, str]:
+    """A token for a person, and its text, which is stored nowhere and can't be shown again.
+
+    ``days`` is how long it is good, 1 to 366; the setting's 90 if it is not given. ``scope`` is
+    ``read`` or ``write``. MetadataError ``not_permitted`` for somebody else's without the right to it.
+    """
+    _must_be_allowed(user)
+    if days is not None and not 1 <= days <= LONGEST_DAYS:
+        raise MetadataError("invalid", f"must be 1 to {LONGEST_DAYS}, not {days}", "days")
+    if scope not in PersonalToken.Scope.values:
+        raise MetadataError("invalid", f"must be read or write, not {scope!r}", "scope")
+    if len(name) > LONGEST_NAME:
+        raise MetadataError("invalid", f"must have {LONGEST_NAME} letters at most", "name")
+    if not user.is_active:
+        raise MetadataError("invalid", "is out of use", "name", user.get_username())
+    with writing():
+        lasting = knox_settings.TOKEN_TTL if days is None else timedelta(days=days)
+        token, text = PersonalToken.objects.create(user=user, expiry=lasting, name=name, scope=str(scope))
+        _record("created", token, after=_told(token))
+        return token, text
+
+
+def revoke_tokens(*, user: Any, name: str | None = None) -> int:
+    """From now on these tokens (all of the person's, or those of this name) are worth nothing."""
+    _must_be_allowed(user)
+    with writing():
+        tokens = PersonalToken.objects.select_for_update().filter(user=user)
+        return sum(map(_revoke, tokens if name is None else tokens.filter(name=name)))
+
+
+def revoke_token(*, token: PersonalToken) -> None:
+    """From now on this token is worth nothing."""
+    _must_be_allowed(token.user)
+    with writing():
+        for row in PersonalToken.objects.select_for_update().filter(pk=token.pk):
+            _revoke(row)
+
+
+def token_in_use(text: str) -> PersonalToken:
+    """The token of this text, with its person. MetadataError: ``token_invalid``, ``token_expired``."""
+    token = None
+    # No token holds anything else, and PostgreSQL can't even be asked for some of it.
+    if text.isascii() and text.isprintable():
+        token = _token_of(text)
+    if token is None:
+        raise MetadataError("token_invalid", "the personal token is not known, or was revoked")
+    now = timezone.now()
+    if token.expiry is not None and token.expiry <= now:
+        raise MetadataError("token_expired", f"the personal token expired on {token.expiry:%Y-%m-%d %H:%M} UTC")
+    if not token.user.is_active:
+        raise MetadataError("token_invalid", "the personal token's person is out of use")
+    if not _owner_in_use(token.user):
+        raise MetadataError("token_invalid", "whoever answers for this service account is out of use")
+    if token.last_used_at is None or now - token.last_used_at >= _USED_EVERY:
+        PersonalToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def _token_of(text: str) -> PersonalToken | None:
+    known = PersonalToken.objects.filter(token_key=text[: CONSTANTS.TOKEN_KEY_LENGTH])
+    digest = hash_token(text)
+    rows = known.select_related("user__service_account__owner")
+    return next((row for row in rows if compare_digest(row.digest, digest)), None)
+
+
+def _owner_in_use(user: Any) -> bool:
+    account = getattr(user, "service_account", None)
+    return account is None or account.owner.is_active
+
+
+def _must_be_allowed(user: Any) -> None:
+    """Everybody has their own tokens in hand, and those of service accounts that they answer for."""
+    must_write()
+    actor = current_actor().user
+    if actor is None or actor.pk == user.pk or may(actor, Permission.MANAGE_PEOPLE):
+        return
+    account = getattr(user, "service_account", None)
+    if account is None or account.owner_id != actor.pk:
+        raise MetadataError("not_permitted", f"this needs the permission {Permission.MANAGE_PEOPLE}")
+
+
+def _revoke(token: PersonalToken) -> int:
+    _record("deleted", token, before=_told(token))
+    token.delete()
+    return 1
+
+
+def _record(action: str, token: PersonalToken, **sides: dict[str, Any]) -> None:
+    key = token.digest[:DIGEST_SHOWN]
+    record_change(action=action, subject_kind="token", subject_key=key, subject_name=str(token), **sides)
+
+
+def _told(token: PersonalToken) -> dict[str, Any]:
+    return {
+        "person": token.user.get_username(),
+        "name": token.name,
+        "scope": str(token.scope),
+        "expiry": token.expiry.isoformat(),
+    }

@@ -1,0 +1,224 @@
+"""Who may do what at which route: what views declare, and the table that it is held against.
+
+A view declares by its decorator (``metadata.permissions``), a resource of the API by its permission
+classes. A route that takes more than reading and declares nothing, or that the table does not know as
+it is, fails ``test_matrix.py``.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+from rest_framework.permissions import IsAuthenticated
+
+from metadata.domain.roles import Permission
+from metadata.permissions import SAFE_METHODS, needs_of
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+Needs = frozenset[Permission]
+
+CHANGE = frozenset({Permission.CHANGE_METADATA})
+APPROVE = frozenset({Permission.APPROVE_REPORTS})
+EXECUTE = frozenset({Permission.EXECUTE_REPORTS})
+START = frozenset({Permission.START_LOAD})
+POLICIES = frozenset({Permission.MANAGE_POLICIES})
+PEOPLE = frozenset({Permission.MANAGE_PEOPLE})
+BUILD = CHANGE | APPROVE | EXECUTE
+EVERYBODY: Needs = frozenset()
+"""Whoever is signed in."""
+
+
+def patterns() -> dict[str, URLPattern]:
+    """Every route by its name, from the URL configuration."""
+    return {pattern.name or f"unnamed: {pattern.pattern}": pattern for pattern in _patterns(get_resolver())}
+
+
+def _patterns(resolver: URLResolver) -> list[URLPattern]:
+    found = []
+    for entry in resolver.url_patterns:
+        found += _patterns(entry) if isinstance(entry, URLResolver) else [entry]
+    return found
+
+
+def is_open(pattern: URLPattern) -> bool:
+    """Whether it answers who is not signed in. Resources of the API ask for that by themselves."""
+    view = pattern.callback
+    if hasattr(view, "cls"):
+        asked = [one for method in methods_of(pattern) for one in _permissions(view, method)]
+        return not any(isinstance(one, IsAuthenticated) for one in asked)
+    return getattr(view, "login_required", True) is False
+
+
+def methods_of(pattern: URLPattern) -> tuple[str, ...]:
+    """The methods that may be declared; what a page takes besides GET only asking it tells."""
+    actions = getattr(pattern.callback, "actions", None)
+    if actions is not None:
+        return tuple(method for method in METHODS if method.lower() in actions)
+    return ("GET",) if hasattr(pattern.callback, "cls") else ("GET", "POST")
+
+
+def declared(pattern: URLPattern, method: str) -> Needs | None:
+    """What the view says is needed; None if it says nothing."""
+    view = pattern.callback
+    if not hasattr(view, "cls"):
+        return needs_of(view if hasattr(view, "needs") else getattr(view, "view_class", view), method)
+    needed: Needs = EVERYBODY
+    for permission in _permissions(view, method):
+        said: Any = getattr(permission, "needs", EVERYBODY)
+        if said is None:
+            return None
+        needed |= said
+    return needed
+
+
+def _permissions(view: Any, method: str) -> list[Any]:
+    made = view.cls(**view.initkwargs)
+    made.request = SimpleNamespace(method=method, user=None)
+    made.action = getattr(view, "actions", {}).get(method.lower())
+    return made.get_permissions()
+
+
+def in_table(name: str, method: str) -> Needs | None:
+    """What the table says; None for more than reading at a route that it does not name."""
+    row = TABLE.get(name, {})
+    return row.get(method, EVERYBODY if method in SAFE_METHODS else None)
+
+
+def _form(needed: Needs) -> dict[str, Needs]:
+    """A form, and sending it."""
+    return {"GET": needed, "POST": needed}
+
+
+def _sent(needed: Needs) -> dict[str, Needs]:
+    """Everybody sees the page; sending something takes more."""
+    return {"POST": needed}
+
+
+TABLE: dict[str, dict[str, Needs]] = {
+    # pages
+    "column_cell": _form(CHANGE),
+    "column_create": _form(CHANGE),
+    "column_delete": _form(CHANGE),
+    "column_depends": _form(CHANGE),
+    "column_edit": _form(CHANGE),
+    "column_move": _form(CHANGE),
+    "column_rename": _form(CHANGE),
+    "column_restore": _form(CHANGE),
+    "column_retire": _form(CHANGE),
+    "columns_paste": _form(CHANGE),
+    "dataset_create": _form(CHANGE),
+    "dataset_delete": _form(CHANGE),
+    "dataset_depends": _form(CHANGE),
+    "dataset_edit": _form(CHANGE),
+    "dataset_policy": _sent(CHANGE),
+    "dataset_rename": _form(CHANGE),
+    "dataset_restore": _form(CHANGE),
+    "dataset_retire": _form(CHANGE),
+    "delivery_list": _form(POLICIES),
+    "delivery_page": _form(POLICIES),
+    "delivery_replay": _form(POLICIES),
+    "drift_adopt": _form(EXECUTE),
+    "drift_look": _form(EXECUTE),
+    "execution_abandon": _form(EXECUTE),
+    "execution_cancel": _form(EXECUTE),
+    "execution_resume": _form(EXECUTE),
+    "execution_undo": _form(BUILD),
+    "lease_break": _form(EXECUTE),
+    "look_go": _sent(BUILD),
+    "me": _sent(EVERYBODY),
+    "notice_settings": _sent(EVERYBODY),
+    "notices_read": _sent(EVERYBODY),
+    "person_list": _form(PEOPLE),
+    "person_new": _form(PEOPLE),
+    "person_page": _form(PEOPLE),
+    "policy_page": _sent(POLICIES),
+    "report_approve": _form(APPROVE),
+    "report_build": _form(BUILD),
+    "report_execute": _form(EXECUTE),
+    "report_preview": _form(EXECUTE),
+    "report_rehearse": _form(EXECUTE),
+    "report_reject": _form(APPROVE),
+    "run_again": _form(START),
+    "run_cancel": _form(START),
+    "run_start": _form(START),
+    "schedule_delete": _form(START),
+    "schedule_edit": _form(START),
+    "schedule_new": _form(START),
+    "schedule_run": _form(START),
+    "schema_create": _form(CHANGE),
+    "schema_edit": _form(CHANGE),
+    "sign_out": _sent(EVERYBODY),
+    "source_columns": _form(CHANGE),
+    "source_generate": _form(CHANGE),
+    "source_import": _form(CHANGE),
+    "start_read": _sent(EVERYBODY),
+    "system_create": _form(CHANGE),
+    "system_discover": _form(CHANGE),
+    "system_edit": _form(CHANGE),
+    "system_test": _form(CHANGE),
+    "webhook_delete": _form(POLICIES),
+    "webhook_edit": _form(POLICIES),
+    "webhook_list": _form(POLICIES),
+    "webhook_new": _form(POLICIES),
+    "webhook_page": _form(POLICIES),
+    "webhook_test": _form(POLICIES),
+    # the API
+    "api-column-bulk": _sent(CHANGE),
+    "api-column-detail": {"PATCH": CHANGE, "DELETE": CHANGE},
+    "api-column-list": _sent(CHANGE),
+    "api-column-rename": _sent(CHANGE),
+    "api-column-restore": _sent(CHANGE),
+    "api-column-retire": _sent(CHANGE),
+    "api-dataset-bulk": _sent(CHANGE),
+    "api-dataset-detail": {"PATCH": CHANGE, "DELETE": CHANGE},
+    "api-dataset-inputs": _sent(CHANGE),
+    "api-dataset-list": _sent(CHANGE),
+    "api-dataset-rename": _sent(CHANGE),
+    "api-dataset-restore": _sent(CHANGE),
+    "api-dataset-retire": _sent(CHANGE),
+    "api-delivery-detail": {"GET": POLICIES},
+    "api-delivery-list": {"GET": POLICIES},
+    "api-delivery-replay": _sent(POLICIES),
+    "api-drift-adopt": _sent(EXECUTE),
+    "api-drift-check": _sent(EXECUTE),
+    "api-environment-detail": {"PATCH": POLICIES},
+    "api-execution-abandon": _sent(EXECUTE),
+    "api-execution-cancel": _sent(EXECUTE),
+    "api-execution-resume": _sent(EXECUTE),
+    "api-history-batch-list": _sent(START),
+    "api-load-run-again": _sent(START),
+    "api-load-run-cancel": _sent(START),
+    "api-load-run-list": _sent(START),
+    "api-look-detail": {"GET": BUILD},
+    "api-look-list": _form(BUILD),
+    "api-metadata-import": _sent(CHANGE),
+    "api-notice-read": _sent(EVERYBODY),
+    "api-notice-read-all": _sent(EVERYBODY),
+    "api-person-detail": {"GET": PEOPLE, "PATCH": PEOPLE},
+    "api-person-list": _form(PEOPLE),
+    "api-read-list": _sent(EVERYBODY),
+    "api-record-undo": _sent(BUILD),
+    "api-report-approve": _sent(APPROVE),
+    "api-report-execute": _sent(EXECUTE),
+    "api-report-list": _sent(BUILD),
+    "api-report-preview": _sent(EXECUTE),
+    "api-report-rehearse": _sent(EXECUTE),
+    "api-report-reject": _sent(APPROVE),
+    "api-schedule-detail": {"PATCH": START, "DELETE": START},
+    "api-schedule-list": _sent(START),
+    "api-schedule-run": _sent(START),
+    "api-schema-detail": {"PATCH": CHANGE},
+    "api-schema-list": _sent(CHANGE),
+    "api-source-column-bulk": _sent(CHANGE),
+    "api-source-column-detail": {"PATCH": CHANGE},
+    "api-source-column-list": _sent(CHANGE),
+    "api-source-dataset-bulk": _sent(CHANGE),
+    "api-source-dataset-detail": {"PATCH": CHANGE},
+    "api-source-dataset-generate": _sent(CHANGE),
+    "api-source-dataset-list": _sent(CHANGE),
+    "api-system-detail": {"PATCH": CHANGE},
+    "api-system-list": _sent(CHANGE),
+    "api-webhook-detail": {"GET": POLICIES, "PATCH": POLICIES, "DELETE": POLICIES},
+    "api-webhook-list": _form(POLICIES),
+    "api-webhook-test": _sent(POLICIES),
+}

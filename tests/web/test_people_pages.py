@@ -1,0 +1,172 @@
+"""Pages about people: one's own tokens and password, and, for administrators, everybody."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from metadata.domain.roles import Role
+from metadata.models import PersonalToken, ServiceAccount
+from metadata.permissions import roles_of
+from metadata.services.people import create_service_account, grant_role
+from metadata.services.tokens import create_token, token_in_use
+from tests.factories import TargetSchemaFactory
+from tests.web.forms import words
+
+pytestmark = pytest.mark.django_db
+
+TOKEN = {"do": "token", "token-label": "laptop", "token-scope": "read", "token-days": "30"}
+
+
+def shown(page: str) -> str:
+    return re.search(r'id="made-token">([^<]+)<', page)[1]
+
+
+# --- oneself -----------------------------------------------------------------------------------
+
+
+def test_a_token_is_shown_once(reader: Client, person: User):
+    answer = reader.post("/me/", TOKEN)
+    text = shown(answer.content.decode())
+    assert "no-store" in answer.headers["Cache-Control"]
+    assert token_in_use(text).is_read_only
+    assert text not in reader.get("/me/").content.decode()
+
+
+def test_tokens_are_listed_with_scope_and_last_use(reader: Client, person: User):
+    _, text = create_token(user=person, name="nightly")
+    assert "nightly" in words(reader.get("/me/").content.decode())
+    assert "never" in words(reader.get("/me/").content.decode())
+    token_in_use(text)
+    assert "never" not in words(reader.get("/me/").content.decode())
+
+
+def test_a_token_is_revoked(reader: Client, person: User):
+    token, _ = create_token(user=person)
+    assert reader.post("/me/", {"do": "revoke", "token": token.digest[:32]}).url == "/me/"
+    assert not PersonalToken.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"token-days": "0"}, {"token-days": "367"}, {"token-label": ""}, {"token-scope": "all"}]
+)
+def test_what_cannot_be_is_said_and_nothing_is_made(reader: Client, wrong: dict):
+    assert reader.post("/me/", TOKEN | wrong).status_code == 422
+    assert not PersonalToken.objects.exists()
+
+
+def test_an_owner_has_the_tokens_of_their_service_account_in_hand(reader: Client, person: User):
+    robot = create_service_account(name="robot", owner=person)
+    text = shown(reader.post("/me/", TOKEN | {"token-account": "robot"}).content.decode())
+    token = token_in_use(text)
+    assert token.user == robot
+    reader.post("/me/", {"do": "revoke", "token": token.digest[:32]})
+    assert not PersonalToken.objects.exists()
+
+
+def test_a_password_is_changed_by_who_knows_the_old_one(reader: Client, person: User):
+    given = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
+    assert reader.post("/me/", given | {"own-old": "wrong"}).status_code == 422
+    assert reader.post("/me/", given | {"own-password": "1234"}).status_code == 422
+    assert reader.post("/me/", given).url == "/me/"
+    person.refresh_from_db()
+    assert person.check_password("difference engine")
+    assert reader.get("/me/").status_code == 200
+
+
+def test_changing_it_ends_other_sessions(reader: Client, person: User):
+    elsewhere = Client()
+    elsewhere.force_login(person)
+    reader.post("/me/", {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"})
+    assert elsewhere.get("/me/").status_code == 302
+
+
+# --- everybody ---------------------------------------------------------------------------------
+
+
+def test_somebody_new_is_made_with_roles(operator: Client):
+    given = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
+    assert operator.post("/new-person/", given).url == "/people/grace/"
+    assert roles_of(User.objects.get(username="grace")) == {Role.EDITOR, Role.VIEWER}
+
+
+def test_a_service_account_is_made(operator: Client, person: User):
+    operator.post("/new-person/", {"name": "robot", "owner": "ada", "role_operator": "on"})
+    assert ServiceAccount.objects.get().owner == person
+    assert "service account of ada" in words(operator.get("/people/").content.decode())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "ada"},
+        {"name": "a b"},
+        {"name": ""},
+        {"name": "robot", "owner": "nobody"},
+        {"name": "robot", "owner": "ada", "password": "analytical engine"},
+        {"name": "grace", "password": "1234"},
+    ],
+)
+def test_who_cannot_be_is_said_beside_the_field(operator: Client, person: User, given: dict):
+    assert operator.post("/new-person/", given).status_code == 422
+    assert User.objects.count() == 2
+
+
+def test_roles_are_set(operator: Client, person: User):
+    operator.post("/people/ada/", {"do": "roles", "roles-role_approver": "on"})
+    assert roles_of(person) == {Role.APPROVER}
+    operator.post("/people/ada/", {"do": "roles"})
+    assert roles_of(person) == frozenset()
+
+
+def test_a_role_for_one_place_is_granted_and_taken_back(operator: Client, person: User):
+    TargetSchemaFactory(name="sales", layer="bizcore")
+    operator.post("/people/ada/", {"do": "grant", "grant-role": "editor", "grant-place": "schema:sales"})
+    grant = person.role_grants.get()
+    assert str(grant) == "editor for schema sales"
+    operator.post("/people/ada/", {"do": "ungrant", "grant": grant.pk})
+    assert not person.role_grants.exists()
+
+
+def test_a_place_that_there_is_not_is_refused(operator: Client, person: User):
+    given = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
+    assert operator.post("/people/ada/", given).status_code == 422
+
+
+def test_a_grant_of_somebody_else_is_not_found(operator: Client, person: User, starter: User):
+    theirs = grant_role(user=starter, role="editor", layer="raw")
+    assert operator.post("/people/ada/", {"do": "ungrant", "grant": theirs.pk}).status_code == 404
+
+
+def test_somebody_is_put_out_of_use_and_back(operator: Client, reader: Client, person: User):
+    operator.post("/people/ada/", {"do": "out"})
+    assert reader.get("/").status_code == 302
+    operator.post("/people/ada/", {"do": "in"})
+    person.refresh_from_db()
+    assert person.is_active
+
+
+def test_nobody_puts_themselves_out_of_use(operator: Client, starter: User):
+    operator.post("/people/eve/", {"do": "out"})
+    starter.refresh_from_db()
+    assert starter.is_active
+
+
+def test_an_administrator_revokes_anybodys_token(operator: Client, person: User):
+    token, _ = create_token(user=person)
+    operator.post("/people/ada/", {"do": "revoke", "token": token.digest[:32]})
+    assert not PersonalToken.objects.exists()
+
+
+def test_a_locked_name_is_unlocked(operator: Client, person: User):
+    for _ in range(5):
+        Client().post("/sign-in/", {"username": "ada", "password": "wrong"})
+    assert "locked out there until" in words(operator.get("/people/").content.decode())
+    operator.post("/people/ada/", {"do": "unlock"})
+    assert "locked out there until" not in words(operator.get("/people/").content.decode())
+
+
+def test_a_deed_that_there_is_not_is_not_found(operator: Client, person: User):
+    assert operator.post("/people/ada/", {"do": "crown"}).status_code == 404
+    assert operator.post("/me/", {}).status_code == 404
