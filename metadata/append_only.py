@@ -7,12 +7,13 @@ Django's way of altering a SQLite table makes a new one, without the old one's t
 from collections.abc import Iterable, Iterator
 
 from django.apps import apps
-from django.db import models
+from django.db import models, transaction
 
-from metadata.models import AppendOnly
+from metadata.models import AppendOnly, ChainLink
 
 PREFIX = "append_only"
 _FUNCTION = "elevata_append_only"
+_FUNCTION_BUT = "elevata_append_only_but"
 _SAID = "is append-only: rows are never changed or removed"
 
 
@@ -42,6 +43,55 @@ def guard(connection, guarded: Iterable[type[models.Model]]) -> None:
             made = True
             for statement in statements:
                 cursor.execute(statement)
+
+
+def remove_linked(connection, model: type[AppendOnly], *, kind: str, first: int, last: int) -> int:
+    """Remove the rows that links ``first`` to ``last`` stand for, and return how many there were.
+
+    Only in a transaction, which takes the table from other writers until it ends: within it the trigger
+    lets exactly these rows go and refuses all others. It is whole again before this returns, and where
+    anything fails the transaction takes all of it back.
+    """
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("rows are removed in a transaction, or not at all")
+    table, links = model._meta.db_table, ChainLink._meta.db_table
+    linked = f"SELECT subject_id FROM {links} WHERE kind = %s AND sequence BETWEEN %s AND %s"
+    with connection.cursor() as cursor:
+        for statement in _lifted(connection.vendor, table, links, kind, int(first), int(last)):
+            cursor.execute(statement)
+        cursor.execute(f'DELETE FROM "{table}" WHERE id IN ({linked})', [kind, first, last])
+        removed = cursor.rowcount
+    guard(connection, [model])
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP FUNCTION {_FUNCTION_BUT}()")
+    return removed
+
+
+def _lifted(vendor: str, table: str, links: str, kind: str, first: int, last: int) -> Iterator[str]:
+    """The trigger on DELETE, letting go of the rows that these links stand for."""
+    if not kind.isidentifier():
+        raise ValueError(f"{kind!r} is no kind of row")
+    row = f"SELECT 1 FROM {links} WHERE kind = '{kind}' AND subject_id = OLD.id AND sequence BETWEEN {first} AND {last}"
+    if vendor == "postgresql":
+        yield (
+            f"CREATE OR REPLACE FUNCTION {_FUNCTION_BUT}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF EXISTS ({row}) THEN RETURN OLD; END IF; "
+            f"RAISE EXCEPTION '% {_SAID}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$"
+        )
+        name = f"{PREFIX}_delete"
+        yield (
+            f'CREATE OR REPLACE TRIGGER {name} BEFORE DELETE ON "{table}" '
+            f"FOR EACH ROW EXECUTE FUNCTION {_FUNCTION_BUT}()"
+        )
+        yield f'ALTER TABLE "{table}" ENABLE ALWAYS TRIGGER {name}'
+        return
+    name = f'"{PREFIX}_delete_{table}"'
+    yield f"DROP TRIGGER IF EXISTS {name}"
+    yield (
+        f'CREATE TRIGGER {name} BEFORE DELETE ON "{table}" WHEN NOT EXISTS ({row}) '
+        f"BEGIN SELECT RAISE(ABORT, '{table} {_SAID}'); END"
+    )
 
 
 def _postgresql(model: type[models.Model], *, with_function: bool) -> Iterator[str]:

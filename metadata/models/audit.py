@@ -1,4 +1,4 @@
-"""What proves who changed what: the change log and the hash chain over everything append-only."""
+"""What proves who changed what: the change log, the hash chain over everything append-only, what left it."""
 
 from typing import Any, NoReturn
 
@@ -147,3 +147,52 @@ class ChainPending(models.Model):
 
     def __str__(self) -> str:
         return f"{len(self.subjects)} of {self.kind} to be linked"
+
+
+class AuditSegment(AppendOnly):
+    """Links whose change log entries were exported to a file and removed from the database.
+
+    The links stay: ``first`` to ``last``, ``head`` being the last one's hash. ``rows`` is how many entries
+    went, ``file`` and ``digest`` (SHA-256 over all its bytes) are where they are now. Segments follow each
+    other without a gap from the chain's first link on, and each is itself a row of the chain.
+    """
+
+    first = models.BigIntegerField(unique=True)
+    last = models.BigIntegerField(unique=True)
+    head = models.CharField(max_length=64)
+    rows = models.PositiveBigIntegerField()
+    file = models.CharField(max_length=255)
+    digest = models.CharField(max_length=64)
+    removed_at = models.DateTimeField()
+    actor = models.CharField(max_length=150)
+    actor_kind = models.CharField(max_length=10, choices=ChangeLogEntry.ActorKind)
+    reason = models.TextField()
+    request_id = models.CharField(max_length=100, blank=True, default="")
+
+    class Meta(AppendOnly.Meta):
+        ordering = ["first"]
+        constraints = [
+            models.CheckConstraint(
+                name="audit_segment_is_a_range", condition=models.Q(first__gte=1, last__gte=models.F("first"))
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"links {self.first} to {self.last}"
+
+    def content(self) -> dict[str, Any]:
+        """What the chain's digest covers: everything."""
+        return {
+            "id": self.pk,
+            "first": self.first,
+            "last": self.last,
+            "head": self.head,
+            "rows": self.rows,
+            "file": self.file,
+            "file_digest": self.digest,
+            "at": self.removed_at.isoformat(timespec="microseconds"),
+            "actor": self.actor,
+            "actor_kind": str(self.actor_kind),
+            "reason": self.reason,
+            "request_id": self.request_id,
+        }

@@ -19,23 +19,26 @@ from django.utils import timezone
 
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.chain import GENESIS, Head, Link, Problem, check_link, next_link
-from metadata.models import AppendOnly, ChainHead, ChainLink, ChainPending, ChangeLogEntry
+from metadata.models import AppendOnly, AuditSegment, ChainHead, ChainLink, ChainPending, ChangeLogEntry
+from metadata.services.segments import Segments
 
 log = logging.getLogger(__name__)
 
 Content = Callable[[Any], dict[str, Any]]
 _HEAD = 1
+_BEGINNING = Head()
 _NOTES = 200
 _CHUNK = 1000
 
 
 @dataclass(frozen=True)
 class Registered:
-    """One kind of row in the chain, and what of a row its digest covers."""
+    """One kind of row in the chain, what of a row its digest covers, and whether retention may remove rows."""
 
     kind: str
     model: type[AppendOnly]
     content: Content
+    removable: bool = False
 
     def digest(self, row: AppendOnly) -> str:
         return sha256_hex(self.content(row))
@@ -45,17 +48,28 @@ _by_kind: dict[str, Registered] = {}
 _by_model: dict[type, Registered] = {}
 
 
-def register(kind: str, model: type[AppendOnly], content: Content) -> None:
+def register(kind: str, model: type[AppendOnly], content: Content, *, removable: bool = False) -> None:
     """Let rows of an append-only model into the chain, under a name that never changes.
 
     ``content`` gives what the digest covers, for ``canonical_json``. It must give the same for a row
-    just written and the same row read back, for ever.
+    just written and the same row read back, for ever. ``removable``: nothing else needs the rows, so
+    retention may remove them once they were exported.
     """
     if not issubclass(model, AppendOnly):
         raise TypeError(f"{model.__name__} is not append-only")
     if _by_kind.get(kind, Registered(kind, model, content)).model is not model:
         raise ValueError(f"kind {kind!r} is {_by_kind[kind].model.__name__}'s")
-    _by_kind[kind] = _by_model[model] = Registered(kind, model, content)
+    _by_kind[kind] = _by_model[model] = Registered(kind, model, content, removable)
+
+
+def registered(kind: str) -> Registered | None:
+    """What is known of a kind; None for one that is not installed."""
+    return _by_kind.get(kind)
+
+
+def removable_kinds() -> list[Registered]:
+    """The kinds whose rows retention may remove."""
+    return [one for one in _by_kind.values() if one.removable]
 
 
 def append(*rows: AppendOnly) -> None:
@@ -148,11 +162,15 @@ def _store(links: list[Link]) -> None:
 
 @dataclass(frozen=True)
 class Verification:
-    """What walking the chain found. ``unsealed`` rows are committed and not linked yet."""
+    """What walking the chain found. ``unsealed`` rows are committed and not linked yet.
+
+    ``segments`` is how many ranges of links have had their entries exported and removed.
+    """
 
     head: Head
     links: int
     unsealed: int
+    segments: int
     problem: Problem | None = None
 
     @property
@@ -164,35 +182,42 @@ class Verification:
             "intact": self.intact,
             "links": self.links,
             "unsealed": self.unsealed,
+            "segments": self.segments,
             "head": self.head.as_json(),
+            # Under the name that artifacts have it, so that what was said here is one.
+            "chain": self.head.as_json(),
             "problem": self.problem.as_json() if self.problem else None,
         }
 
 
-def verify(*, against: Head | None = None) -> Verification:
-    """Walk the whole chain, every link and every row it stands for; stops at the first that is wrong.
+def verify(*, against: Head | None = None, since: Head = _BEGINNING) -> Verification:
+    """Walk the chain, every link and every row it stands for; stops at the first that is wrong.
 
-    ``against`` is the head that an artifact carries: it must be one of the links. Writers may go on.
+    ``against`` is the head that an artifact carries: it must be one of the links. ``since`` is one too,
+    and what is up to it is taken as proven: only what came later is walked. Writers may go on.
     """
-    end = Head()
-    for end, problem in _walk():
+    segments = Segments()
+    problem = _wrong_artifact(since) or segments.out_of_line()
+    if problem is not None:
+        return Verification(since, since.sequence, _unsealed(), len(segments), problem)
+    end = since
+    for end, problem in _walk(since, segments):
         if problem is not None:
-            return Verification(end, end.sequence, _unsealed(), problem)
-    problem = _wrong_end(end) or _wrong_artifact(against) or _unlinked()
-    return Verification(end, end.sequence, _unsealed(), problem)
+            return Verification(end, end.sequence, _unsealed(), len(segments), problem)
+    problem = segments.beyond(end.sequence) or _wrong_end(end) or _wrong_artifact(against) or _unlinked()
+    return Verification(end, end.sequence, _unsealed(), len(segments), problem)
 
 
-def _walk() -> Iterator[tuple[Head, Problem | None]]:
+def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]]:
     """Link by link: the chain's end so far, and what is wrong with the next one."""
-    end = Head()
     while True:
         stored = ChainLink.objects.filter(sequence__gt=end.sequence).order_by("sequence")[:_CHUNK]
-        links = [Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, row.hash) for row in stored]
+        links = [link_of(row) for row in stored]
         if not links:
             return
-        rows = _rows_of(links)
+        rows = rows_of(links)
         for link in links:
-            problem = check_link(end, link) or _check_row(link, rows)
+            problem = check_link(end, link) or _check_row(link, rows, segments) or segments.wrong_at(link)
             if problem is not None:
                 yield end, problem
                 return
@@ -200,7 +225,13 @@ def _walk() -> Iterator[tuple[Head, Problem | None]]:
         yield end, None
 
 
-def _rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
+def link_of(row: ChainLink) -> Link:
+    """A stored link as the rules know it."""
+    return Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, row.hash)
+
+
+def rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
+    """The rows that links stand for, by kind and id, as far as they are there."""
     wanted: dict[str, list[int]] = defaultdict(list)
     for link in links:
         wanted[link.kind].append(link.subject)
@@ -212,14 +243,21 @@ def _rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
     return found
 
 
-def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly]) -> Problem | None:
+def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Segments) -> Problem | None:
     at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
-    if link.kind not in _by_kind:
+    known = _by_kind.get(link.kind)
+    if known is None:
         return Problem("kind_unknown", f"nothing of kind {link.kind} is known here", **at)
     row = rows.get((link.kind, link.subject))
     if row is None:
+        # It may have been removed, as it should be, since we began.
+        if known.removable and (segments.holds(link) or segments.again().holds(link)):
+            return None
         return Problem("row_missing", f"{link.kind} {link.subject} is gone", **at)
-    if _by_kind[link.kind].digest(row) != link.digest:
+    if known.removable and segments.holds(link) and known.model.objects.filter(pk=row.pk).exists():
+        said = f"{link.kind} {link.subject} is still there, though its segment says that it was removed"
+        return Problem("segment_incomplete", said, **at)
+    if known.digest(row) != link.digest:
         return Problem("row_changed", f"{link.kind} {link.subject} was changed after it was sealed", **at)
     return None
 
@@ -269,4 +307,5 @@ def _unsealed() -> int:
     return sum(len(subjects) for subjects in ChainPending.objects.values_list("subjects", flat=True))
 
 
-register("change", ChangeLogEntry, ChangeLogEntry.content)
+register("change", ChangeLogEntry, ChangeLogEntry.content, removable=True)
+register("segment", AuditSegment, AuditSegment.content)

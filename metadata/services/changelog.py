@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from metadata.domain.canonical import canonical_json
 from metadata.models import ChangeLogEntry
+from metadata.permissions import must_write
 from metadata.services import chain
 from metadata.services.actor import Actor, current_actor
 from metadata.services.subjects import plain
@@ -57,6 +58,7 @@ def unit_of_work(reason: str = "") -> Iterator[Unit]:
             unit.taken_back()
             raise
         return
+    must_write()
     with transaction.atomic():
         unit = Unit(reason)
         before = _unit.set(unit)

@@ -8,7 +8,7 @@ from typing import Any
 from elevata.cli import INVALID, CommandExit, ProductCommand
 from metadata.domain.roles import Role
 from metadata.services.common import writing
-from metadata.services.people import create_person, create_token
+from metadata.services.people import create_person, create_service_account, create_token, person_named
 
 
 class Command(ProductCommand):
@@ -31,6 +31,7 @@ class Command(ProductCommand):
         password.add_argument("--password", help="seen by others on this machine: for tests and demos")
         password.add_argument("--ask-password", action="store_true", help="ask for it, or read it from standard input")
         parser.add_argument("--token", action="store_true", help="make a personal token and print it")
+        parser.add_argument("--service-account-of", default="", metavar="OWNER", help="a program: who answers for it")
         parser.add_argument("--days", type=int, metavar="N", help="how long the token is good (default: 90)")
 
     def run(
@@ -42,8 +43,11 @@ class Command(ProductCommand):
         ask_password: bool,
         token: bool,
         days: int | None,
+        service_account_of: str,
         **options: Any,
     ) -> None:
+        if service_account_of and (password or ask_password):
+            raise CommandExit(INVALID, "a service account has no password: give --token", "usage")
         if not (password or ask_password or token):
             raise CommandExit(INVALID, "give --password, --ask-password or --token, or nobody can act as them", "usage")
         if days is not None and not token:
@@ -51,7 +55,10 @@ class Command(ProductCommand):
         if ask_password:
             password = _asked()
         with writing():
-            user = create_person(name=name, roles=role, password=password)
+            if service_account_of:
+                user = create_service_account(name=name, owner=person_named(service_account_of), roles=role)
+            else:
+                user = create_person(name=name, roles=role, password=password)
             text = create_token(user=user, days=days)[1] if token else None
         self.say(f"{name} is there: {', '.join(sorted(set(role)))}")
         if text is not None:

@@ -1,0 +1,30 @@
+"""What gunicorn does for the product whenever it is started in its folder; options on the command line win."""
+
+import os
+import shutil
+import tempfile
+
+from elevata.logs import logging_settings
+
+# Requests are counted in every process; any of them tells the sum, from this folder.
+_made = None
+if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+    _made = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="elevata-metrics-")
+_maker = os.getpid()
+
+logconfig_dict = logging_settings(
+    os.environ.get("ELEVATA_LOG_FORMAT") or "plain", os.environ.get("ELEVATA_LOG_LEVEL") or "WARNING"
+)
+
+
+def child_exit(server, worker):
+    """Let go of what a process that ended held for itself; what it counted stays."""
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(worker.pid)
+
+
+def on_exit(server):
+    """Take the folder away that was made above."""
+    if _made is not None and os.getpid() == _maker:
+        shutil.rmtree(_made, ignore_errors=True)

@@ -1,0 +1,81 @@
+"""Write the change log to a file that proves itself."""
+
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.utils.dateparse import parse_date, parse_datetime
+
+from elevata.cli import INVALID, CommandExit, ProductCommand
+from metadata.change_log import entries
+from metadata.filtersets import ChangeFilter
+from metadata.services.audit_export import export_segment, selection
+from metadata.services.export_files import read_export, write_whole
+
+_FILTERS = {
+    "since": "entries of this day or later",
+    "until": "entries of this day or earlier",
+    "person": "who did it",
+    "kind": "what kind of thing was changed: dataset, column, person, …",
+    "dataset": "the dataset it belongs to, schema.name, by any name it had",
+    "q": "text in names, reasons, and values before and after",
+}
+
+
+class Command(ProductCommand):
+    help = (
+        "Export the change log as JSON lines, each entry with its link in the hash chain; verify_export proves the "
+        "file without a database. With --segment: every link that retention may remove next (prune_audit), with "
+        "approvals and records among them."
+    )
+    refused_exit = INVALID
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", metavar="PATH", type=Path, help="the file to write; it must not be there yet")
+        for name, said in _FILTERS.items():
+            parser.add_argument(f"--{name}", metavar="TEXT" if name != "since" else "DATE", help=said)
+        parser.add_argument("--segment", action="store_true", help="a whole segment, for prune_audit")
+        parser.add_argument("--before", metavar="DATE", help="with --segment: what was sealed before (default: now)")
+
+    def run(self, *, path: Path, segment: bool, before: str | None, **options: Any) -> None:
+        chosen = {name: options[name] for name in _FILTERS if options[name]}
+        if segment:
+            if chosen:
+                raise CommandExit(INVALID, f"--segment is whole: --{min(chosen)} does not go with it", "usage")
+            found = export_segment(path, before=_moment(before))
+        elif before:
+            raise CommandExit(INVALID, "--before goes with --segment; otherwise give --until", "usage")
+        else:
+            found = self._selection(path, chosen)
+        rows = sum(found.rows.values()) + found.unlinked
+        place = path.resolve()
+        self.say(f"{rows} rows, links up to {found.chain.sequence}, head {found.chain.hash}: {place}")
+        if segment:
+            self.say(
+                f"links {found.first} to {found.last}; keep the file, then: manage.py prune_audit {path} --reason …"
+            )
+        self.print_json({"path": str(place), **found.as_json()})
+
+    def _selection(self, path: Path, chosen: dict[str, str]) -> Any:
+        wanted = ChangeFilter(chosen, queryset=entries())
+        if not wanted.is_valid():
+            field, messages = next(iter(wanted.errors.items()))
+            raise CommandExit(INVALID, f"--{field}: {' '.join(messages)}", "invalid")
+        write_whole(path, selection(wanted.qs, chosen))
+        return read_export(path)
+
+
+def _moment(text: str | None) -> datetime:
+    """A day's beginning, or a moment; UTC unless it says otherwise."""
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        found = parse_datetime(text) or parse_date(text)
+    except ValueError:
+        found = None
+    if found is None:
+        raise CommandExit(INVALID, f"--before must be a day or a moment like 2026-01-31, not {text!r}", "invalid")
+    if not isinstance(found, datetime):
+        found = datetime(found.year, found.month, found.day)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,104 @@
+"""Taking the audit chain out of the database: entries that fit a filter, or whole segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from metadata.domain.audit_files import SEGMENT, SELECTION, Broken, Exported, written
+from metadata.domain.chain import Head, Link
+from metadata.domain.errors import MetadataError
+from metadata.models import AuditSegment, ChainLink, ChangeLogEntry
+from metadata.services import chain
+from metadata.services.export_files import read_export, write_whole
+from metadata.services.retention import last_removable
+
+_CHUNK = 500
+MEDIA_TYPE = "application/x-ndjson"
+
+
+def selection(entries: QuerySet[ChangeLogEntry], chosen: Mapping[str, str]) -> Iterator[bytes]:
+    """The lines of an export of these entries, oldest first; ``chosen`` says by which filter.
+
+    What is written while this is read is not in it.
+    """
+    chain.seal()
+    end = chain.head()
+    newest = ChangeLogEntry.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    header = {
+        "content": SELECTION,
+        "chosen": {str(name): str(value) for name, value in chosen.items()},
+        "exported_at": timezone.now().isoformat(timespec="seconds"),
+        "chain": end.as_json(),
+    }
+    return written(header, _with_links(entries.filter(pk__lte=newest).order_by("pk"), end))
+
+
+def _with_links(entries: QuerySet[ChangeLogEntry], end: Head) -> Iterator[tuple[Link | None, dict[str, Any]]]:
+    """Entries with their links; None for what was linked after ``end`` or not at all."""
+    at = 0
+    while rows := list(entries.filter(pk__gt=at)[:_CHUNK]):
+        at = rows[-1].pk
+        stored = ChainLink.objects.filter(
+            kind="change", subject_id__in=[row.pk for row in rows], sequence__lte=end.sequence
+        )
+        links = {link.subject_id: chain.link_of(link) for link in stored}
+        for row in rows:
+            yield links.get(row.pk), row.content()
+
+
+# --- segments ----------------------------------------------------------------------------------
+
+
+def export_segment(path: Path, *, before: datetime) -> Exported:
+    """Write the segment that retention may remove next: from the first link on that still has its entry.
+
+    It ends before the first link that was sealed at ``before`` or later, and before the first entry that
+    is still needed. The file is read again and verified before this returns. Raises MetadataError:
+    ``nothing_to_remove``, ``unwritable``, or the code of what is wrong with the chain.
+    """
+    chain.seal(wait=True)
+    previous = _end_of_segments()
+    last = last_removable(previous.sequence, before)
+    header = {
+        "content": SEGMENT,
+        "first": previous.sequence + 1,
+        "last": last.sequence,
+        "previous": previous.hash,
+        "head": last.hash,
+        "exported_at": timezone.now().isoformat(timespec="seconds"),
+        "chain": chain.head().as_json(),
+    }
+    write_whole(path, written(header, _linked(previous.sequence + 1, last.sequence)))
+    try:
+        return read_export(path)
+    except Broken as broken:
+        path.unlink()
+        raise MetadataError(broken.problem.code, f"{broken.problem.message}: run verify_audit") from None
+
+
+def _end_of_segments() -> Head:
+    newest = AuditSegment.objects.order_by("-last").first()
+    return Head() if newest is None else Head(newest.last, newest.head)
+
+
+def _linked(first: int, last: int) -> Iterator[tuple[Link, dict[str, Any]]]:
+    """Every link of the range with the content of its row."""
+    at = first - 1
+    while at < last:
+        stored = ChainLink.objects.filter(sequence__gt=at, sequence__lte=last).order_by("sequence")[:_CHUNK]
+        links = [chain.link_of(row) for row in stored]
+        if not links:
+            raise MetadataError("link_missing", f"links after {at} are missing: run verify_audit")
+        rows = chain.rows_of(links)
+        for link in links:
+            known, row = chain.registered(link.kind), rows.get((link.kind, link.subject))
+            if known is None or row is None:
+                raise MetadataError("row_missing", f"{link.kind} {link.subject} is gone: run verify_audit")
+            yield link, known.content(row)
+        at = links[-1].sequence
