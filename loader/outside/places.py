@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 
 from loader.domain.refusals import Refusal
+from loader.outside.secrets import NoSecret, secret_named
 from loader.services.manifests import stands_at
 from metadata.domain.databases import DatabasePlace, check_secret_name, parse_database
 from metadata.domain.errors import MetadataError
@@ -96,14 +97,14 @@ def database_of(system: System) -> DatabasePlace:
 
 
 def password_of(system: System) -> str:
-    """The password from the variable that the system names; empty if it names none. Never shown, never logged."""
+    """The password that the system names (``secret_named``); empty if it names none. Never shown, never logged."""
     if not system.secret:
         return ""
-    held = os.environ.get(system.secret, "")
-    if not held:
+    try:
+        return secret_named(system.secret)
+    except NoSecret as problem:
         raise Refusal(
             "SECRET_NOT_SET",
-            f"the environment variable {system.secret} is not set where the web pages run",
+            f"{problem}, where the web pages run",
             hint="Set it for the web process and start that again, or correct the variable's name in the system.",
-        )
-    return held
+        ) from None

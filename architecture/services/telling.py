@@ -1,0 +1,126 @@
+"""Who is told of what becomes of reports and executions, and of drift. Called in the transaction of the work."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+
+from architecture.domain import workflow
+from architecture.domain.scope import Scope
+from architecture.domain.states.drift import DatasetDrift
+from architecture.domain.workflow import Need
+from architecture.models import Approval, ChangeReport, Environment, Execution
+from metadata.domain.notices import Kind
+from metadata.domain.roles import Permission, Place, Role
+from metadata.permissions import may, roles_of
+from metadata.services.notices import active_people, tell
+
+_NAMED = 20
+_MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+def tell_report_waiting(report: ChangeReport, need: Need) -> None:
+    """A report was made that needs approvals: those are told whose yes would count."""
+    place = Place(environment=report.environment.name)
+    asked = [
+        person
+        for person in people_who_may(Permission.APPROVE_REPORTS, place)
+        if person.get_username() not in report.authors
+        and (not need.role or {need.role, Role.ADMIN} & roles_of(person, place))
+    ]
+    by = f" by {', '.join(report.authors)}" if report.authors else ""
+    said = f"The report of {_scope(report)} in {report.environment}{by} waits for approval"
+    _tell_of_report(Kind.REPORT_WAITING, report, said, asked)
+
+
+def tell_decided(report: ChangeReport, approval: Approval) -> None:
+    """A report was approved by all who were needed, or rejected: those whose it is are told, but who decided."""
+    rejected = approval.decision == workflow.NO
+    note = f": {approval.note}" if approval.note else ""
+    verb = "rejected" if rejected else "approved"
+    said = f"{approval.person_name} {verb} the report of {_scope(report)} in {report.environment}{note}"
+    people = [person for person in _whose(report) if person.pk != approval.person_id]
+    kind = Kind.REPORT_REJECTED if rejected else Kind.REPORT_APPROVED
+    _tell_of_report(kind, report, said, people, decided_by=approval.person_name)
+
+
+def tell_execution_ended(execution: Execution) -> None:
+    """An execution of a report succeeded, failed or was lost. A load run's own is told with the run."""
+    report = execution.report
+    if report is None or execution.status not in (workflow.SUCCEEDED, workflow.FAILED, workflow.LOST):
+        return
+    succeeded = execution.status == workflow.SUCCEEDED
+    error = {} if succeeded else execution.error or {}
+    became = {workflow.SUCCEEDED: "was executed", workflow.FAILED: "failed", workflow.LOST: "lost its worker"}
+    message = f": {error['message']}" if error.get("message") else ""
+    said = f"The report of {_scope(report)} in {report.environment} {became[execution.status]}"
+    if not succeeded:
+        said = f"The execution of {_scope(report)} in {report.environment} {became[execution.status]}{message}"
+    tell(
+        event=Kind.REPORT_EXECUTED if succeeded else Kind.EXECUTION_FAILED,
+        subject_kind="execution",
+        subject_key=str(execution.pk),
+        subject_name=str(execution),
+        title=said,
+        link=reverse("execution_page", args=[execution.pk]),
+        people=[*_whose(report), execution.requested_by],
+        environment=report.environment.name,
+        facts={"report_id": str(report.report_id), "status": str(execution.status), "error": error.get("code", "")},
+    )
+
+
+def tell_drift(environment: Environment, found: Collection[DatasetDrift]) -> None:
+    """Tables are not as they were left, and were when they were looked at before: operators are told."""
+    names = [one.dataset for one in found]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    tell(
+        event=Kind.DRIFT_FOUND,
+        subject_kind="environment",
+        subject_key=environment.name,
+        subject_name=environment.name,
+        title=f"Drift in {environment}: {', '.join(names[:3])}{more}",
+        link=reverse("drift_page"),
+        people=people_who_may(Permission.EXECUTE_REPORTS, Place(environment=environment.name)),
+        environment=environment.name,
+        facts={"datasets": names[:_NAMED], "count": len(names)},
+    )
+
+
+def people_who_may(permission: Permission, place: Place) -> list[Any]:
+    """People in use who have a permission at a place, by a role everywhere or by one granted there."""
+    users = get_user_model().objects
+    # With several ways to sign in, only one of them knows of roles.
+    everywhere = list(users.with_perm(str(permission), backend=_MODEL_BACKEND))
+    granted = users.filter(is_active=True, role_grants__isnull=False).exclude(pk__in=[one.pk for one in everywhere])
+    here = [person for person in granted.distinct() if may(person, permission, place)]
+    return sorted([*everywhere, *here], key=lambda person: person.get_username())
+
+
+def _whose(report: ChangeReport) -> Iterable[Any]:
+    """Who had a hand in what the report changes, and who made it."""
+    return [*active_people(report.authors), report.created_by]
+
+
+def _tell_of_report(kind: Kind, report: ChangeReport, title: str, people: Iterable[Any], **facts: Any) -> None:
+    tell(
+        event=kind,
+        subject_kind="report",
+        subject_key=str(report.report_id),
+        subject_name=f"report of {_scope(report)}",
+        title=title,
+        link=reverse("report_page", args=[report.report_id]),
+        people=people,
+        environment=report.environment.name,
+        facts={
+            "fingerprint": report.fingerprint,
+            "risk": str(report.risk),
+            "destructive": report.destructive,
+            "authors": list(report.authors),
+            **facts,
+        },
+    )
+
+
+def _scope(report: ChangeReport) -> str:
+    return Scope(**report.scope).describe()

@@ -1,0 +1,210 @@
+"""Notices, webhooks and deliveries by the API."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers, status
+from rest_framework.decorators import action
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from metadata.api.permits import permitted_to
+from metadata.api.refusing import refusals
+from metadata.api.resources import Deletable, ReadOnly
+from metadata.api.strict import ChangeSerializer, NothingSerializer
+from metadata.domain.notices import CHOICES, URL_LENGTH
+from metadata.models import Delivery, DeliveryAttempt, Event, Notice, Webhook
+from metadata.notice_lists import (
+    DeliveryFilter,
+    NoticeFilter,
+    WebhookFilter,
+    deliveries,
+    notices_of,
+    webhooks,
+)
+from metadata.services.common import writing
+from metadata.services.deliveries import replay
+from metadata.services.notices import mark_read
+from metadata.services.webhooks import MANAGE, create_webhook, delete_webhook, test_webhook, update_webhook
+
+EVENTS = [(str(kind), str(kind)) for kind in CHOICES]
+_MANAGERS = permitted_to(MANAGE)
+_SECRET_HELP = "The name of the worker's environment variable that holds the secret; never the secret."
+
+
+class EventSerializer(serializers.ModelSerializer):
+    type = serializers.CharField(source="kind", help_text="What happened, for example load.failed.")
+
+    class Meta:
+        model = Event
+        fields = (
+            "event_id",
+            "type",
+            "at",
+            "environment",
+            "subject_kind",
+            "subject_key",
+            "subject_name",
+            "title",
+            "link",
+            "facts",
+        )
+
+
+class NoticeSerializer(serializers.ModelSerializer):
+    event = EventSerializer(read_only=True)
+
+    class Meta:
+        model = Notice
+        fields = ("id", "event", "read_at")
+
+
+class WebhookSerializer(serializers.ModelSerializer):
+    events = serializers.ListField(child=serializers.CharField())
+    waiting = serializers.IntegerField(read_only=True, help_text="Deliveries still to be sent.")
+    failed = serializers.IntegerField(read_only=True, help_text="Deliveries that were given up.")
+
+    class Meta:
+        model = Webhook
+        fields = (
+            "key",
+            "name",
+            "url",
+            "events",
+            "secret",
+            "former_secret",
+            "active",
+            "waiting",
+            "failed",
+            "version",
+            "updated_at",
+        )
+
+
+class AttemptSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = DeliveryAttempt
+        fields = ("number", "at", "code", "milliseconds", "answer", "error")
+
+
+class DeliverySerializer(serializers.ModelSerializer):
+    event = EventSerializer(read_only=True)
+    webhook = serializers.SlugRelatedField(slug_field="key", read_only=True, allow_null=True)
+    person = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
+    attempts = AttemptSerializer(source="tried", many=True, read_only=True)
+
+    class Meta:
+        model = Delivery
+        fields = ("id", "event", "webhook", "person", "status", "next_at", "finished_at", "attempts")
+
+
+class WebhookChange(ChangeSerializer):
+    name = serializers.CharField(max_length=100)
+    url = serializers.CharField(max_length=URL_LENGTH)
+    events = serializers.ListField(child=serializers.ChoiceField(choices=EVENTS), max_length=len(EVENTS))
+    secret = serializers.CharField(max_length=110, help_text=_SECRET_HELP)
+    former_secret = serializers.CharField(max_length=110, required=False, allow_blank=True, help_text=_SECRET_HELP)
+    active = serializers.BooleanField(required=False)
+
+
+class Everybody(BasePermission):
+    """Whoever is signed in: it is about what is their own."""
+
+    needs = frozenset()
+
+
+class ReadAnswer(serializers.Serializer):
+    read = serializers.IntegerField(help_text="How many were unread before.")
+
+
+class NoticeViewSet(ReadOnly):
+    """Your own notices, newest first."""
+
+    queryset = Notice.objects.none()
+    serializer_class = NoticeSerializer
+    filterset_class = NoticeFilter
+    lookup_value_converter = "int"
+    writes = Everybody
+
+    def get_queryset(self) -> QuerySet[Notice]:
+        return notices_of(self.request.user)
+
+    @extend_schema(request=NothingSerializer, responses=NoticeSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def read(self, request: Request, pk: int) -> Response:
+        """Mark it as read."""
+        self.given(NothingSerializer)
+        mark_read(person=request.user, notice=self.get_object())
+        return self.answer(self.get_object())
+
+    @extend_schema(operation_id="notices_read_all", request=NothingSerializer, responses=ReadAnswer)
+    @action(detail=False, methods=["post"], url_path="read", filter_backends=(), pagination_class=None)
+    def read_all(self, request: Request) -> Response:
+        """Mark all of them as read."""
+        self.given(NothingSerializer)
+        return Response({"read": mark_read(person=request.user)})
+
+
+@extend_schema_view(
+    create=extend_schema(description="Describe a webhook."),
+    partial_update=extend_schema(description="Change a webhook. What is queued goes to its new address."),
+    destroy=extend_schema(description="Delete a webhook with its deliveries."),
+)
+class WebhookViewSet(Deletable):
+    """Webhooks: addresses that are told of events by signed requests. For administrators."""
+
+    queryset = Webhook.objects.none()
+    serializer_class = WebhookSerializer
+    create_serializer = change_serializer = WebhookChange
+    writes = _MANAGERS
+    needs = {"list": _MANAGERS, "retrieve": _MANAGERS}
+    filterset_class = WebhookFilter
+    lookup_field = "key"
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[Webhook]:
+        return webhooks()
+
+    def make(self, **given: Any) -> Webhook:
+        return create_webhook(**given)
+
+    def change(self, row: Webhook, expected_version: int, **given: Any) -> Webhook:
+        return update_webhook(webhook=row, expected_version=expected_version, **given)
+
+    def erase(self, row: Webhook, expected_version: int, reason: str) -> None:
+        delete_webhook(webhook=row, expected_version=expected_version)
+
+    @extend_schema(request=NothingSerializer, responses={202: DeliverySerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def test(self, request: Request, key: Any) -> Response:
+        """Send it a test; what comes of it is in the delivery."""
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
+            delivery = test_webhook(webhook=self.get_object())
+        return Response(DeliverySerializer(delivery).data, status=status.HTTP_202_ACCEPTED)
+
+
+class DeliveryViewSet(ReadOnly):
+    """What was sent to webhooks and by mail, newest first, with every attempt. For administrators."""
+
+    queryset = Delivery.objects.none()
+    serializer_class = DeliverySerializer
+    writes = _MANAGERS
+    needs = {"list": _MANAGERS, "retrieve": _MANAGERS}
+    filterset_class = DeliveryFilter
+    lookup_value_converter = "int"
+
+    def get_queryset(self) -> QuerySet[Delivery]:
+        return deliveries().prefetch_related("tried")
+
+    @extend_schema(request=NothingSerializer, responses={202: DeliverySerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def replay(self, request: Request, pk: int) -> Response:
+        """Send one that is over again: the same event, id and body."""
+        _, reason = self.given(NothingSerializer)
+        delivery = self.get_object()
+        with refusals(), writing(reason):
+            again = replay(delivery=delivery, reason=reason)
+        return Response(DeliverySerializer(again).data, status=status.HTTP_202_ACCEPTED)

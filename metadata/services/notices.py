@@ -1,0 +1,151 @@
+"""Telling people and programs what happened, in the transaction of the work that made it happen.
+
+What was rolled back is told to nobody; what was committed is told even if the process dies in the next
+moment: deliveries are rows, which a worker sends (``metadata.services.deliveries``).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone
+
+from metadata.domain.errors import MetadataError
+from metadata.domain.notices import CHOICES, TRIES, Kind, check_kinds
+from metadata.models import Delivery, Event, Notice, NoticeChoice, Webhook
+from metadata.services.changelog import record_change
+from metadata.services.common import writing
+
+# How long what happened is kept, with who was told and what was sent.
+KEPT_FOR = timedelta(days=90)
+_TITLE, _NAME = 500, 400
+
+_wake: Callable[[], None] | None = None
+
+
+def provide_wake(wake: Callable[[], None]) -> None:
+    """How a worker is told that something is to be sent; the loader says so when the project starts."""
+    global _wake
+    _wake = wake
+
+
+def tell(
+    *,
+    event: Kind,
+    subject_kind: str,
+    subject_key: str,
+    subject_name: str,
+    title: str,
+    link: str,
+    people: Iterable[Any] = (),
+    environment: str = "",
+    facts: Mapping[str, Any] | None = None,
+) -> Event:
+    """Note that something happened, for these people (users) and for every webhook that wants to know.
+
+    Must be called in the transaction that does the work. People who are out of use, or do not want to
+    know, are left out.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("an event is told in the transaction of the work it tells of")
+    told = Event.objects.create(
+        kind=event,
+        environment=environment,
+        subject_kind=subject_kind,
+        subject_key=subject_key,
+        subject_name=subject_name[:_NAME],
+        title=title[:_TITLE],
+        link=link,
+        facts=dict(facts or {}),
+    )
+    concerned = {person.pk: person for person in people if person is not None and person.is_active}
+    choices = {row.person_id: row for row in NoticeChoice.objects.filter(person__in=concerned)}
+    listed = [pk for pk in concerned if pk not in choices or event in choices[pk].listed]
+    Notice.objects.bulk_create(Notice(event=told, person_id=pk) for pk in sorted(listed))
+    emailed = [pk for pk in concerned if pk in choices and event in choices[pk].emailed and concerned[pk].email]
+    _deliver(told, webhooks=_wanting(event), people=sorted(emailed) if settings.EMAIL_ENABLED else ())
+    return told
+
+
+def deliver_to(event: Event, webhook: Webhook) -> Delivery:
+    """Send an event to one webhook, in the transaction that is open."""
+    return _deliver(event, webhooks=[webhook])[0]
+
+
+def _wanting(event: Kind) -> list[Webhook]:
+    return [one for one in Webhook.objects.filter(active=True) if event in one.events]
+
+
+def _deliver(event: Event, *, webhooks: Collection[Webhook] = (), people: Collection[int] = ()) -> list[Delivery]:
+    now = timezone.now()
+    rows = [Delivery(event=event, webhook=one, tries=TRIES, next_at=now) for one in webhooks]
+    rows += [Delivery(event=event, person_id=pk, tries=TRIES, next_at=now) for pk in people]
+    if rows:
+        rows = Delivery.objects.bulk_create(rows)
+        wake_after_commit()
+    return rows
+
+
+def wake_after_commit() -> None:
+    """Have a worker look for what is to be sent once this transaction is committed."""
+    if _wake is not None:
+        transaction.on_commit(_wake, robust=True)
+
+
+def mark_read(*, person: Any, notice: Notice | None = None) -> int:
+    """Somebody has read one of their notices, or all; how many were unread."""
+    unread = Notice.objects.filter(person=person, read_at__isnull=True)
+    if notice is not None:
+        unread = unread.filter(pk=notice.pk)
+    return unread.update(read_at=timezone.now())
+
+
+def choose_events(
+    *, person: Any, listed: Collection[str], emailed: Collection[str], address: str | None = None
+) -> NoticeChoice:
+    """Which events somebody wants in their list and by e-mail, and, if it is given, at which address.
+
+    MetadataError ``unknown_event``, or ``bad_address``. That an address changed is logged, not what it is.
+    """
+    values = {"listed": check_kinds(listed, "listed"), "emailed": check_kinds(emailed, "emailed")}
+    with writing():
+        if address is not None and address != person.email:
+            _set_address(person, address)
+        return NoticeChoice.objects.update_or_create(person=person, defaults=values)[0]
+
+
+def _set_address(person: Any, address: str) -> None:
+    try:
+        if address:
+            validate_email(address)
+    except ValidationError:
+        raise MetadataError("bad_address", "is no e-mail address", "address") from None
+    person.email = address
+    person.save(update_fields=["email"])
+    name = person.get_username()
+    said = {"e-mail": "changed" if address else "removed"}
+    record_change(action="changed", subject_kind="person", subject_key=name, subject_name=name, after=said)
+
+
+def choices_of(person: Any) -> NoticeChoice:
+    """What somebody chose; everything in the list and nothing by e-mail where they did not choose."""
+    known = NoticeChoice.objects.filter(person=person).first()
+    return known or NoticeChoice(person=person, listed=[str(kind) for kind in CHOICES], emailed=[])
+
+
+def active_people(names: Iterable[str]) -> list[Any]:
+    """The people of these names who may sign in; names of others and of the system are left out."""
+    return list(get_user_model().objects.filter(username__in=set(names), is_active=True))
+
+
+def forget_old_events() -> int:
+    """Delete events older than 90 days with all that was told of them, but what is still to be sent."""
+    old = Event.objects.filter(at__lt=timezone.now() - KEPT_FOR)
+    waiting = Delivery.objects.filter(status__in=(Delivery.Status.QUEUED, Delivery.Status.SENDING))
+    gone, _ = old.exclude(pk__in=waiting.values("event")).delete()
+    return gone

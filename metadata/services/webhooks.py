@@ -1,0 +1,120 @@
+"""Webhooks: who else is told of events. Described by administrators; the change log never has a whole address."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from metadata.domain.canonical import sha256_hex
+from metadata.domain.errors import MetadataError
+from metadata.domain.notices import Kind, check_kinds, check_secret_name, check_url, shown_url
+from metadata.domain.roles import Permission
+from metadata.models import Delivery, Webhook
+from metadata.permissions import may
+from metadata.services.actor import current_actor
+from metadata.services.changelog import record_change
+from metadata.services.common import assign, check_fields, claim, remove, store, writing
+from metadata.services.notices import deliver_to, tell
+
+# Who decides what leaves the installation is who decides what is done in it unasked.
+MANAGE = Permission.MANAGE_POLICIES
+FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
+
+
+def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
+    """A new webhook: ``events`` and ``secret`` are needed; ``active`` unless it is said.
+
+    MetadataError at the field that cannot be: ``bad_url``, ``bad_secret``, ``unknown_event``, ``name_taken``.
+    """
+    with writing():
+        must_manage()
+        webhook = Webhook()
+        assign(webhook, _plain({"name": name, "url": url, **described}), FIELDS)
+        _check(webhook)
+        store(webhook)
+        _log("created", webhook, after=told(webhook))
+        return webhook
+
+
+def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -> Webhook:
+    """Change fields of a webhook. StaleVersion if somebody else changed it first.
+
+    What is queued goes to the new address.
+    """
+    with writing():
+        must_manage()
+        row = claim(webhook, expected_version)
+        before = told(row)
+        if not assign(row, _plain(changes), FIELDS):
+            return row
+        _check(row)
+        store(row)
+        after = told(row)
+        _log("renamed" if before["name"] != after["name"] else "changed", row, before=before, after=after)
+        return row
+
+
+def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
+    """Remove a webhook with its deliveries."""
+    with writing():
+        must_manage()
+        row = claim(webhook, expected_version)
+        _log("deleted", row, before=told(row))
+        remove([row])
+
+
+def test_webhook(*, webhook: Webhook) -> Delivery:
+    """Send an event to this webhook alone, whether it is in use or not."""
+    with writing():
+        must_manage()
+        event = tell(
+            event=Kind.WEBHOOK_TEST,
+            subject_kind="webhook",
+            subject_key=str(webhook.key),
+            subject_name=webhook.name,
+            title=f"Test of the webhook {webhook.name}",
+            link=f"/webhooks/{webhook.key}/",
+            facts={"asked_at": timezone.now().isoformat(timespec="seconds")},
+        )
+        return deliver_to(event, webhook)
+
+
+def must_manage() -> None:
+    """MetadataError ``not_permitted`` if a person acts who may not manage webhooks; the system may."""
+    user = current_actor().user
+    if user is not None and not may(user, MANAGE):
+        raise MetadataError("not_permitted", f"webhooks are managed by administrators, not by you, {user}")
+
+
+def told(webhook: Webhook) -> dict[str, Any]:
+    """A webhook as the change log tells it: which address it is, a digest tells from another one."""
+    return {
+        "name": webhook.name,
+        "url": f"{shown_url(webhook.url)} (sha256 {sha256_hex(webhook.url)[:12]})",
+        "events": list(webhook.events),
+        "secret": webhook.secret,
+        "former_secret": webhook.former_secret,
+        "active": webhook.active,
+    }
+
+
+def _plain(described: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.strip() if isinstance(value, str) else value for name, value in described.items()}
+
+
+def _check(webhook: Webhook) -> None:
+    if not webhook.name:
+        raise MetadataError("invalid", "needs a name", "name")
+    if Webhook.objects.filter(name=webhook.name).exclude(pk=webhook.pk).exists():
+        raise MetadataError("name_taken", f"there is a webhook {webhook.name} already", "name")
+    check_url(webhook.url)
+    check_secret_name(webhook.secret, "secret")
+    if webhook.former_secret:
+        check_secret_name(webhook.former_secret, "former_secret")
+    webhook.events = check_kinds(webhook.events, needed=True)
+    check_fields(webhook, webhook.name)
+
+
+def _log(action: str, webhook: Webhook, **sides: dict[str, Any]) -> None:
+    record_change(
+        action=action, subject_kind="webhook", subject_key=str(webhook.key), subject_name=webhook.name, **sides
+    )

@@ -1,0 +1,1 @@
+"""Attacks on the product, each as somebody would try it: every one of them has to fail."""

@@ -1,0 +1,31 @@
+"""The people and the small warehouse of the pages, and one folder that sources may stand in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import (  # noqa: F401  pytest finds fixtures by their names
+    add_routes,
+    airport,
+    editor,
+    operator,
+    person,
+    quick_passwords,
+    reader,
+    source,
+    starter,
+    viewer,
+    warehouse,
+)
+
+
+@pytest.fixture(autouse=True)
+def landing(settings: Any, tmp_path: Path) -> Path:
+    """The only folder that sources may stand in; beside it lies what nobody may read."""
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    (tmp_path / "private.csv").write_text("key,value\ncanary-of-a-file,1\n")
+    settings.SOURCE_ROOTS = [str(folder)]
+    settings.SOURCE_HOSTS = []
+    return folder

@@ -1,0 +1,21 @@
+"""What an attacker's program sends."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.test import Client
+
+# Nothing here is to be taken; what it is refused with is the product's own refusal, never an accident.
+REFUSED = (400, 404, 409, 413, 415, 422)
+
+
+def send(client: Client, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
+    return getattr(client, method)(
+        f"/api/v1/{path}", {} if body is None else body, content_type="application/json", headers=headers
+    )
+
+
+def must_be_refused(answer: HttpResponse) -> None:
+    assert answer.status_code in REFUSED, (answer.status_code, answer.content[:300])
+    if answer.headers["Content-Type"].startswith("application/problem"):
+        assert answer.json()["code"]

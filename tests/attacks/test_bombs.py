@@ -1,0 +1,95 @@
+"""Small requests that would become large: YAML, JSON, packed files."""
+
+import gzip
+import io
+import zipfile
+
+import pytest
+from django.test import Client
+
+from metadata.models import System
+from tests.attacks.sending import must_be_refused, send
+
+pytestmark = pytest.mark.django_db
+
+LAUGHS = "a: &a [lol, lol]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(9)
+)
+
+
+def bring(client: Client, content: str, name: str = "a.yaml"):
+    return send(client, "post", "metadata/import/", {"files": [{"name": name, "content": content}]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LAUGHS,
+        "a: &a [*a]\n",
+        "[" * 10_000 + "]" * 10_000,
+        "- " * 5_000 + "a",
+        "{a: " * 2_000 + "1" + "}" * 2_000,
+        "!!python/object/apply:os.system ['id']\n",
+        "!!python/object/new:subprocess.Popen [['id']]\n",
+        "systems: !!python/name:os.system\n",
+        "!<tag:yaml.org,2002:python/module:os> ''\n",
+        "<<: {a: 1}\n",
+        "--- a\n--- b\n",
+        "? [a, b]\n: c\n",
+        "a: 1\na: 2\n",
+        "%YAML 9.9\n---\na: 1\n",
+        "\x01",
+        "",
+    ],
+)
+def test_a_hostile_yaml_file_is_refused_by_rest(operator: Client, content: str):
+    must_be_refused(bring(operator, content))
+    assert not System.objects.exists()
+
+
+def test_a_zip_file_is_no_metadata(operator: Client):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../etc/cron.d/x", "0" * 1_000_000)
+    answer = operator.post("/api/v1/metadata/import/", packed.getvalue(), content_type="application/zip")
+    must_be_refused(answer)
+
+
+def test_a_packed_body_is_not_unpacked(operator: Client):
+    bomb = gzip.compress(b"[" + b"0," * 5_000_000 + b"0]")
+    answer = operator.post(
+        "/api/v1/systems/", bomb, content_type="application/json", headers={"Content-Encoding": "gzip"}
+    )
+    must_be_refused(answer)
+
+
+def test_a_body_larger_than_allowed_is_not_read(operator: Client):
+    must_be_refused(bring(operator, "a: " + "x" * (9 * 1024 * 1024)))
+
+
+def test_a_body_nested_without_bottom_is_refused(operator: Client):
+    body = "[" * 200_000
+    must_be_refused(operator.post("/api/v1/systems/", body, content_type="application/json"))
+
+
+def test_the_name_of_a_file_writes_nothing(operator: Client, tmp_path):
+    bring(operator, "a: 1\n", name="../../../../tmp/canary.yaml")
+    bring(operator, "a: 1\n", name=str(tmp_path / "canary.yaml"))
+    assert not (tmp_path / "canary.yaml").exists()
+
+
+@pytest.mark.parametrize("page", ["999999999999999999999", "-1", "0", "1e9", "x"])
+def test_a_page_beyond_all_is_refused_or_empty(operator: Client, page: str):
+    assert operator.get("/api/v1/systems/", {"page": page}).status_code in (200, 400, 404)
+
+
+def test_a_page_of_everything_is_not_given(operator: Client):
+    answer = operator.get("/api/v1/systems/", {"page_size": "1000000"})
+    assert answer.status_code in (200, 400)
+
+
+def test_an_expression_of_patience_is_answered_at_once(operator: Client, airport):
+    """What is nested, long or repetitive is refused by its size before a parser sees it."""
+    column = airport.columns.get(name="name")
+    for expression in ("a" * 20_000, "name || " * 5_000 + "name", "-" * 9_000 + "1"):
+        must_be_refused(send(operator, "patch", f"columns/{column.key}/", {"expression": expression}))

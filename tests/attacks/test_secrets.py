@@ -1,0 +1,181 @@
+"""Secrets are planted everywhere they may be, then everything that can be seen is searched for them."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from loader.services import deliveries
+from metadata.models import System
+from metadata.services.actor import acting_as
+from metadata.services.people import create_token
+from metadata.services.webhooks import create_webhook
+from tests.attacks.sending import send
+from tests.factories import DeliveryFactory, EventFactory, SystemFactory
+from tests.web.forms import typed
+from tests.web.reading import text_of
+
+pytestmark = pytest.mark.django_db
+
+CANARIES = {
+    "ELEVATA_SOURCE_ERP_PASSWORD": "canary-source-8h2k",
+    "ELEVATA_WEBHOOK_SECRET_TEAM": "canary-webhook-9x4p",
+}
+MAIL, KEY, TYPED = "canary-mail-3v7m", "canary-key-5t1q" * 4, "canary-typed-6w0z"
+ALL = (*CANARIES.values(), MAIL, KEY, TYPED)
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    for name, value in CANARIES.items():
+        monkeypatch.setenv(name, value)
+    settings.SECRET_KEY = KEY
+    settings.SOURCE_HOSTS = ["127.0.0.1"]
+    settings.EMAIL_ENABLED = True
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "mailer", MAIL
+
+
+@pytest.fixture
+def erp(db: None) -> System:
+    """A database that refuses connections, with a password by reference."""
+    location = "postgresql://reader@127.0.0.1:1/erp"
+    return SystemFactory(short_name="erp", kind="jdbc", location=location, secret="ELEVATA_SOURCE_ERP_PASSWORD")
+
+
+def must_hold_none(text: str, *, of: str, canaries: tuple[str, ...] = ALL) -> None:
+    assert [one for one in canaries if one in text] == [], of
+
+
+def everything_stored() -> str:
+    """Every row of every table."""
+    return "".join(str(list(model._base_manager.values())) for model in apps.get_models() if model._meta.managed)
+
+
+def seen_by(client: Client, paths: list[str]) -> str:
+    """What pages and answers say; every one of them is there."""
+    found = []
+    for path in paths:
+        answer = client.get(path)
+        assert answer.status_code == 200, (path, answer.status_code)
+        body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        found.append(body.decode() + str(dict(answer.headers)))
+    return "".join(found)
+
+
+PAGES = [
+    "/",
+    "/sources/",
+    "/systems/erp/",
+    "/systems/erp/edit/",
+    "/systems/erp/discover/?show=now",
+    "/changes/",
+    "/notices/",
+    "/webhooks/",
+    "/deliveries/",
+    "/api/v1/systems/",
+    "/api/v1/systems/erp/",
+    "/api/v1/webhooks/",
+    "/api/v1/deliveries/",
+    "/api/v1/notices/",
+    "/api/v1/metadata/export/",
+    "/api/v1/schema/",
+    "/healthz",
+]
+
+
+def test_a_failing_connection_tells_nobody_the_password(
+    operator: Client, erp: System, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("DEBUG")
+    said = operator.post("/systems/erp/test/").content.decode()
+    assert "refuses connections" in said
+    must_hold_none(said + caplog.text, of="the answer and the log")
+
+
+def test_pages_and_answers_hold_no_secret(operator: Client, erp: System, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("DEBUG")
+    create_webhook(
+        name="team",
+        url="https://127.0.0.1/hook",
+        events=["load.failed"],
+        secret="ELEVATA_WEBHOOK_SECRET_TEAM",
+    )
+    operator.post("/systems/erp/test/")
+    must_hold_none(seen_by(operator, PAGES) + caplog.text, of="pages, answers and the log")
+
+
+def test_what_could_not_be_sent_keeps_no_secret(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("DEBUG")
+    DeliveryFactory(webhook__url="https://127.0.0.1/")
+    ada = User.objects.create_user("ada", email="ada@example.org")
+    DeliveryFactory(webhook=None, person=ada, event=EventFactory())
+    assert deliveries.send_due() == 2
+    must_hold_none(everything_stored() + caplog.text, of="rows and the log")
+
+
+def test_a_password_typed_into_a_location_is_stored_and_told_nowhere(
+    operator: Client, erp: System, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("DEBUG")
+    location = f"postgresql://reader:{TYPED}@127.0.0.1/erp"
+    body = {"short_name": "shop", "name": "Shop", "kind": "jdbc", "location": location}
+    said = send(operator, "post", "systems/", body).content.decode()
+    said += send(operator, "patch", "systems/erp/", {"location": location}).content.decode()
+    page = text_of(operator, "/register-system/")
+    said += operator.post("/register-system/", typed(page, having="short_name", **body)).content.decode()
+    file = f"format: metadata/v1\nsystems:\n- {{short_name: shop, name: Shop, kind: jdbc, location: '{location}'}}\n"
+    said += send(operator, "post", "metadata/import/", {"files": [{"name": "a", "content": file}]}).content.decode()
+    must_hold_none(said + everything_stored() + caplog.text, of="refusals, rows and the log")
+
+
+def test_a_password_typed_as_a_secrets_name_is_stored_and_told_nowhere(operator: Client, erp: System):
+    said = send(operator, "patch", "systems/erp/", {"secret": TYPED}).content.decode()
+    body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": TYPED}
+    said += send(operator, "post", "webhooks/", body).content.decode()
+    must_hold_none(said + everything_stored(), of="refusals and rows")
+
+
+def test_commands_write_no_secret(erp: System, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    said = io.StringIO()
+    for command, arguments in (
+        ("export_metadata", [str(tmp_path / "metadata")]),
+        ("verify_audit", []),
+        ("check", []),
+    ):
+        try:
+            call_command(command, *arguments, stdout=said, stderr=said)
+        except (CommandError, SystemExit) as ended:
+            said.write(str(ended))
+    written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml"))
+    assert "erp" in written
+    captured = capsys.readouterr()
+    must_hold_none(said.getvalue() + written + captured.out + captured.err, of="what commands say and write")
+
+
+def test_a_token_is_stored_as_a_hash_and_told_once(starter: User, operator: Client):
+    with acting_as(starter):
+        _, text = create_token(user=starter, name="laptop")
+    must_hold_none(everything_stored(), of="rows", canaries=(text,))
+    must_hold_none(seen_by(operator, ["/changes/", "/me/"]), of="pages", canaries=(text,))
+
+
+def test_an_error_that_nobody_expected_shows_nothing_of_the_inside(
+    operator: Client, erp: System, monkeypatch: pytest.MonkeyPatch
+):
+    def breaks(*_: Any, **__: Any) -> None:
+        raise RuntimeError(f"broken with {TYPED}")
+
+    operator.raise_request_exception = False
+    monkeypatch.setattr("metadata.views.notices.notices_of", breaks)
+    monkeypatch.setattr("metadata.api.notices.notices_of", breaks)
+    for path in ("/notices/", "/api/v1/notices/"):
+        answer = operator.get(path)
+        assert answer.status_code == 500
+        must_hold_none(answer.content.decode(), of=path)

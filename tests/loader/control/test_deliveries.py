@@ -1,0 +1,214 @@
+"""Sending: signed requests to webhooks and mail to people, with an outcome whatever happens."""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core import mail
+
+from loader.domain import runs as states
+from loader.outside.calling import Answer, CannotCall
+from loader.services import deliveries, sweeper
+from loader.services.attempts import Attempt
+from loader.services.runs import give_up_run
+from metadata.domain.roles import Role
+from metadata.models import Delivery, DeliveryAttempt, Event, Notice
+from metadata.services.people import ensure_person
+from tests.factories import DeliveryFactory, EventFactory, WebhookFactory
+from tests.loader_factories import LoadRunFactory
+
+pytestmark = pytest.mark.django_db
+SECRET, FORMER = "a secret that nobody may see", "the one before"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", SECRET)
+
+
+@pytest.fixture
+def posted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, bytes, dict[str, str]]]]:
+    """Let the other side answer as the test says; returns what it was sent."""
+
+    def answers(*given: Any) -> list[tuple[str, bytes, dict[str, str]]]:
+        sent, left = [], list(given)
+
+        def post(url: str, body: bytes, headers: dict[str, str], **_: Any) -> Answer:
+            sent.append((url, body, headers))
+            answer = left.pop(0) if len(left) > 1 else left[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(deliveries, "post", post)
+        return sent
+
+    return answers
+
+
+def test_a_request_is_signed_over_id_time_and_body(posted: Callable):
+    sent = posted(Answer(200, "ok", 3))
+    delivery = DeliveryFactory()
+    assert deliveries.send_due() == 1
+    _, body, headers = sent[0]
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    wanted = base64.b64encode(hmac.new(SECRET.encode(), signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{wanted}"
+    assert headers["webhook-id"] == json.loads(body)["id"] == str(delivery.event.event_id)
+
+
+def test_the_documented_way_verifies_a_request(posted: Callable):
+    sent = posted(Answer(200, "", 3))
+    DeliveryFactory()
+    deliveries.send_due()
+    code = (settings.BASE_DIR / "docs" / "notify.md").read_text().partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    _, body, headers = sent[0]
+    assert names["is_ours"](headers, body, SECRET)
+    assert not names["is_ours"](headers, body + b" ", SECRET)
+    assert not names["is_ours"](headers, body, "another")
+    assert not names["is_ours"](headers | {"webhook-timestamp": "1700000000"}, body, SECRET)
+
+
+def test_while_a_secret_is_replaced_both_sign(posted: Callable, monkeypatch: pytest.MonkeyPatch):
+    sent = posted(Answer(200, "", 3))
+    monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_OLD", FORMER)
+    DeliveryFactory(webhook=WebhookFactory(former_secret="ELEVATA_WEBHOOK_SECRET_OLD"))
+    deliveries.send_due()
+    assert sent[0][2]["webhook-signature"].count("v1,") == 2
+
+
+def test_a_secret_may_stand_in_a_file(posted: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path):
+    sent = posted(Answer(200, "", 3))
+    monkeypatch.delenv("ELEVATA_WEBHOOK_SECRET_TEAM")
+    (tmp_path / "team").write_text(f"{SECRET}\n")
+    monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM_FILE", str(tmp_path / "team"))
+    DeliveryFactory()
+    deliveries.send_due()
+    headers, body = sent[0][2], sent[0][1]
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    digest = hmac.new(SECRET.encode(), signed, hashlib.sha256).digest()
+    assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+
+
+def test_without_a_secret_nothing_is_sent_and_it_is_said(posted: Callable, monkeypatch: pytest.MonkeyPatch):
+    sent = posted(Answer(200, "", 3))
+    monkeypatch.delenv("ELEVATA_WEBHOOK_SECRET_TEAM")
+    DeliveryFactory()
+    deliveries.send_due()
+    assert sent == []
+    assert "ELEVATA_WEBHOOK_SECRET_TEAM is not set" in DeliveryAttempt.objects.get().error
+
+
+def test_a_body_says_what_happened_where(posted: Callable, settings: Any):
+    settings.PUBLIC_URL = "https://warehouse.example.org"
+    sent = posted(Answer(200, "", 3))
+    DeliveryFactory(event=EventFactory(subject_key="r7"))
+    deliveries.send_due()
+    body = json.loads(sent[0][1])
+    assert (body["type"], body["environment"]) == ("load.failed", "dev")
+    assert body["links"] == {"page": "https://warehouse.example.org/load-runs/r7/"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "error"),
+    [
+        (Answer(204, "", 1), "succeeded", ""),
+        (Answer(500, "", 1), "queued", "answered 500"),
+        (Answer(404, "", 1), "queued", "answered 404"),
+        (Answer(302, "", 1), "queued", "redirects are not followed"),
+        (Answer(410, "", 1), "failed", "answered 410"),
+        (CannotCall("nobody there"), "queued", "nobody there"),
+        (CannotCall("no public address", is_final=True), "failed", "no public address"),
+        (ValueError("surprise"), "queued", "unexpected: ValueError"),
+    ],
+)
+def test_every_try_has_an_outcome(posted: Callable, answer: Any, status: str, error: str):
+    posted(answer)
+    DeliveryFactory()
+    deliveries.send_due()
+    assert Delivery.objects.get().status == status
+    assert error in DeliveryAttempt.objects.get().error
+
+
+def test_a_webhook_out_of_use_is_sent_nothing_but_tests(posted: Callable):
+    sent = posted(Answer(200, "", 1))
+    off = WebhookFactory(active=False)
+    DeliveryFactory(webhook=off)
+    DeliveryFactory(webhook=off, event=EventFactory(kind="webhook.test"))
+    deliveries.send_due()
+    assert [json.loads(body)["type"] for _, body, _ in sent] == ["webhook.test"]
+
+
+def test_a_secret_is_in_no_row_and_no_line_of_the_log(posted: Callable, caplog: pytest.LogCaptureFixture):
+    posted(Answer(500, "no", 1), ValueError(SECRET))
+    DeliveryFactory()
+    DeliveryFactory()
+    caplog.set_level("DEBUG")
+    deliveries.send_due()
+    kept = str(list(Event.objects.values())) + str(list(Delivery.objects.values()))
+    kept += str(list(DeliveryAttempt.objects.values()))
+    assert SECRET not in kept
+    assert SECRET not in "".join(record.getMessage() for record in caplog.records)
+
+
+def test_mail_goes_to_the_person(settings):
+    settings.EMAIL_ENABLED = True
+    ada = User.objects.create_user("ada", email="ada@example.org")
+    DeliveryFactory(webhook=None, person=ada, event=EventFactory(title="Load run\r\nBcc: eve@example.org failed"))
+    deliveries.send_due()
+    assert Delivery.objects.get().status == "succeeded"
+    sent = mail.outbox[0]
+    assert sent.to == ["ada@example.org"]
+    assert "\n" not in sent.subject
+    assert sent.bcc == []
+
+
+def test_mail_is_not_tried_where_none_is_sent(settings):
+    settings.EMAIL_ENABLED = False
+    DeliveryFactory(webhook=None, person=User.objects.create_user("ada", email="ada@example.org"))
+    deliveries.send_due()
+    assert Delivery.objects.get().status == "failed"
+
+
+def test_the_sweeper_wakes_a_worker_for_what_is_due(monkeypatch: pytest.MonkeyPatch):
+    woken: list[str] = []
+    monkeypatch.setattr(sweeper, "wake", lambda task, _: woken.append(task) or "")
+    DeliveryFactory()
+    sweeper.sweep()
+    assert woken == ["loader.tasks.send_deliveries"]
+
+
+# --- who is told of loads ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def operators(db) -> None:
+    ensure_person(name="olga", roles=[Role.OPERATOR])
+    ensure_person(name="ada", roles=[Role.EDITOR])
+
+
+@pytest.mark.parametrize("status", [states.FAILED, states.BLOCKED])
+def test_operators_are_told_of_a_load_that_came_to_nothing(operators: None, status: str):
+    run = LoadRunFactory(status="running", attempt=1)
+    Attempt(run.pk, 1).finish(status=status, error={"code": "X", "message": "the disk is full"})
+    assert [one.person.username for one in Notice.objects.all()] == ["olga"]
+    assert Event.objects.get().link == f"/load-runs/{run.run_id}/"
+
+
+def test_operators_are_told_of_a_lost_load(operators: None):
+    run = LoadRunFactory(status="running", attempt=1)
+    give_up_run(run=run, error={"code": "WORKER_LOST", "message": "gone"})
+    assert "lost its worker: gone" in Event.objects.get().title
+
+
+def test_a_load_that_succeeded_is_no_event(operators: None):
+    Attempt(LoadRunFactory(status="running", attempt=1).pk, 1).finish(status=states.SUCCEEDED)
+    assert not Event.objects.exists()

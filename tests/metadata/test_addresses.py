@@ -1,0 +1,84 @@
+"""Addresses that may be called on behalf of somebody who typed a name."""
+
+from ipaddress import IPv4Address, ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadata.domain.addresses import is_listed, is_public, networks
+from metadata.domain.errors import MetadataError
+
+REFUSED = [
+    "127.0.0.1",
+    "127.8.8.8",
+    "0.0.0.0",
+    "0.1.2.3",
+    "10.1.2.3",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.168.1.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "192.0.0.192",
+    "192.0.2.1",
+    "168.63.129.16",
+    "100.100.100.200",
+    "198.18.0.1",
+    "224.0.0.1",
+    "239.1.1.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "2002:7f00:1::",
+    "2002:a9fe:a9fe::1",
+    "2001:0:7f00:1::",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fec0::1",
+    "ff02::1",
+    "2001:db8::1",
+]
+
+
+@pytest.mark.parametrize("address", REFUSED)
+def test_what_is_not_plainly_public_is_refused(address: str):
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "::ffff:8.8.8.8", "2606:2800:21f:cb07::1"])
+def test_public_addresses_may_be_called(address: str):
+    assert is_public(address)
+
+
+@given(st.ip_addresses(v=4))
+def test_a_mapped_address_is_judged_as_what_it_leads_to(address: IPv4Address):
+    assert is_public(f"::ffff:{address}") == is_public(str(address))
+
+
+@given(st.ip_addresses())
+def test_nothing_private_is_ever_public(address):
+    if is_public(str(address)):
+        parsed = ip_address(address)
+        assert not (parsed.is_private and not getattr(parsed, "ipv4_mapped", None))
+
+
+def test_a_listed_network_holds_its_addresses_in_both_forms():
+    allowed = networks(["10.20.0.0/16", " fd00::/8 ", ""])
+    assert is_listed("10.20.3.4", allowed)
+    assert is_listed("::ffff:10.20.3.4", allowed)
+    assert is_listed("fd00::7", allowed)
+    assert not is_listed("10.21.0.1", allowed)
+
+
+def test_what_is_no_network_is_refused():
+    with pytest.raises(MetadataError, match=r"10.20.0.1/16"):
+        networks(["10.20.0.1/16"])
