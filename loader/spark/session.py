@@ -40,8 +40,14 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.default.parallelism": str(max(2, cores)),
         "spark.databricks.delta.snapshotPartitions": "1",
-        # A load compiles some hundred small plans; the default of 100 throws them out between two loads.
-        "spark.sql.codegen.cache.maxEntries": "10000",
+        # A load compiles some hundred small plans; the default of 100 throws them out between two loads. Each
+        # entry holds its source text: some ten thousand of them would fill a runner's memory.
+        "spark.sql.codegen.cache.maxEntries": "2000",
+        # Nobody looks at a runner's own pages: what they would show need not be kept.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
+        "spark.sql.ui.retainedExecutions": "10",
         "spark.databricks.delta.properties.defaults.checkpointInterval": "20",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
