@@ -5,9 +5,9 @@ RUN apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/*
 
-# The warehouse folder exists in the image so that a new volume mounted there belongs to the user.
+# The folders exist in the image so that new volumes mounted there belong to the user.
 RUN useradd --uid 10001 --create-home elevata \
- && mkdir -p /opt/elevata /var/lib/elevata/warehouse \
+ && mkdir -p /opt/elevata /var/lib/elevata/audit /var/lib/elevata/landing /var/lib/elevata/warehouse \
  && chown -R elevata:elevata /opt/elevata /var/lib/elevata
 USER elevata
 WORKDIR /opt/elevata

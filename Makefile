@@ -8,7 +8,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile
 FAST := not spark and not browser and not services and not nightly
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-nightly setup-tests bench lint pictures clean
+.PHONY: help setup demo serve test test-fast test-nightly setup-tests bench lint audit openapi pictures clean
 # Two set-ups or two test runs side by side would only get in each other's way.
 .NOTPARALLEL:
 
@@ -26,6 +26,7 @@ serve: setup ## web, worker and scheduler on the embedded defaults; Ctrl-C stops
 
 test: setup-tests ## every test: embedded stores first, then all on PostgreSQL and Redis
 	@$(RUN) -m ruff check .
+	@$(RUN) -m tests.auditing
 	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "embedded and not nightly" || embedded=$$?; \
 	$(RUN) -m pytest $(SIDE_BY_SIDE) && exit $$embedded
 
@@ -36,7 +37,7 @@ test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
 test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
 	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m embedded || embedded=$$?; \
-	ELEVATA_SPARK_EXAMPLES=8 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "nightly or not nightly" && exit $$embedded
+	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "nightly or not nightly" && exit $$embedded
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers
@@ -49,6 +50,13 @@ lint: ## style and the borders between the rooms
 	@$(BOOTSTRAP) setup --with-tests
 	@$(RUN) -m ruff check .
 	@.venv/bin/lint-imports
+
+openapi: setup ## the API's description, docs/openapi.yaml, made anew
+	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+audit: ## known faults of packages (pip-audit) and of our code (bandit); exceptions are in pyproject.toml
+	@$(BOOTSTRAP) setup --with-tests
+	@$(RUN) -m tests.auditing
 
 pictures: ## the docs' pictures, taken from the demo's data (make demo first)
 	@$(BOOTSTRAP) setup --with-tests --with-servers

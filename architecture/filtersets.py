@@ -77,6 +77,7 @@ class RecordFilter(filters.FilterSet):
 class RehearsalFilter(filters.FilterSet):
     report = filters.UUIDFilter(field_name="preview__report__report_id", label="Report")
     status = filters.ChoiceFilter(choices=Rehearsal.Status.choices, label="State")
+    ordering = StableOrdering(fields=("requested_at", "id"))
 
     class Meta:
         model = Rehearsal

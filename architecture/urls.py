@@ -23,4 +23,5 @@ urlpatterns = [
     path("policies/", policies.own_policy, name="own_policy"),
     path("policies/<str:name>/", policies.policy_page, name="policy_page"),
     path("changes/", changes.change_list, name="change_list"),
+    path("changes/change-log.jsonl", changes.change_file, name="change_file"),
 ]

@@ -30,6 +30,7 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
         request_id=getattr(context["request"], "request_id", ""),
         errors=_field_errors(raised),
     )
+    body |= getattr(raised, "more", {})
     # No renderer has a say: the description's, for one, would write YAML.
     return JsonResponse(body, status=raised.status_code, headers=_headers(raised), content_type=problems.CONTENT_TYPE)
 

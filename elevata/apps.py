@@ -6,7 +6,8 @@ class ElevataConfig(AppConfig):
 
     def ready(self) -> None:
         # Whoever sends a message must know the broker, not only the worker.
-        import elevata.celery  # noqa: F401
+        import elevata.celery
+        import elevata.checks  # noqa: F401
         from elevata import cli
         from elevata.people import acting_for
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -10,6 +10,8 @@ from django.urls import reverse
 
 from architecture.inbox import count_for
 from loader.selectors import live_workers
+from metadata.domain.roles import Permission
+from metadata.permissions import may_somewhere
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,21 @@ class Shell:
         return count_for(self._user)
 
 
+class Can:
+    """What whoever is signed in may do anywhere, for a template: ``can.change_metadata``."""
+
+    _BY_NAME: ClassVar[dict[str, Permission]] = {permission.rpartition(".")[2]: permission for permission in Permission}
+
+    def __init__(self, user: Any):
+        self._user = user
+
+    def __getattr__(self, name: str) -> bool:
+        if name not in self._BY_NAME:
+            raise AttributeError(name)
+        return may_somewhere(self._user, self._BY_NAME[name])
+
+
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: ``shell``."""
-    return {"shell": Shell(request.path, getattr(request, "user", None))}
+    """Context processor: ``shell`` and ``can``."""
+    user = getattr(request, "user", None)
+    return {"shell": Shell(request.path, user), "can": Can(user)}

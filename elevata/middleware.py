@@ -59,8 +59,11 @@ class ActorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         def who() -> Actor:
-            by_token = getattr(request, "auth", None) is not None
-            return Actor.of(request.user, by_token=by_token, request_id=request.request_id)
+            token = getattr(request, "auth", None)
+            read_only = bool(getattr(token, "is_read_only", False))
+            return Actor.of(
+                request.user, by_token=token is not None, request_id=request.request_id, read_only=read_only
+            )
 
         with acting(who):
             return self.get_response(request)

@@ -12,8 +12,10 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from elevata import datafolder
+from elevata import datafolder, mail
 from elevata.bootstrap import java
+from elevata.logs import logging_settings
+from elevata.provider import provider_of_environment
 
 BASE_DIR = datafolder.PROJECT_DIR
 DATA_DIR = datafolder.data_dir()
@@ -52,6 +54,7 @@ def _secret_key() -> str:
 
 DEBUG = _flag("ELEVATA_DEBUG")
 SECRET_KEY = _secret_key()
+SECRET_KEY_IS_GIVEN = bool(os.environ.get("ELEVATA_SECRET_KEY"))
 ALLOWED_HOSTS = [
     h.strip() for h in os.environ.get("ELEVATA_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if h.strip()
 ]
@@ -69,7 +72,9 @@ INSTALLED_APPS = [
     "django_filters",
     "rest_framework",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "knox",
+    "axes",
     "elevata",
     "metadata",
     "architecture",
@@ -78,6 +83,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "elevata.middleware.RequestIdMiddleware",
+    "elevata.access.AccessMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -90,6 +96,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "elevata.middleware.DatabaseDownMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "elevata.urls"
@@ -137,6 +144,34 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# --- sign-in -----------------------------------------------------------------------------------
+SINGLE_SIGN_ON = provider_of_environment()
+PASSWORD_SIGN_IN = _flag("ELEVATA_PASSWORD_SIGN_IN", default=True)
+if not PASSWORD_SIGN_IN and SINGLE_SIGN_ON is None:
+    raise ImproperlyConfigured("ELEVATA_PASSWORD_SIGN_IN=false needs ELEVATA_OIDC_ISSUER: nobody could sign in")
+AUTHENTICATION_BACKENDS = [
+    # Counts wrong passwords, and stops who gave too many of them.
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+    *(["elevata.single_sign_on.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
+]
+# The header that a proxy in front tells the caller's address in, and how many proxies add to it; none is believed
+# otherwise: anybody can send one.
+CLIENT_ADDRESS_HEADER = os.environ.get("ELEVATA_CLIENT_ADDRESS_HEADER", "").strip()
+CLIENT_ADDRESS_PROXIES = max(1, int(os.environ.get("ELEVATA_CLIENT_ADDRESS_PROXIES") or 1))
+AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
+AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+# Trying on while locked out neither makes the lock longer nor writes anything.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_CLIENT_IP_CALLABLE = "elevata.throttling.address_of"
+AXES_WHITELIST_CALLABLE = "elevata.throttling.is_no_guess"
+AXES_LOCKOUT_CALLABLE = "elevata.throttling.locked_out"
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "sign_in"
@@ -173,6 +208,12 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_HTTPS
 if BEHIND_HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_SSL_REDIRECT = True
+    # Asked from beside the process, not through the proxy.
+    SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+# Preloading is for a domain's owner to ask for, and hard to take back.
+SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
 REST_FRAMEWORK = {
     # The token first: who sends one means it, whatever cookie comes along.
@@ -182,10 +223,12 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.DjangoModelPermissions"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["metadata.api.parsing.StrictJson"],
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "metadata.api.paging.Paging",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "metadata.api.describing.DescribedSchema",
     "EXCEPTION_HANDLER": "elevata.api.problem_json",
+    "LIST_SERIALIZER_ERRORS_AS_DICT": True,
     "PAGE_SIZE": 50,
 }
 # Personal tokens: ``Authorization: Token elv_…``
@@ -205,6 +248,13 @@ SPECTACULAR_SETTINGS = {
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
         "ExecutionStatusEnum": "architecture.models.Execution.Status",
+        "DeliveryStatusEnum": "metadata.models.Delivery.Status",
+        "ReadStatusEnum": "loader.models.ReadRequest.Status",
+        "ReadKindEnum": "loader.api.readinputs.KINDS",
+        "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
+        "SourceFormatEnum": "metadata.models.SourceDataset.Format",
+        "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
+        "RoleEnum": "metadata.api.people.ROLE_NAMES",
     },
 }
 
@@ -231,8 +281,24 @@ SOURCE_ROOTS = [root for root in os.environ.get("ELEVATA_SOURCE_ROOTS", "").spli
     str(BASE_DIR / "examples"),
 ]
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
+# Streams of events that a process of the web server has open at once: each takes one of its threads.
+API_STREAMS = int(os.environ.get("ELEVATA_API_STREAMS") or 2)
+# Files of history batches that are sent: where they lie, and how large a request and a file unpacked may be.
+BATCH_FOLDER = os.environ.get("ELEVATA_BATCH_FOLDER") or str(DATA_DIR / "landing" / "history-batches")
+BATCH_MAX_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_MB") or 256) * 2**20
+BATCH_MAX_UNPACKED_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_UNPACKED_MB") or 4096) * 2**20
 # A source of some hundred columns is one form.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
+
+# --- who is told -------------------------------------------------------------------------------
+# The address that people reach the pages under; without it, messages hold paths.
+PUBLIC_URL = os.environ.get("ELEVATA_PUBLIC_URL", "").strip().rstrip("/")
+# Networks that webhooks may reach although they are not public.
+WEBHOOK_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if one.strip()]
+_mail = mail.settings_of(os.environ.get("ELEVATA_EMAIL_URL", ""))
+EMAIL_ENABLED = _mail["EMAIL_ENABLED"]
+globals().update(_mail)
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = os.environ.get("ELEVATA_EMAIL_FROM") or "elevata@localhost"
 
 # --- queue -----------------------------------------------------------------------------------
 # A message is only a wake-up with an id; the row is the truth. So messages are acknowledged
@@ -260,10 +326,10 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "loader.tasks.sweep", "schedule": 15.0, "options": {"expires": 15}}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": os.environ.get("ELEVATA_LOG_LEVEL", "WARNING")},
-}
+# --- watching it -------------------------------------------------------------------------------
+# Networks from which metrics may be read without signing in or a token.
+METRICS_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_METRICS_ALLOW", "").split(",") if one.strip()]
+LOG_FORMAT = os.environ.get("ELEVATA_LOG_FORMAT") or "plain"
+if LOG_FORMAT not in ("plain", "json"):
+    raise ImproperlyConfigured(f"ELEVATA_LOG_FORMAT must be plain or json, not {LOG_FORMAT!r}")
+LOGGING = logging_settings(LOG_FORMAT, os.environ.get("ELEVATA_LOG_LEVEL") or "WARNING")

@@ -6,18 +6,25 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
+from architecture.api.environments import EnvironmentViewSet
 from architecture.api.rehearsals import RehearsalViewSet
 from architecture.api.views import RecordViewSet
-from elevata import views
+from elevata import api_pages, monitoring, people_pages, views
+from elevata.sign_in import SignIn
+from elevata.single_sign_on import SingleSignOn, SingleSignOnCallback
+from loader.api.batches import BatchViewSet
 from loader.api.control import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
-from loader.api.sources import SourceDatasetViewSet, SystemViewSet
+from loader.api.reads import ReadViewSet
+from loader.api.schedules import ScheduleViewSet
+from loader.api.search import SearchViewSet
+from loader.api.sources import MetadataViewSet, SourceDatasetViewSet, SystemViewSet
 from loader.api.views import GovernedRecordViewSet, LoadRunViewSet
-from metadata.api.views import (
-    ColumnViewSet,
-    DatasetViewSet,
-    SchemaViewSet,
-    SourceColumnViewSet,
-)
+from metadata.api.changes import ChangeLogViewSet
+from metadata.api.lineage import ColumnViewSet, DatasetViewSet
+from metadata.api.notices import DeliveryViewSet, NoticeViewSet, WebhookViewSet
+from metadata.api.people import PersonViewSet
+from metadata.api.views import SchemaViewSet, SourceColumnViewSet
+from metadata.permissions import for_everybody
 
 
 class ApiRoot(APIRootView):
@@ -35,14 +42,25 @@ router.register("source-columns", SourceColumnViewSet, basename="api-source-colu
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
+router.register("metadata", MetadataViewSet, basename="api-metadata")
+router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
+router.register("history-batches", BatchViewSet, basename="api-history-batch")
+router.register("reads", ReadViewSet, basename="api-read")
+router.register("schedules", ScheduleViewSet, basename="api-schedule")
+router.register("environments", EnvironmentViewSet, basename="api-environment")
+router.register("people", PersonViewSet, basename="api-person")
 router.register("looks", LookViewSet, basename="api-look")
 router.register("reports", ReportViewSet, basename="api-report")
 router.register("rehearsals", RehearsalViewSet, basename="api-rehearsal")
 router.register("executions", ExecutionViewSet, basename="api-execution")
 router.register("records", RecordViewSet, basename="api-record")
 router.register("drift", DriftViewSet, basename="api-drift")
+router.register("changes", ChangeLogViewSet, basename="api-change")
 router.register("governed-records", GovernedRecordViewSet, basename="api-governed-record")
+router.register("notices", NoticeViewSet, basename="api-notice")
+router.register("webhooks", WebhookViewSet, basename="api-webhook")
+router.register("deliveries", DeliveryViewSet, basename="api-delivery")
 
 describe_api = SpectacularAPIView.as_view(permission_classes=[IsAuthenticated])
 
@@ -50,10 +68,20 @@ urlpatterns = [
     path("", views.home, name="home"),
     path("home/now/", views.home_now, name="home_now"),
     path("home/warehouse/", views.home_warehouse, name="home_warehouse"),
-    path("sign-in/", views.SignIn.as_view(), name="sign_in"),
-    path("sign-out/", LogoutView.as_view(), name="sign_out"),
+    path("sign-in/", SignIn.as_view(), name="sign_in"),
+    path("sign-in/sso/", SingleSignOn.as_view(), name="sso"),
+    path("sign-in/sso/callback/", SingleSignOnCallback.as_view(), name="sso_callback"),
+    path("sign-out/", for_everybody(LogoutView.as_view()), name="sign_out"),
+    path("me/", people_pages.me, name="me"),
+    path("people/", people_pages.person_list, name="person_list"),
+    path("people/<str:name>/", people_pages.person_page, name="person_page"),
+    path("new-person/", people_pages.person_new, name="person_new"),
     path("healthz", views.healthz, name="healthz"),
+    path("readyz", monitoring.readyz, name="readyz"),
+    path("metrics", monitoring.metrics_page, name="metrics"),
     path("api/v1/schema/", describe_api, name="api-schema-document"),
+    path("api/v1/docs/", api_pages.swagger, name="api_swagger"),
+    path("api/v1/redoc/", api_pages.redoc, name="api_redoc"),
     path("api/v1/", include(router.urls)),
     path("", include("metadata.urls")),
     path("", include("architecture.urls")),

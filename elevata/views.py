@@ -3,15 +3,12 @@
 import hashlib
 import sys
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.views import LoginView
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render, resolve_url
+from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -79,31 +76,6 @@ def _now(request: HttpRequest) -> dict[str, Any]:
 def healthz(request: HttpRequest) -> HttpResponse:
     """The web process answers. It says nothing about database or worker."""
     return HttpResponse("ok\n", content_type="text/plain")
-
-
-@method_decorator(login_not_required, name="dispatch")
-class SignIn(LoginView):
-    """Sign-in by name and password. ``?sent=yes``: a form was sent after the session had ended."""
-
-    template_name = "sign_in.html"
-    redirect_authenticated_user = True
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if request.htmx:
-            return _whole_page(request)
-        return super().dispatch(request, *args, **kwargs)
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs) | {"sent": "sent" in self.request.GET}
-
-
-def _whole_page(request: HttpRequest) -> HttpResponse:
-    """A part of a page was asked for after the session ended: sign in, and come back to the page."""
-    back = request.htmx.current_url_abs_path or "/"
-    answer = HttpResponse(status=204)
-    given = {"next": back} | ({"sent": "yes"} if "sent" in request.GET else {})
-    answer.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode(given)}"
-    return answer
 
 
 # --- errors ----------------------------------------------------------------------------------

@@ -9,8 +9,11 @@ class LoaderConfig(AppConfig):
         from architecture.services import observing, writers
         from loader.management.looking import look
         from loader.services.governedrecords import register
+        from loader.services.wakeup import wake_for_deliveries
         from loader.services.writers import runs_that_wrote
+        from metadata.services.notices import provide_wake
 
         register()
         observing.provide(look)
         writers.provide(runs_that_wrote)
+        provide_wake(wake_for_deliveries)

@@ -36,14 +36,14 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
     """Runs in their order, with their sums, in one query."""
     totals = {run.pk: RunTotals(run) for run in runs}
     counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
-    for sums in counted.annotate(**{f"all_{name}": _sum_of(name) for name in ("rows", *CHANGES)}):
+    for sums in counted.annotate(**{f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}):
         total = totals[sums["run_id"]]
         total.rows = sums["all_rows"]
         total.changes = {name: sums[f"all_{name}"] for name in CHANGES if sums[f"all_{name}"] is not None}
     return list(totals.values())
 
 
-def _sum_of(count: str) -> Sum:
+def sum_of(count: str) -> Sum:
     """One of the counts of datasets, summed up by the database; NULL where no dataset counted it."""
     return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()))
 
@@ -68,7 +68,7 @@ class Warehouse:
 
 def warehouse() -> Warehouse:
     """Sums over the newest loads; zero where nothing was loaded."""
-    sums = newest_succeeded().aggregate(open=_sum_of("open"), versions=_sum_of("versions"), at=Max("finished_at"))
+    sums = newest_succeeded().aggregate(open=sum_of("open"), versions=sum_of("versions"), at=Max("finished_at"))
     return Warehouse(sums["open"] or 0, sums["versions"] or 0, sums["at"])
 
 

@@ -4,9 +4,9 @@ import django_filters as filters
 from django.db.models import Q, QuerySet
 
 from loader.domain.governance import GOVERNED
-from loader.models import GovernedRunRecord, LoadRun
+from loader.models import GovernedRunRecord, LoadRun, Schedule
 from loader.models.run import SYSTEM
-from metadata.filtersets import StableOrdering
+from metadata.filtersets import StableOrdering, YesNoFilter
 
 
 class LoadRunFilter(filters.FilterSet):
@@ -41,7 +41,18 @@ class GovernedRecordFilter(filters.FilterSet):
         label="Kind",
     )
     outcome = filters.CharFilter(label="Outcome")
+    ordering = StableOrdering(fields=("id", "created_at"))
 
     class Meta:
         model = GovernedRunRecord
+        fields = ()
+
+
+class ScheduleFilter(filters.FilterSet):
+    q = filters.CharFilter(field_name="name", lookup_expr="icontains", label="Name")
+    active = YesNoFilter(field_name="active", label="Active")
+    ordering = StableOrdering(fields=("name", "next_at"))
+
+    class Meta:
+        model = Schedule
         fields = ()

@@ -8,7 +8,7 @@ import threading
 
 from celery import shared_task, signals
 
-from loader.services import schedules, sweeper
+from loader.services import deliveries, schedules, sweeper
 from loader.services.worker import Workplace
 
 _guard = threading.Lock()
@@ -40,6 +40,12 @@ def perform_execution(execution_pk: int) -> None:
 def wake_read(read_pk: int) -> None:
     """Answer one read."""
     workplace().read(read_pk)
+
+
+@shared_task(name="loader.tasks.send_deliveries")
+def send_deliveries(_: int = 0) -> None:
+    """Send what is due to webhooks and by mail."""
+    deliveries.send_due()
 
 
 @shared_task(name="loader.tasks.sweep")

@@ -3,6 +3,7 @@
 import json
 
 import django_filters as filters
+from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
 from metadata.change_log import about_dataset
@@ -91,12 +92,16 @@ class SourceColumnFilter(filters.FilterSet):
 
 
 class SchemaFilter(filters.FilterSet):
+    q = filters.CharFilter(method="search", label="Text")
     layer = filters.ChoiceFilter(choices=TargetSchema.Layer.choices)
     ordering = StableOrdering(fields=("name", "ordinal"))
 
     class Meta:
         model = TargetSchema
         fields = ()
+
+    def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.filter(Q(name__icontains=value) | Q(description__icontains=value))
 
 
 class DatasetFilter(filters.FilterSet):
@@ -171,6 +176,17 @@ class ColumnFilter(filters.FilterSet):
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         """In names, former names and descriptions."""
         return queryset.filter(called(value) | Q(description__icontains=value))
+
+
+class PersonFilter(filters.FilterSet):
+    q = filters.CharFilter(field_name="username", lookup_expr="icontains", label="Name")
+    active = YesNoFilter(field_name="is_active", label="In use")
+    role = filters.CharFilter(field_name="groups__name", label="Role")
+    ordering = StableOrdering(fields=(("username", "name"), "last_login"))
+
+    class Meta:
+        model = get_user_model()
+        fields = ()
 
 
 class ChangeFilter(filters.FilterSet):

@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from metadata.views import changes, columns, datasets, editing, generation, schemas, sources, verbs
+from metadata.views import (
+    changes,
+    columns,
+    datasets,
+    editing,
+    generation,
+    notices,
+    schemas,
+    sources,
+    verbs,
+    webhooks,
+)
 
 urlpatterns = [
     path("datasets/new/", editing.dataset_create, name="dataset_create"),
@@ -31,4 +42,18 @@ urlpatterns = [
     path("sources/", sources.source_list, name="source_list"),
     path("sources/<uuid:key>/", sources.source_page, name="source_page"),
     path("sources/<uuid:key>/generate/", generation.source_generate, name="source_generate"),
+    path("notices/", notices.notice_list, name="notice_list"),
+    path("notices/bell/", notices.notice_bell, name="notice_bell"),
+    path("notices/read/", notices.notices_read, name="notices_read"),
+    path("notices/settings/", notices.notice_settings, name="notice_settings"),
+    path("notices/<int:pk>/", notices.notice_go, name="notice_go"),
+    path("webhooks/", webhooks.webhook_list, name="webhook_list"),
+    path("webhooks/new/", webhooks.webhook_new, name="webhook_new"),
+    path("webhooks/<uuid:key>/", webhooks.webhook_page, name="webhook_page"),
+    path("webhooks/<uuid:key>/edit/", webhooks.webhook_edit, name="webhook_edit"),
+    path("webhooks/<uuid:key>/delete/", webhooks.webhook_delete, name="webhook_delete"),
+    path("webhooks/<uuid:key>/test/", webhooks.webhook_test, name="webhook_test"),
+    path("deliveries/", webhooks.delivery_list, name="delivery_list"),
+    path("deliveries/<int:pk>/", webhooks.delivery_page, name="delivery_page"),
+    path("deliveries/<int:pk>/replay/", webhooks.delivery_replay, name="delivery_replay"),
 ]

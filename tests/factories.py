@@ -1,12 +1,17 @@
 """Metadata rows for tests, as services would have left them. What a test is about, it says itself."""
 
 import factory
+from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from metadata.domain import keys
+from metadata.domain.notices import TRIES
 from metadata.models import (
     ColumnInput,
     DatasetInput,
+    Delivery,
+    Event,
+    Notice,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -15,6 +20,7 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
     TargetSchema,
+    Webhook,
 )
 
 
@@ -130,3 +136,47 @@ def airport_source(**columns: dict) -> SourceDataset:
     for ordinal, (name, values) in enumerate(described.items(), start=1):
         SourceColumnFactory(dataset=dataset, name=name, ordinal=ordinal, **values)
     return dataset
+
+
+class EventFactory(DjangoModelFactory):
+    class Meta:
+        model = Event
+
+    kind = "load.failed"
+    environment = "dev"
+    subject_kind = "load run"
+    subject_key = factory.Sequence(lambda n: f"run-{n}")
+    subject_name = factory.SelfAttribute("subject_key")
+    title = factory.LazyAttribute(lambda row: f"Load run {row.subject_key} failed")
+    link = factory.LazyAttribute(lambda row: f"/load-runs/{row.subject_key}/")
+
+
+class NoticeFactory(DjangoModelFactory):
+    """In the list of the ``person`` that is given."""
+
+    class Meta:
+        model = Notice
+
+    event = factory.SubFactory(EventFactory)
+
+
+class WebhookFactory(DjangoModelFactory):
+    class Meta:
+        model = Webhook
+
+    name = factory.Sequence(lambda n: f"team {n}")
+    url = "https://hooks.example.org/services/T0"
+    events = factory.LazyFunction(lambda: ["load.failed", "report.waiting"])
+    secret = "ELEVATA_WEBHOOK_SECRET_TEAM"
+
+
+class DeliveryFactory(DjangoModelFactory):
+    """An event on its way to a webhook, due at once."""
+
+    class Meta:
+        model = Delivery
+
+    event = factory.SubFactory(EventFactory)
+    webhook = factory.SubFactory(WebhookFactory)
+    tries = TRIES
+    next_at = factory.LazyFunction(timezone.now)

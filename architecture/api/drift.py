@@ -1,21 +1,22 @@
 """The API of drift: where the warehouse is not as it was left, and taking what is there as the baseline."""
 
-from typing import Any
-
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.api.refusing import ByAction, permitted_to, refusals
+from architecture.api.refusing import refusals
 from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.drifting import current_drift
 from architecture.services.drift import adopt_as_baseline
 from architecture.services.environments import current_environment
-from metadata.api.views import JsonOnly
+from metadata.api.permits import permitted_to
+from metadata.api.resources import Resource
+from metadata.api.strict import ChangeSerializer
 from metadata.domain.roles import Permission
+from metadata.services.common import writing
 
 _STATES = ((IN_SYNC, "In sync"), (DRIFTED, "Drifted"), (UNKNOWN, "Unknown"))
 EXECUTES = permitted_to(Permission.EXECUTE_REPORTS)
@@ -41,6 +42,7 @@ class DatasetDriftSerializer(serializers.Serializer):
     differences = DifferenceSerializer(many=True)
 
 
+@extend_schema_serializer(many=False)
 class DriftSerializer(serializers.Serializer):
     """The drift of the environment that is worked in, dataset by dataset."""
 
@@ -52,19 +54,18 @@ class DriftSerializer(serializers.Serializer):
     datasets = DatasetDriftSerializer(many=True)
 
 
-class AdoptSerializer(serializers.Serializer):
+class AdoptSerializer(ChangeSerializer):
     datasets = serializers.ListField(child=serializers.CharField(max_length=64), allow_empty=False, max_length=10_000)
     reason = serializers.CharField(max_length=200)
 
 
-class DriftViewSet(ByAction, GenericViewSet):
+class DriftViewSet(Resource, GenericViewSet):
     """Drift as it was seen last."""
 
     serializer_class = DriftSerializer
-    content_negotiation_class = JsonOnly
     filter_backends = ()
     pagination_class = None
-    needs: dict[str, Any] = {"adopt": EXECUTES}
+    needs = {"adopt": EXECUTES}
 
     @extend_schema(operation_id="drift_read", responses=DriftSerializer)
     def list(self, request: Request) -> Response:
@@ -75,14 +76,13 @@ class DriftViewSet(ByAction, GenericViewSet):
     @action(detail=False, methods=["post"])
     def adopt(self, request: Request) -> Response:
         """Take the tables of these datasets as they were seen for applied; the next report starts from there."""
-        asked = AdoptSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        with refusals():
+        given, message = self.given(AdoptSerializer)
+        with refusals(), writing(message):
             adopt_as_baseline(
                 environment=current_environment(),
-                dataset_keys=asked.validated_data["datasets"],
+                dataset_keys=given["datasets"],
                 person=request.user,
-                reason=asked.validated_data["reason"],
+                reason=given["reason"],
             )
         return self.answer()
 

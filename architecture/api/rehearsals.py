@@ -12,7 +12,7 @@ from architecture.api.serializers import RefusedSerializer
 from architecture.domain.workflow import QUEUED, RUNNING
 from architecture.filtersets import RehearsalFilter
 from architecture.models import Rehearsal
-from metadata.api.views import ReadOnly
+from metadata.api.resources import ReadOnly
 
 
 class RehearsalListSerializer(serializers.ModelSerializer):

@@ -1,5 +1,6 @@
 """Reports, approvals, previews, executions and records as the API answers them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -20,6 +21,7 @@ from architecture.services.policies import policy_of
 from architecture.services.records import record_artifact
 from architecture.services.reports import authors_of_report, shown
 from architecture.services.ways_back import offered
+from metadata.api.strict import ChangeSerializer
 
 SCOPE_KINDS = ((ALL, ALL), (SCHEMA, SCHEMA), (DATASET, DATASET))
 
@@ -29,9 +31,14 @@ class ReportScopeSerializer(serializers.Serializer):
     name = serializers.CharField(allow_blank=True, required=False, default="", max_length=310)
     target_only = serializers.BooleanField(required=False, default=False)
 
-    def scope(self) -> Scope:
-        """The scope that was asked for. ScopeProblem if its parts do not go together."""
-        return Scope(**self.validated_data)
+
+class ReportRequestSerializer(ChangeSerializer, ReportScopeSerializer):
+    """What a report is to be made of."""
+
+
+def scope_of(given: Mapping[str, Any]) -> Scope:
+    """The scope that was asked for. ScopeProblem if its parts do not go together."""
+    return Scope(given["kind"], given["name"], given["target_only"])
 
 
 class ApprovalSerializer(serializers.ModelSerializer):
@@ -107,11 +114,17 @@ class ReportSerializer(ReportListSerializer):
         return sorted(authors_of_report(report))
 
 
-class NoteSerializer(serializers.Serializer):
-    note = serializers.CharField(required=False, allow_blank=True, default="", max_length=2000)
+class NoteSerializer(ChangeSerializer):
+    note = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        default="",
+        max_length=2000,
+        help_text="Stays with the approval; without it `changelog_message` does.",
+    )
 
 
-class ReasonSerializer(serializers.Serializer):
+class ReasonSerializer(ChangeSerializer):
     reason = serializers.CharField(max_length=200)
 
 
@@ -126,10 +139,11 @@ class PreviewSerializer(serializers.ModelSerializer):
         fields = ("fingerprint", "document", "sizes", "estimate", "observed_at", "created_by", "created_at")
 
 
-class ExecuteSerializer(serializers.Serializer):
+class ExecuteSerializer(ChangeSerializer):
     preview = serializers.RegexField(
         r"\A[0-9a-f]{64}\Z",
-        help_text="The fingerprint of the preview that was looked at; another one is refused.",
+        required=False,
+        help_text="The fingerprint of the preview that was looked at, if it is to be said beside If-Match.",
     )
 
 
@@ -257,7 +271,7 @@ class RecordSerializer(RecordListSerializer):
         return [str(pk) for pk in record.undo_reports.order_by("-pk").values_list("report_id", flat=True)]
 
 
-class UndoSerializer(serializers.Serializer):
+class UndoSerializer(ChangeSerializer):
     operations = serializers.ListField(
         child=serializers.IntegerField(min_value=0),
         required=False,

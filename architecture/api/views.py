@@ -11,7 +11,7 @@ from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from architecture.api.refusing import ByAction, MayBuild, permitted_to, refusals
+from architecture.api.refusing import MayBuild, refusals
 from architecture.api.serializers import (
     ApprovalSerializer,
     ExecutionEventSerializer,
@@ -23,9 +23,10 @@ from architecture.api.serializers import (
     RecordListSerializer,
     RecordSerializer,
     ReportListSerializer,
-    ReportScopeSerializer,
+    ReportRequestSerializer,
     ReportSerializer,
     UndoSerializer,
+    scope_of,
 )
 from architecture.domain.scope import Scope
 from architecture.filtersets import ExecutionFilter, RecordFilter, ReportFilter
@@ -38,21 +39,26 @@ from architecture.services.previews import make_preview, newest_preview
 from architecture.services.records import approval_artifact
 from architecture.services.reports import build_report
 from architecture.services.undo import undo_report
-from metadata.api.views import ReadOnly
+from metadata.api.etags import must_name
+from metadata.api.permits import permitted_to
+from metadata.api.resources import ReadOnly
+from metadata.api.strict import NothingSerializer
 from metadata.domain.roles import Permission
+from metadata.services.common import writing
 
 APPROVES, EXECUTES = permitted_to(Permission.APPROVE_REPORTS), permitted_to(Permission.EXECUTE_REPORTS)
 
-
-def given(serializer: type, request: Request) -> Any:
-    """The request's body, valid; 400 with the fields that are not."""
-    read = serializer(data=request.data)
-    read.is_valid(raise_exception=True)
-    return read
+# A preview's tag: what an execution says it was asked for over.
+PREVIEW_TAG = OpenApiParameter(
+    "ETag", str, OpenApiParameter.HEADER, response=True, description="The preview that this is; execute asks for it."
+)
 
 
-class ReportViewSet(ByAction, ReadOnly):
-    """Change reports, found by their id. A report is made from what was last seen of the warehouse."""
+class ReportViewSet(ReadOnly):
+    """Change reports, found by their id. A report is made from what was last seen of the warehouse.
+
+    A decision counts for one fingerprint, so a report's ETag begins with it, and who decides names it.
+    """
 
     queryset = ChangeReport.objects.none()
     serializer_class = ReportSerializer
@@ -61,6 +67,11 @@ class ReportViewSet(ByAction, ReadOnly):
     lookup_field = "report_id"
     lookup_value_converter = "uuid"
     needs = {"create": MayBuild, "approve": APPROVES, "reject": APPROVES, "make_preview": EXECUTES}
+    tagged = True
+    must_see = frozenset({"approve", "reject"})
+
+    def version_of(self, row: ChangeReport) -> str:
+        return row.fingerprint
 
     def get_queryset(self) -> QuerySet[ChangeReport]:
         if self.action == "list":
@@ -68,34 +79,38 @@ class ReportViewSet(ByAction, ReadOnly):
         related = ("environment", "created_by", "undo_of", "superseded_by")
         return ChangeReport.objects.select_related(*related).prefetch_related("approvals")
 
-    @extend_schema(request=ReportScopeSerializer, responses={201: ReportSerializer})
+    @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
         """Make the report of a scope; the same report again is the same one."""
-        asked = given(ReportScopeSerializer, request)
-        with refusals():
-            return self.made(asked.scope(), request.user)
+        given, reason = self.given(ReportRequestSerializer)
+        with refusals(), writing(reason):
+            return self.made(scope_of(given), request.user)
 
     def made(self, scope: Scope, person: Any) -> Response:
         """The report of a scope, from what was last seen."""
         report = build_report(environment=current_environment(), scope=scope, person=person)
-        return Response(ReportSerializer(report).data, status=status.HTTP_201_CREATED)
+        answer = self.answer(report, status.HTTP_201_CREATED)
+        answer.headers["Location"] = self.reverse_action("detail", kwargs={self.lookup_field: report.report_id})
+        return answer
 
     @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def approve(self, request: Request, report_id: UUID) -> Response:
-        """Say yes."""
+        """Say yes to what the ETag in `If-Match` stands for."""
         return self._decide(approve, request)
 
     @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def reject(self, request: Request, report_id: UUID) -> Response:
-        """Say no, which ends the report."""
+        """Say no to what the ETag in `If-Match` stands for, which ends the report."""
         return self._decide(reject, request)
 
     def _decide(self, decide: Any, request: Request) -> Response:
-        note = given(NoteSerializer, request).validated_data["note"]
-        with refusals():
-            approval = decide(report=self.get_object(), person=request.user, note=note)
+        report = self.get_object()
+        must_name(request, self.version_of(report))
+        given, reason = self.given(NoteSerializer)
+        with refusals(), writing(reason):
+            approval = decide(report=report, person=request.user, note=given["note"] or reason)
         return Response(ApprovalSerializer(approval).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses=OpenApiResponse(response={"type": "object"}), filters=False)
@@ -104,29 +119,30 @@ class ReportViewSet(ByAction, ReadOnly):
         """The report and what people decided, as ``manage.py verify_artifact`` takes it."""
         return Response(approval_artifact(self.get_object()))
 
-    @extend_schema(responses=PreviewSerializer, filters=False)
+    @extend_schema(responses=PreviewSerializer, filters=False, parameters=[PREVIEW_TAG])
     @action(detail=True, filter_backends=(), pagination_class=None)
     def preview(self, request: Request, report_id: UUID) -> Response:
         """The newest preview; 404 while there is none."""
         found = newest_preview(self.get_object())
         if found is None:
             raise NotFound("The report has no preview yet.")
-        return Response(PreviewSerializer(found).data)
+        return self.tagged_answer(PreviewSerializer(found).data, found.fingerprint)
 
-    @extend_schema(request=None, responses={201: PreviewSerializer})
+    @extend_schema(request=NothingSerializer, responses={201: PreviewSerializer}, parameters=[PREVIEW_TAG])
     @preview.mapping.post
     def make_preview(self, request: Request, report_id: UUID) -> Response:
         """Make the preview from what was last seen of the warehouse."""
-        with refusals():
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
             return self.previewed(self.get_object(), request.user)
 
     def previewed(self, report: ChangeReport, person: Any) -> Response:
         """The preview of a report, from what was last seen."""
         made = make_preview(report=report, person=person)
-        return Response(PreviewSerializer(made).data, status=status.HTTP_201_CREATED)
+        return self.tagged_answer(PreviewSerializer(made).data, made.fingerprint, status.HTTP_201_CREATED)
 
 
-class ExecutionViewSet(ByAction, ReadOnly):
+class ExecutionViewSet(ReadOnly):
     """Executions, with their steps and their log."""
 
     queryset = Execution.objects.none()
@@ -153,11 +169,12 @@ class ExecutionViewSet(ByAction, ReadOnly):
         page = self.paginate_queryset(execution_events(execution=self.get_object(), after=int(after)))
         return self.get_paginated_response(ExecutionEventSerializer(page, many=True).data)
 
-    @extend_schema(request=None, responses=ExecutionSerializer)
+    @extend_schema(request=NothingSerializer, responses=ExecutionSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def cancel(self, request: Request, pk: int) -> Response:
         """Ask for the execution to stop between two steps."""
-        with refusals():
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
             cancel_execution(execution=self.get_object(), person=request.user)
         return self.as_it_is()
 
@@ -165,9 +182,9 @@ class ExecutionViewSet(ByAction, ReadOnly):
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def abandon(self, request: Request, pk: int) -> Response:
         """Give up an execution that failed, was cancelled or lost; its record is sealed."""
-        reason = given(ReasonSerializer, request).validated_data["reason"]
-        with refusals():
-            abandon_execution(execution=self.get_object(), person=request.user, reason=reason)
+        given, message = self.given(ReasonSerializer)
+        with refusals(), writing(message):
+            abandon_execution(execution=self.get_object(), person=request.user, reason=given["reason"])
         return self.as_it_is()
 
     def as_it_is(self, code: int = status.HTTP_200_OK) -> Response:
@@ -175,7 +192,7 @@ class ExecutionViewSet(ByAction, ReadOnly):
         return Response(ExecutionSerializer(self.get_object()).data, status=code)
 
 
-class RecordViewSet(ByAction, ReadOnly):
+class RecordViewSet(ReadOnly):
     """Sealed execution records, found by their id."""
 
     queryset = ExecutionRecord.objects.none()
@@ -196,7 +213,7 @@ class RecordViewSet(ByAction, ReadOnly):
 
         It goes through the same gate. The metadata still say what they said: bring them back, too.
         """
-        chosen = given(UndoSerializer, request).validated_data["operations"]
-        with refusals():
-            report = undo_report(record=self.get_object(), person=request.user, operations=chosen)
-        return Response(ReportSerializer(report).data, status=status.HTTP_201_CREATED)
+        given, reason = self.given(UndoSerializer)
+        with refusals(), writing(reason):
+            report = undo_report(record=self.get_object(), person=request.user, operations=given["operations"])
+        return self.tagged_answer(ReportSerializer(report).data, report.fingerprint, status.HTTP_201_CREATED)

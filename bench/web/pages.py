@@ -13,6 +13,8 @@ from bench.web.control import Control
 from loader.domain.governance import REVERT
 from loader.models import GovernedRunRecord, LoadRun, ReadRequest
 from loader.services.governedrecords import seal_end
+from metadata.models import ChangeLogEntry, Delivery, Notice, Webhook
+from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.web.routes import RULES
 
 # They are no pages: what they answer is not made from the database.
@@ -95,6 +97,12 @@ class Things:
             "rehearsal": lambda: ("pk", self._rehearsal().pk),
             "execution": lambda: ("pk", control.execution.pk),
             "record_id": lambda: ("record_id", control.record.record_id),
+            "person_name": lambda: ("name", control.people["everything"].get_username()),
+            "api_read": lambda: ("pk", self._read("versions").pk),
+            "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
+            "webhook": lambda: ("key", self._webhook().key),
+            "delivery": lambda: ("pk", self._delivery().pk),
+            "notice": lambda: ("pk", self._notice().pk),
         }
 
     def of(self, value: str, route: str) -> tuple[str, Any]:
@@ -115,6 +123,16 @@ class Things:
             requested_by=person,
             defaults={"arguments": asked},
         )[0]
+
+    def _webhook(self) -> Webhook:
+        return Webhook.objects.first() or WebhookFactory()
+
+    def _delivery(self) -> Delivery:
+        return Delivery.objects.first() or DeliveryFactory(webhook=self._webhook())
+
+    def _notice(self) -> Notice:
+        person = self._control.people["everything"]
+        return Notice.objects.filter(person=person).first() or NoticeFactory(person=person)
 
     def _governed(self) -> GovernedRunRecord:
         known = GovernedRunRecord.objects.first()

@@ -80,10 +80,10 @@ def _row(one: dict[str, Any]) -> str:
     return f"| {name} | {one['queries']} | {times} | {one['kilobytes']} |"
 
 
-def write_into(file: Path, text: str) -> None:
+def write_into(file: Path, text: str, marks: tuple[str, str] = (_BEGIN, _END)) -> None:
     """Put the tables between their marks."""
-    before, begin, rest = file.read_text().partition(_BEGIN)
-    _, end, after = rest.partition(_END)
+    before, begin, rest = file.read_text().partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not begin or not end:
-        raise BenchProblem(f"{file.name} has no place for the tables: {_BEGIN} … {_END}")
-    file.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}")
+        raise BenchProblem(f"{file.name} has no place for the tables: {marks[0]} … {marks[1]}")
+    file.write_text(f"{before}{begin}\n{text}\n{end}{after}")

@@ -11,7 +11,6 @@ from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -20,9 +19,16 @@ from rest_framework.viewsets import GenericViewSet
 from architecture.api import drift, views
 from architecture.api.refusing import MayBuild, refusals
 from architecture.api.rehearsals import RehearsalSerializer
-from architecture.api.serializers import ExecuteSerializer, ExecutionSerializer, PreviewSerializer, ReportSerializer
+from architecture.api.serializers import (
+    ExecuteSerializer,
+    ExecutionSerializer,
+    PreviewSerializer,
+    ReportSerializer,
+    scope_of,
+)
 from architecture.domain.scope import Scope
 from architecture.domain.workflow import Refused
+from architecture.places import place_of_report
 from architecture.selectors import executions, report_named
 from architecture.services.basis import tables_in_scope
 from architecture.services.environments import current_environment
@@ -30,23 +36,26 @@ from architecture.services.executions import Requested, request_execution, resum
 from architecture.services.previews import newest_preview
 from architecture.services.rehearsals import request_rehearsal
 from architecture.services.reports import scope_row, tables_of
+from loader.api.followed import FollowedExecution
 from loader.api.looks import AfterLookSerializer, LookRequestSerializer, LookSerializer, ReportRequestSerializer
 from loader.models import ReadRequest
 from loader.services.executions import wake_for
 from loader.services.looks import DRIFT, PREVIEW, REPORT, looks_of, must_have_seen, request_look
 from loader.services.wakeup import WAKE_EXECUTION, wake
-from metadata.api.views import JsonOnly
+from metadata.api.etags import must_name
+from metadata.api.resources import Resource
+from metadata.api.strict import NothingSerializer
 from metadata.domain.roles import Permission
 from metadata.permissions import may
+from metadata.services.common import writing
 
 
-class LookViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet):
+class LookViewSet(Resource, ListModelMixin, RetrieveModelMixin, GenericViewSet):
     """Looks at the warehouse, each seen by whoever asked for it."""
 
     queryset = ReadRequest.objects.none()
     serializer_class = LookSerializer
-    permission_classes = (IsAuthenticated, MayBuild)
-    content_negotiation_class = JsonOnly
+    needs = dict.fromkeys(("list", "retrieve", "create"), MayBuild)
     lookup_value_converter = "int"
     filter_backends = ()
 
@@ -60,12 +69,12 @@ class LookViewSet(ListModelMixin, RetrieveModelMixin, GenericViewSet):
     )
     def create(self, request: Request) -> Response:
         """Ask a worker to look at the tables of a scope, or of a report before it is previewed."""
-        asked = views.given(LookRequestSerializer, request)
-        report = asked.validated_data["report"]
-        if report is not None and not may(request.user, Permission.EXECUTE_REPORTS):
+        given, reason = self.given(LookRequestSerializer)
+        report = given["report"]
+        if report is not None and not may(request.user, Permission.EXECUTE_REPORTS, place_of_report(report)):
             raise PermissionDenied
-        with refusals():
-            look = _look_of_report(report, request) if report is not None else _look_of_scope(asked.scope(), request)
+        with refusals(), writing(reason):
+            look = _look_of_report(report, request) if report is not None else _look_of_scope(scope_of(given), request)
         return _waits_for(look, request)
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -80,14 +89,15 @@ class DriftViewSet(drift.DriftViewSet):
     needs = {**drift.DriftViewSet.needs, "check": views.EXECUTES}
 
     @extend_schema(
-        request=None,
+        request=NothingSerializer,
         responses={202: LookSerializer},
         parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
     )
     @action(detail=False, methods=["post"])
     def check(self, request: Request) -> Response:
         """Ask a worker to look at every table that was applied or is described; the drift is read again then."""
-        with refusals():
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
             look = request_look(keys=_tables(Scope()), then={"do": DRIFT}, user=request.user)
         return _waits_for(look, request)
 
@@ -124,6 +134,7 @@ def _must_have_seen(pk: int, keys: Collection[str], user: Any) -> None:
 
 class ReportViewSet(views.ReportViewSet):
     needs = {**views.ReportViewSet.needs, "execute": views.EXECUTES, "rehearse": views.EXECUTES}
+    must_see = views.ReportViewSet.must_see | {"execute"}
 
     @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
@@ -131,32 +142,33 @@ class ReportViewSet(views.ReportViewSet):
 
         The same report again is the same one.
         """
-        asked = views.given(ReportRequestSerializer, request)
-        with refusals():
-            scope, look = asked.scope(), asked.validated_data["look"]
+        given, reason = self.given(ReportRequestSerializer)
+        with refusals(), writing(reason):
+            scope, look = scope_of(given), given["look"]
             if look is not None:
                 _must_have_seen(look, tables_in_scope(environment=current_environment(), scope=scope), request.user)
             return self.made(scope, request.user)
 
-    @extend_schema(request=AfterLookSerializer, responses={201: PreviewSerializer})
+    @extend_schema(request=AfterLookSerializer, responses={201: PreviewSerializer}, parameters=[views.PREVIEW_TAG])
     def make_preview(self, request: Request, report_id: UUID) -> Response:
         """Make the preview from what was last seen, or (``look``) was seen by this look."""
-        look = views.given(AfterLookSerializer, request).validated_data["look"]
-        report = self.get_object()
-        with refusals():
+        given, reason = self.given(AfterLookSerializer)
+        report, look = self.get_object(), given["look"]
+        with refusals(), writing(reason):
             if look is not None:
                 _must_have_seen(look, tables_of(report), request.user)
             return self.previewed(report, request.user)
 
     @extend_schema(
-        request=None,
+        request=NothingSerializer,
         responses={202: RehearsalSerializer},
         parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
     )
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def rehearse(self, request: Request, report_id: UUID) -> Response:
         """Rehearse the newest preview on clones; while one waits or is under way, it is that one."""
-        with refusals():
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
             preview = newest_preview(self.get_object())
             if preview is None:
                 raise Refused("NO_PREVIEW")
@@ -165,29 +177,40 @@ class ReportViewSet(views.ReportViewSet):
         where = reverse("api-rehearsal-detail", args=[rehearsal.pk], request=request)
         return Response(RehearsalSerializer(rehearsal).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
-    @extend_schema(request=ExecuteSerializer, responses={202: ExecutionSerializer})
+    @extend_schema(
+        request=ExecuteSerializer,
+        responses={202: ExecutionSerializer},
+        parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
+    )
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def execute(self, request: Request, report_id: UUID) -> Response:
-        """Execute the report as it was previewed. Asking twice gives the same execution."""
-        preview = views.given(ExecuteSerializer, request).validated_data["preview"]
-        with refusals():
-            asked = request_execution(
-                report=self.get_object(), person=request.user, preview_fingerprint=preview, command="REST"
-            )
+        """Execute the report as the preview shows it whose ETag `If-Match` names.
+
+        Asking twice gives the same execution.
+        """
+        report = self.get_object()
+        preview = newest_preview(report)
+        must_name(request, preview and preview.fingerprint)
+        given, reason = self.given(ExecuteSerializer)
+        seen = given.get("preview") or (preview.fingerprint if preview else "")
+        with refusals(), writing(reason):
+            asked = request_execution(report=report, person=request.user, preview_fingerprint=seen, command="REST")
         if asked.requested:
             transaction.on_commit(lambda: wake_for(asked))
         found = executions().prefetch_related("operations").get(pk=asked.execution.pk)
-        return Response(ExecutionSerializer(found).data, status=status.HTTP_202_ACCEPTED)
+        where = reverse("api-execution-detail", args=[found.pk], request=request)
+        return Response(ExecutionSerializer(found).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
 
-class ExecutionViewSet(views.ExecutionViewSet):
+class ExecutionViewSet(FollowedExecution, views.ExecutionViewSet):
     needs = {**views.ExecutionViewSet.needs, "resume": views.EXECUTES}
 
-    @extend_schema(request=None, responses={202: ExecutionSerializer})
+    @extend_schema(request=NothingSerializer, responses={202: ExecutionSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def resume(self, request: Request, pk: int) -> Response:
         """Queue an execution again that failed, was cancelled or lost."""
-        with refusals():
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
             resumed = resume_execution(execution=self.get_object(), person=request.user)
         transaction.on_commit(lambda: wake_for(Requested(resumed, requested=True)))
         return self.as_it_is(status.HTTP_202_ACCEPTED)

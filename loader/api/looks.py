@@ -6,12 +6,13 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from architecture.api.serializers import ReportScopeSerializer
-from architecture.domain.scope import ALL, Scope
+from architecture.domain.scope import ALL
 from loader.api.serializers import RefusalSerializer
 from loader.models import ReadRequest
+from metadata.api.strict import ChangeSerializer
 
 
-class AfterLookSerializer(serializers.Serializer):
+class AfterLookSerializer(ChangeSerializer):
     """What is made from a look waits for it: it is refused until the look has ended well."""
 
     look = serializers.IntegerField(
@@ -27,12 +28,8 @@ class AfterLookSerializer(serializers.Serializer):
 class ReportRequestSerializer(AfterLookSerializer, ReportScopeSerializer):
     """The scope of a report, and the look that it is made from."""
 
-    def scope(self) -> Scope:
-        named = {name: value for name, value in self.validated_data.items() if name != "look"}
-        return Scope(**named)
 
-
-class LookRequestSerializer(ReportScopeSerializer):
+class LookRequestSerializer(ChangeSerializer, ReportScopeSerializer):
     """Which tables to look at: those of a scope (all, if none is given), or of a report, measured, too."""
 
     kind = serializers.ChoiceField(choices=ReportScopeSerializer().fields["kind"].choices, required=False, default=ALL)
@@ -43,10 +40,6 @@ class LookRequestSerializer(ReportScopeSerializer):
         if attrs["report"] is not None and scoped:
             raise serializers.ValidationError({"report": ["Say either a report or a scope."]})
         return attrs
-
-    def scope(self) -> Scope:
-        named = {name: value for name, value in self.validated_data.items() if name != "report"}
-        return Scope(**named)
 
 
 class LookForSerializer(serializers.Serializer):

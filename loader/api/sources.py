@@ -5,7 +5,7 @@ from typing import Any
 
 from loader.domain.refusals import Refusal
 from loader.outside.places import allowed, place_in
-from metadata.api import views
+from metadata.api import exchange, views
 from metadata.domain.errors import MetadataError, as_sentence
 from metadata.models import SourceDataset, System
 
@@ -36,6 +36,24 @@ class SourceDatasetViewSet(views.SourceDatasetViewSet):
         if given.get("location", row.location) != row.location:
             _must_be_allowed(row.system, [given["location"]])
         return super().change(row, expected_version, **given)
+
+
+class MetadataViewSet(exchange.MetadataViewSet):
+    __doc__ = exchange.MetadataViewSet.__doc__
+
+    def places(self) -> set[tuple[Any, ...]]:
+        """Every system's and source dataset's place."""
+        named = System.objects.values_list("short_name", "kind", "location")
+        return {*named, *SourceDataset.objects.values_list("key", "system_id", "location")}
+
+    def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
+        """Places that stood before stand; the others have limits, as they have one by one."""
+        for system in System.objects.prefetch_related("datasets"):
+            moved = (system.short_name, system.kind, system.location) not in before
+            datasets = system.datasets.all()
+            fresh = [row.location for row in datasets if moved or (row.key, system.pk, row.location) not in before]
+            if moved or fresh:
+                _must_be_allowed(system, fresh)
 
 
 def _must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:

@@ -1,27 +1,85 @@
-"""Read-only API of load runs, and of the records of governed ones."""
+"""The API of load runs, and of the records of governed ones."""
 
+from typing import Any, ClassVar
+
+from django.db import transaction
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers, status
 from rest_framework.decorators import action
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from architecture.places import here
+from loader.api.followed import FollowedRun
+from loader.api.refusing import refusals
 from loader.api.serializers import (
     GovernedRecordListSerializer,
     GovernedRecordSerializer,
     LoadRunListSerializer,
     LoadRunSerializer,
-    RunEventSerializer,
 )
 from loader.converters import RunIdConverter
+from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.refusals import Refusal
 from loader.filtersets import GovernedRecordFilter, LoadRunFilter
 from loader.models import GovernedRunRecord, LoadRun
-from loader.selectors import load_run_detail, load_runs, run_events
-from metadata.api.views import ReadOnly
+from loader.selectors import load_run_detail, load_runs
+from loader.services.runs import request_cancel, request_load_run
+from metadata.api.permits import permitted_to
+from metadata.api.resources import ReadOnly
+from metadata.api.strict import ChangeSerializer, StrictSerializer
+from metadata.domain.roles import Permission
+
+REASON_LENGTH = 500
+ACCEPTED_AT = OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])
+_STARTS = permitted_to(Permission.START_LOAD, on=here)
 
 
-class LoadRunViewSet(ReadOnly):
+class ReasonOfRun(ChangeSerializer):
+    """A reason as long as a run keeps it."""
+
+    changelog_message = serializers.CharField(
+        required=False, allow_blank=True, max_length=REASON_LENGTH, help_text="Why; it stays with the run."
+    )
+
+
+class RunIdField(serializers.RegexField):
+    """The name of a run, which may be left out."""
+
+    def __init__(self) -> None:
+        said = "The same id again is the same run."
+        super().__init__(rf"\A{RunIdConverter.regex}\Z", required=False, help_text=said)
+
+
+class LoadScopeSerializer(StrictSerializer):
+    """What to load: everything, a schema, or a dataset by its name (schema.name)."""
+
+    kind = serializers.ChoiceField(choices=(ALL, SCHEMA, DATASET))
+    name = serializers.CharField(required=False, allow_blank=True, default="", max_length=310)
+    target_only = serializers.BooleanField(
+        required=False, default=False, help_text="Leave out what it depends on: deliveries are not read again."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if (attrs["kind"] == ALL) == bool(attrs["name"]):
+            said = "Everything has no name." if attrs["name"] else f"Say which {attrs['kind']}."
+            raise serializers.ValidationError({"name": [said]})
+        return attrs
+
+
+class NewLoadRunSerializer(ReasonOfRun):
+    scope = LoadScopeSerializer(required=False, help_text="Everything, if it is left out.")
+    load_timestamp = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="Dates what the run writes; now, if it is left out."
+    )
+    run_id = RunIdField()
+    allow_empty = serializers.BooleanField(
+        required=False, default=False, help_text="Take deliveries without rows, which close every open version."
+    )
+
+
+class LoadRunViewSet(FollowedRun, ReadOnly):
     """Load runs, found by their run id."""
 
     queryset = LoadRun.objects.none()
@@ -30,23 +88,50 @@ class LoadRunViewSet(ReadOnly):
     filterset_class = LoadRunFilter
     lookup_field = "run_id"
     lookup_value_regex = RunIdConverter.regex
+    writes = _STARTS
+    _shown: ClassVar[tuple[str, ...]] = ("list", "events")
 
     def get_queryset(self) -> QuerySet[LoadRun]:
-        return load_run_detail() if self.action == "retrieve" else load_runs()
+        return load_runs() if self.action in self._shown else load_run_detail()
 
-    @extend_schema(
-        responses=RunEventSerializer(many=True),
-        filters=False,
-        parameters=[OpenApiParameter("after", int, description="Only lines after the one with this id.")],
-    )
-    @action(detail=True, filter_backends=())
-    def events(self, request: Request, run_id: str) -> Response:
-        """The run's log, oldest line first."""
-        after = request.query_params.get("after", "0")
-        if not (after.isascii() and after.isdigit() and len(after) < 19):
-            raise ValidationError({"after": ["Must be the id of a line."]})
-        page = self.paginate_queryset(run_events(run=self.get_object(), after=int(after)))
-        return self.get_paginated_response(RunEventSerializer(page, many=True).data)
+    @extend_schema(request=NewLoadRunSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Ask for a load run. ``Location`` is the run's, and ``events/`` below it tells how it goes."""
+        asked, reason = self.given(NewLoadRunSerializer)
+        scope = Scope(**asked.pop("scope")) if "scope" in asked else None
+        with refusals():
+            run = request_load_run(scope=scope, user=request.user, reason=reason, **asked).run
+        return self._accepted(run)
+
+    @extend_schema(request=ReasonOfRun, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def again(self, request: Request, run_id: str) -> Response:
+        """Queue a run again that did not succeed: what it finished is not done twice."""
+        run, _ = self.get_object(), self.given(ReasonOfRun)
+        with refusals():
+            asked = request_load_run(run_id=run.run_id, user=request.user)
+            if not asked.requested:
+                said = asked.run.get_status_display().lower()
+                raise Refusal("RUN_FINISHED", f"run {run.run_id} is {said}: there is nothing to do again")
+        return self._accepted(asked.run)
+
+    @extend_schema(request=ReasonOfRun, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def cancel(self, request: Request, run_id: str) -> Response:
+        """Ask a run to stop: one that waits is cancelled at once, one under way when its worker hears."""
+        run, _ = self.get_object(), self.given(ReasonOfRun)
+        if run.is_finished:
+            said = f"run {run.run_id} is {run.get_status_display().lower()}"
+            with refusals():
+                raise Refusal("RUN_FINISHED", said, hint="only what waits or is under way can be cancelled")
+        with transaction.atomic():
+            request_cancel(run=run, user=request.user)
+        return self._accepted(run)
+
+    def _accepted(self, run: LoadRun) -> Response:
+        where = self.reverse_action("detail", kwargs={"run_id": run.run_id})
+        now = load_run_detail().get(pk=run.pk)
+        return Response(LoadRunSerializer(now).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
 
 class GovernedRecordViewSet(ReadOnly):

@@ -99,8 +99,12 @@ def cell(value: str | None) -> Cell:
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
     """The rows as CSV (RFC 4180): every value in quotation marks, so that a field without any is NULL."""
-    lines = [",".join(map(_quoted, columns)), *(",".join(map(_quoted, row)) for row in rows)]
-    return "".join(f"{line}\r\n" for line in lines)
+    return "".join(csv_line(row) for row in (columns, *rows))
+
+
+def csv_line(values: Iterable[str | None]) -> str:
+    """One line of it."""
+    return ",".join(map(_quoted, values)) + "\r\n"
 
 
 def _quoted(value: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from architecture.domain.workflow import Refused
+from architecture.places import here
 from architecture.services.people import must_be_permitted
 from elevata.cli import REFUSED, CommandExit, ProductCommand
 from loader.domain import runs as states
@@ -101,7 +102,7 @@ class GovernedCommand(RunningCommand):
 
     def perform(self, request: Request, *, local: bool) -> None:
         try:
-            must_be_permitted(current_actor().user, Permission.START_LOAD)
+            must_be_permitted(current_actor().user, Permission.START_LOAD, on=here)
         except Refused as refused:
             raise CommandExit(REFUSED, f"{refused.code}: {refused.one_line()}", refused.code) from refused
         super().perform(request, local=local)

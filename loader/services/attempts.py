@@ -19,6 +19,7 @@ from loader.domain.governance import LOAD
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.database import retried
 from loader.services.governedrecords import seal_end
+from loader.services.telling import tell_run_ended
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
@@ -171,6 +172,7 @@ class Attempt:
             if changed:
                 end_datasets(run_pk=self.run_pk, end=status, error=error, became=became)
                 seal_end(run_pk=self.run_pk, attempt=self.number)
+                tell_run_ended(self.run_pk)
                 if self.leases is not None:
                     self.leases.release()
             return bool(changed)

@@ -26,6 +26,7 @@ from loader.services.conversations import Conversation, Stopped, SupportsRequest
 from loader.services.database import retried
 from loader.services.wakeup import WAKE_EXECUTION, wake
 from metadata.domain.errors import MetadataError
+from metadata.log_context import about
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,9 @@ def perform_execution(
     found = Execution.objects.select_related("environment", "report", "preview", "requested_by")
     execution = retried(lambda: found.get(pk=execution_pk))
     talk = Conversation(attempt, runner, stopping or threading.Event())
+    named = about(execution_id=execution.pk, person_id=execution.requested_by_id)
     try:
-        with on_behalf_of(execution.requested_by):
+        with named, on_behalf_of(execution.requested_by):
             error = _outcome(ExecutionWork(execution, attempt, talk), worker)
             wanted = workflow.FAILED if error else workflow.SUCCEEDED
             retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))

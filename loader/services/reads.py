@@ -17,7 +17,7 @@ from architecture.domain.history_layout import ends_inclusive
 from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.selectors import described_state
 from architecture.services import current_environment
-from architecture.services.observing import store_observations
+from architecture.services.looked import keep_what_was_seen
 from loader.domain import runs as states
 from loader.domain.history import DELETED
 from loader.domain.manifest import CheckManifest, ObserveManifest, ReadManifest, SizesManifest, SourceSpec
@@ -165,7 +165,7 @@ def _observed(
         if sized.get("error"):
             raise Refusal.from_json(sized["error"])
         sizes = sized.get("answer") or {}
-    keep = partial(store_observations, environment=read.environment, asked=asked, tables=answer, sizes=sizes)
+    keep = partial(keep_what_was_seen, environment=read.environment, asked=asked, tables=answer, sizes=sizes)
     retried(keep)
     return {"asked": len(asked), "found": len(answer)}
 

@@ -15,6 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from architecture.domain import workflow
+from architecture.places import here
 from architecture.services import current_environment
 from architecture.services.automatic import finish_execution
 from architecture.services.leases import Holder, release_leases
@@ -28,6 +29,7 @@ from loader.services.attempts import Attempt, end_datasets
 from loader.services.governedrecords import seal_end
 from loader.services.manifests import plan_load
 from loader.services.processes import is_gone
+from loader.services.telling import tell_run_ended
 from loader.services.wakeup import WAKE_RUN, wake
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
@@ -93,8 +95,9 @@ def request_load_run(
     allow_empty: bool = False,
     user: Any = None,
     wake_worker: bool = True,
+    reason: str = "",
 ) -> RequestedRun:
-    """Ask for a load run; the same run id again asks for the same run.
+    """Ask for a load run; the same run id again asks for the same run. ``reason`` stays with a new one.
 
     Without a scope everything is loaded. A run that succeeded or is under way is returned as it is;
     one that failed, was blocked, cancelled or lost is queued again. Refusal for a scope that names
@@ -106,6 +109,7 @@ def request_load_run(
         load_timestamp=load_timestamp,
         allow_empty=allow_empty,
         check=lambda: plan_load(scope or Scope()),
+        reason=reason,
     )
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
@@ -115,8 +119,8 @@ def request_run(
 ) -> RequestedRun:
     """Ask for a run of any kind; see ``request_load_run``, and ``loader.services.governed`` for the others.
 
-    ``user`` is who acts, if nobody is named. Refused NO_PERSON or NOT_PERMITTED for a governed run that
-    nobody answers for, be it new or repeated.
+    ``user`` is who acts, if nobody is named. Refused NOT_PERMITTED for who may not start loads
+    here, NO_PERSON for a governed run that nobody answers for, be it new or repeated.
     """
     if user is None and not requester and wanted.kind != COMPACT:
         user = current_actor().user
@@ -130,8 +134,8 @@ def request_run(
         )
     with transaction.atomic():
         known = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
-        if (known or wanted).kind in GOVERNED:
-            must_be_permitted(user, Permission.START_LOAD)
+        if (known or wanted).kind in GOVERNED or user is not None:
+            must_be_permitted(user, Permission.START_LOAD, on=here)
         if known is None:
             wanted.check()
             known, created = _create(run_id, wanted, user, requester)
@@ -315,6 +319,7 @@ def give_up_run(*, run: LoadRun, error: dict[str, Any], **seen: Any) -> bool:
     if lost:
         end_datasets(run_pk=run.pk, end=states.LOST, error=error)
         seal_end(run_pk=run.pk, attempt=run.attempt)
+        tell_run_ended(run.pk)
         if run.execution is not None:
             finish_execution(execution=run.execution)
         release_leases(environment=run.environment, holder=Holder(LOAD_RUN, run.run_id, run.attempt))

@@ -16,9 +16,11 @@ from loader.services.processes import is_gone
 from loader.services.reads import sweep_reads
 from loader.services.runs import mark_lost
 from loader.services.runs import note_told as note_runs_told
-from loader.services.wakeup import WAKE_EXECUTION, WAKE_READ, WAKE_RUN, wake
-from metadata.services import chain
+from loader.services.uploads import sweep_uploads
+from loader.services.wakeup import WAKE_DELIVERIES, WAKE_EXECUTION, WAKE_READ, WAKE_RUN, wake
+from metadata.services import chain, deliveries
 from metadata.services.kept_answers import forget_old_answers
+from metadata.services.notices import forget_old_events
 
 # Younger rows have a wake-up on its way.
 RESENT_AFTER = timedelta(seconds=15)
@@ -49,12 +51,16 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     woken_runs = _wake_until_it_fails(WAKE_RUN, queued)
     woken_reads = _wake_until_it_fails(WAKE_READ, reads)
     woken_executions = _wake_until_it_fails(WAKE_EXECUTION, _waiting_executions(now - resent_after))
+    # Any wake-up brings a worker that sends whatever is due.
+    _wake_until_it_fails(WAKE_DELIVERIES, list(deliveries.due().values_list("pk", flat=True)[:1]))
     if woken_runs:
         note_runs_told()
     if woken_executions:
         note_executions_told()
     Worker.objects.filter(heartbeat_at__lt=now - _WORKER_KEPT_FOR).delete()
     forget_old_answers()
+    sweep_uploads()
+    forget_old_events()
     # What a process that died left committed and unsealed.
     chain.seal()
     return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions, tuple(lost_rehearsals))

@@ -9,6 +9,7 @@ log = logging.getLogger(__name__)
 
 WAKE_RUN, WAKE_READ = "loader.tasks.wake_run", "loader.tasks.wake_read"
 WAKE_EXECUTION = "loader.tasks.perform_execution"
+WAKE_DELIVERIES = "loader.tasks.send_deliveries"
 # Older messages wake nobody: by then the sweeper has sent another one.
 EXPIRES_SECONDS = 120
 
@@ -27,6 +28,11 @@ def wake(task: str, row_id: int) -> str:
         log.warning("the broker does not answer: %s", error)
         return _reason(error)
     return ""
+
+
+def wake_for_deliveries() -> None:
+    """Have what is due sent; without a broker the sweeper sees to it later."""
+    wake(WAKE_DELIVERIES, 0)
 
 
 def _reason(error: Exception) -> str:

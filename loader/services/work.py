@@ -17,7 +17,8 @@ from architecture.services.automatic import (
     pending_changes,
 )
 from architecture.services.basis import table_keys
-from architecture.services.observing import last_seen, store_observations
+from architecture.services.looked import keep_what_was_seen
+from architecture.services.observing import last_seen
 from architecture.services.people import on_behalf_of
 from loader.domain import runs as states
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
@@ -35,6 +36,7 @@ from loader.services.leasing import Claimed, claim_with_leases
 from loader.services.manifests import LoadPlan, load_manifest
 from loader.services.runs import attempt_of
 from metadata.domain.errors import MetadataError
+from metadata.log_context import about
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,8 @@ def perform_load_run(
         return None
     attempt = replace(attempt_of(claimed.run), leases=claimed.leases)
     work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
-    with on_behalf_of(retried(lambda: claimed.run.requested_by)):
+    named = about(run_id=claimed.run.run_id, person_id=claimed.run.requested_by_id)
+    with named, on_behalf_of(retried(lambda: claimed.run.requested_by)):
         _see_through(work, worker)
     return retried(LoadRun.objects.filter(pk=run_pk).first)
 
@@ -145,7 +148,7 @@ class LoadWork:
         environment, answer = self.run.environment, finished.get("answer") or {}
 
         def compare() -> Pending:
-            store_observations(environment=environment, asked=asked, tables=answer)
+            keep_what_was_seen(environment=environment, asked=asked, tables=answer)
             seen = last_seen(environment=environment, keys=asked)
             return pending_changes(environment=environment, states=todo.states.values(), keys=keys, seen=seen)
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.states.tables import TableSpec
 from loader.domain.rows import CAME_BACK, DELETED, INSERTED, UPDATED
+from loader.spark.keys import after_key
 from metadata.domain.sql import quote_identifier
 
 _WROTE, _ENDED, _BURIED, _SINCE = "__wrote", "__ended", "__buried", "__since"
@@ -15,9 +16,10 @@ _WROTE, _ENDED, _BURIED, _SINCE = "__wrote", "__ended", "__buried", "__since"
 def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
     """The keys that the run ``run_id`` touched, in order, as ``{"columns", "changes", "truncated"}``.
 
-    ``op`` asks for one kind only (I has those that came back). Each change has the last version of the key
-    that the run ended (``before``) and the last one it wrote (``after``), as text. Versions that were pruned
-    or taken back since are not there any more. ``tombstone`` is the state of rows that say a key is gone.
+    ``op`` asks for one kind only (I has those that came back), ``after`` for the keys after one. Each change
+    has the last version of the key that the run ended (``before``) and the last one it wrote (``after``), as
+    text. Versions that were pruned or taken back since are not there any more. ``tombstone`` is the state of
+    rows that say a key is gone.
     """
     run = F.lit(str(arguments["run_id"]))
     opened = F.col(_name(table, "run_id")).eqNullSafe(run)
@@ -35,7 +37,8 @@ def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit
         F.max(opened & ~live).alias(_BURIED),
         F.min(F.when(opened & live, F.col(_name(table, "started_at")))).alias(_SINCE),
     )
-    found = per_key.where(_wanted(arguments.get("op") or "")).orderBy(*keys).limit(limit + 1).collect()
+    wanted = after_key(per_key.where(_wanted(arguments.get("op") or "")), table, arguments)
+    found = wanted.orderBy(*keys).limit(limit + 1).collect()
     chosen, entity = found[:limit], table.column("entity_key").name
     ids = [row[entity] for row in chosen]
     if not ids:

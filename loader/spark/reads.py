@@ -10,6 +10,8 @@ Kinds and their arguments:
                                              dated by numbers: at a number), as the table was known at
                                              another, by the clock; ``tombstone`` is the state of rows
                                              that say that a key is gone, ``inclusive_ends`` as it says
+    changes, key_search and as_of come in the order of the business key; ``after``, its columns' values
+    as text, leaves out what does not come after that key
     discover    (source)                     columns and inferred types of a file
 
 Every answer names the Delta version it was read at. Values are text, as Spark casts them, and NULL
@@ -24,17 +26,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.states.tables import OPEN, ColumnSpec, TableSpec
+from loader.domain.exported import MOST_ROWS
 from loader.domain.history import parse_instant
 from loader.domain.manifest import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark import travel
 from loader.spark.changes import changes
+from loader.spark.keys import after_key
 from loader.spark.sources import discover
 from loader.spark.tables import DeltaTable
 from metadata.domain import types
 from metadata.domain.sql import quote_identifier
-
-MAXIMUM_ROWS = 1000
 
 
 def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
@@ -117,7 +119,7 @@ def _rows(asked: DataFrame, arguments: dict) -> dict:
 
 
 def _limit(arguments: dict) -> int:
-    return min(int(arguments.get("limit", 50)), MAXIMUM_ROWS)
+    return min(int(arguments.get("limit", 50)), MOST_ROWS)
 
 
 def _as_text(frame: DataFrame, name: str) -> Column:
@@ -142,7 +144,7 @@ def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFram
     text = str(arguments.get("text", ""))
     matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
     entity_key = quote_identifier(table.column("entity_key").name)
-    return matching.select(*names, entity_key).distinct().orderBy(*names)
+    return after_key(matching, table, arguments).select(*names, entity_key).distinct().orderBy(*names)
 
 
 def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
@@ -176,7 +178,7 @@ def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
         valid = valid.where(
             F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
         )
-    return valid.orderBy(*names)
+    return after_key(valid, table, arguments).orderBy(*names)
 
 
 def _instant(at: object, column: ColumnSpec) -> Column:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import Execution
+from architecture.places import place_of_execution
 from architecture.selectors import executions
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
 from architecture.services.undo import undo_report
@@ -181,7 +182,7 @@ def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
         "current": current,
         "wait": wait,
         "workers": workers,
-        "may_execute": may(request.user, EXECUTE),
+        "may_execute": may(request.user, EXECUTE, on=place_of_execution(execution)),
         "cancelable": execution.status in (workflow.QUEUED, workflow.RUNNING),
         "resumable": (execution.status in workflow.RESUMABLE or gone) and execution.report_id is not None,
         "gone": gone,

@@ -26,6 +26,7 @@ from loader.views.forms import AsOfForm, QuestionForm
 from loader.views.versions import found_rows, time_line, versions
 from metadata.domain import types
 from metadata.models import TargetDataset
+from metadata.permissions import for_everybody
 from metadata.shown import headed
 
 GIVE_UP_AFTER = timedelta(seconds=90)
@@ -101,6 +102,7 @@ def _whole_second(instant: datetime) -> datetime:
 
 @never_cache
 @require_POST
+@for_everybody
 def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
     """Put a question to the warehouse; the answer's place is returned, or the way to its page."""
     dataset = get_object_or_404(TargetDataset, key=key)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from architecture.domain import workflow
 from architecture.domain.workflow import Refused
 from architecture.models import Lease
+from architecture.places import here
 from architecture.selectors import dataset_names, leases_held
 from architecture.services.environments import current_environment
 from architecture.views.forms import ReasonForm
@@ -36,7 +37,7 @@ def lease_list(request: HttpRequest) -> HttpResponse:
         "environment": environment,
         "page": page,
         "rows": _shown(page.object_list),
-        "may_break": may(request.user, Permission.EXECUTE_REPORTS),
+        "may_break": may(request.user, Permission.EXECUTE_REPORTS, on=here),
         "silent_after": workflow.SILENT_AFTER,
     }
     return render(request, "loader/lease_list.html", context)

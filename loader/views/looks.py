@@ -3,14 +3,13 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from architecture.domain.scope import Scope
-from architecture.shown import may_build
+from architecture.views.deciding import builders_go_on
 from architecture.views.reports import find
 from loader.models import ReadRequest
 from loader.selectors import live_workers
@@ -46,6 +45,7 @@ def look_live(request: HttpRequest, pk: int) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
+@builders_go_on
 def look_go(request: HttpRequest, pk: int) -> HttpResponse:
     """Go on with what the look was for. By POST, because something is made."""
     read = _look(request, pk)
@@ -53,8 +53,6 @@ def look_go(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("look_page", read.pk)
     then = read.arguments["then"]
     if then["do"] == REPORT:
-        if not may_build(request.user):  # the role may be gone since
-            raise PermissionDenied("Reports are made by people who edit, approve or execute.")
         return make_report(request, Scope(**then["scope"]))
     if then["do"] == PREVIEW:
         return make_preview_of(request, find(then["report"]))

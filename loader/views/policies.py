@@ -4,7 +4,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -21,7 +20,8 @@ from metadata.domain.roles import Permission
 from metadata.forms.history_policy import PolicyForm
 from metadata.history_words import history_facts
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
-from metadata.permissions import may
+from metadata.permissions import permitted
+from metadata.places import may_change
 from metadata.services.targets import update_target_dataset
 from metadata.views.conflict import conflict, goes_on
 from metadata.views.finding import dataset_here
@@ -33,13 +33,12 @@ _HISTORIZED = (TargetSchema.Layer.RAWCORE, TargetSchema.Layer.BIZCORE)
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
+@permitted(Permission.CHANGE_METADATA, methods=("POST",))
 def dataset_policy(request: HttpRequest, key: UUID) -> HttpResponse:
     """Read the policy; who may change metadata chooses another, sees what it would do, and saves it."""
     dataset = dataset_here(key)
     described, without = _described(dataset), _why_none(dataset)
-    may_edit = may(request.user, Permission.CHANGE_METADATA)
-    if request.method == "POST" and not may_edit:
-        raise PermissionDenied(f"This needs the permission {Permission.CHANGE_METADATA}.")
+    may_edit = may_change(request.user, dataset)
     if dataset is not described or without:
         if request.method == "POST":
             return redirect("dataset_policy", described.key)

@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from architecture.models import Execution
+from architecture.places import here
 from loader.domain import pickup
 from loader.domain.dependencies import Scope
 from loader.figures import executions_of, usual_seconds
@@ -98,7 +99,7 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "lines_left_out": len(lines) > LINES,
         "wait": standing.wait,
         "workers": standing.workers,
-        "may_start": may(request.user, Permission.START_LOAD),
+        "may_start": may(request.user, Permission.START_LOAD, on=here),
         # Asking for a run again gives it up first, if its worker was silent for too long.
         "restartable": run.status in LoadRun.RESTARTABLE
         or (standing.wait is not None and standing.wait.code == pickup.GONE),

@@ -3,12 +3,12 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import permission_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from architecture.places import here
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.figures import with_totals
@@ -18,10 +18,12 @@ from loader.selectors import load_runs
 from loader.services.runs import request_cancel, request_load_run
 from loader.views.forms import StartLoadForm
 from loader.views.runlive import Standing, live_part
+from metadata.domain.roles import Permission
+from metadata.permissions import may, permitted
 from metadata.selectors import schemas, target_datasets
 from metadata.views.paging import filtered
 
-START = "loader.start_load"
+START = Permission.START_LOAD
 PER_PAGE = 25
 SUGGESTED = 500
 
@@ -45,7 +47,7 @@ def _list(request: HttpRequest, form: StartLoadForm, *, opened: bool, status: in
         "live": any(not run.is_finished for run in page.object_list),
         "form": form,
         "form_opened": opened or form.is_bound,
-        "may_start": request.user.has_perm(START),
+        "may_start": may(request.user, START, on=here),
         "schemas": list(schemas().order_by("ordinal", "name")),
         "dataset_names": names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED],
     }
@@ -53,7 +55,7 @@ def _list(request: HttpRequest, form: StartLoadForm, *, opened: bool, status: in
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@permission_required(START, raise_exception=True)
+@permitted(START, on=here)
 def run_start(request: HttpRequest) -> HttpResponse:
     """Ask for a load run; what cannot be taken is said beside its field. The form itself is on the list."""
     if request.method != "POST":
@@ -108,7 +110,7 @@ def _shown(request: HttpRequest, standing: Standing, template: str) -> HttpRespo
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@permission_required(START, raise_exception=True)
+@permitted(START, on=here)
 def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask whether the run shall stop, then stop it."""
     run = _run(run_id)
@@ -125,7 +127,7 @@ def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 @require_POST
-@permission_required(START, raise_exception=True)
+@permitted(START, on=here)
 def run_again(request: HttpRequest, run_id: str) -> HttpResponse:
     """Queue a run that did not succeed again, under its own id: what it finished is not done twice."""
     run = get_object_or_404(LoadRun, run_id=run_id)

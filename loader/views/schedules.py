@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from architecture.places import here
 from loader.cron import Timetable, read
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
@@ -37,7 +38,7 @@ LATEST = 10
 def schedule_list(request: HttpRequest) -> HttpResponse:
     """The schedules of this environment, each with its last run and its next time."""
     rows = [_row(schedule) for schedule in schedules()]
-    context = {"rows": rows, "may_edit": may(request.user, START), "alone": _alone()}
+    context = {"rows": rows, "may_edit": may(request.user, START, on=here), "alone": _alone()}
     return render(request, "loader/schedule_list.html", context)
 
 
@@ -51,7 +52,7 @@ def schedule_page(request: HttpRequest, key: UUID) -> HttpResponse:
         "times": _times(timetable_of(schedule)) if schedule.active else [],
         "runs": with_totals(runs),
         "changes": shown(of_row(schedule)[:LATEST]),
-        "may_edit": may(request.user, START),
+        "may_edit": may(request.user, START, on=here),
         "alone": _alone(),
     }
     return render(request, "loader/schedule_page.html", context)
@@ -66,7 +67,7 @@ def schedule_times(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@permitted(START)
+@permitted(START, on=here)
 def schedule_new(request: HttpRequest) -> HttpResponse:
     """Describe a schedule that is not there yet."""
     if request.method != "POST":
@@ -81,7 +82,7 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@permitted(START)
+@permitted(START, on=here)
 def schedule_edit(request: HttpRequest, key: UUID) -> HttpResponse:
     """Change a schedule. Who comes second sees both people's values."""
     schedule = _schedule(key)
@@ -103,7 +104,7 @@ def schedule_edit(request: HttpRequest, key: UUID) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@permitted(START)
+@permitted(START, on=here)
 def schedule_delete(request: HttpRequest, key: UUID) -> HttpResponse:
     """Ask whether the schedule shall go, then delete it; its runs stay."""
     schedule = _schedule(key)
@@ -124,7 +125,7 @@ def schedule_delete(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 @require_POST
-@permitted(START)
+@permitted(START, on=here)
 def schedule_run(request: HttpRequest, key: UUID) -> HttpResponse:
     """Start what the schedule loads now."""
     try:

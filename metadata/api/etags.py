@@ -34,14 +34,14 @@ class PreconditionFailed(APIException):
 
 
 class PreconditionRequired(APIException):
-    """The change must say what it is made over."""
+    """The request must say what it is made over."""
 
     status_code = 428
     default_detail = "Precondition required"
     default_code = "if_match_required"
 
-    def __init__(self) -> None:
-        super().__init__("Send If-Match with the ETag of what you have seen.", code=self.default_code)
+    def __init__(self, said: str = "Send If-Match with the ETag of what you have seen.") -> None:
+        super().__init__(said, code=self.default_code)
 
 
 def etag(version: object, shown: Any) -> str:
@@ -69,7 +69,27 @@ def check_match(request: Request, version: object, *, required: bool = False) ->
             raise PreconditionRequired
         return
     seen = tags(header)
-    if seen is not None and str(version) not in {tag.partition(".")[0] for tag in seen}:
+    if seen is not None:
+        _compare(seen, version)
+
+
+def must_name(request: Request, version: object | None) -> None:
+    """For what counts for one state and no other: 428 without If-Match, and for ``*``; 412 for another version.
+
+    ``version`` None: there is nothing yet that could have been seen, which is for others to say.
+    """
+    header = request.headers.get("If-Match")
+    if header is None:
+        raise PreconditionRequired
+    seen = tags(header)
+    if seen is None:
+        raise PreconditionRequired("Name the ETag of what you have seen: this counts for that and nothing else.")
+    if version is not None:
+        _compare(seen, version)
+
+
+def _compare(seen: list[str], version: object) -> None:
+    if str(version) not in {tag.partition(".")[0] for tag in seen}:
         raise PreconditionFailed(f'"{version}"')
 
 

@@ -62,7 +62,7 @@ class Idempotent:
 
     def _once(self, handler: Callable[..., Any], key: str) -> Callable[..., HttpResponse]:
         def handle(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-            digest = _digest(request)
+            digest = self.digest_of(request)
             kept, is_ours = claim_answer(person=request.user, key=key, digest=digest)
             if not is_ours:
                 return _answered_before(kept, digest)
@@ -73,6 +73,10 @@ class Idempotent:
                 raise
 
         return handle
+
+    def digest_of(self, request: Request) -> str:
+        """What tells one request from another."""
+        return _digest(request)
 
     def _do(self, handler: Callable[..., Any], kept: KeptAnswer, request: Request, *args: Any, **kwargs: Any) -> Any:
         refused = None

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.db.models import Model, QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
-from rest_framework.exceptions import ValidationError
+from rest_framework.decorators import action
+from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.permissions import SAFE_METHODS, BasePermission, IsAuthenticated
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
 from metadata.api.etags import check_match, etag, is_known
 from metadata.api.idempotency import Idempotent
+from metadata.api.inputs import RenameSerializer
+from metadata.api.permits import ByAction, permitted_to
 from metadata.api.refusing import refusals
 from metadata.api.sparse import PARAMETER as FIELDS
 from metadata.api.sparse import SparseFields
 from metadata.api.strict import ChangeSerializer, NothingSerializer
 from metadata.domain.roles import Permission
-from metadata.permissions import may
 from metadata.services.common import writing
 
 # In addresses: anything a name may be, without what a database could choke on.
 NAME = r"[^/\x00]+"
+REASON = OpenApiParameter("changelog_message", str, description="Why this is done; kept in the change log.")
 _LIST_PARAMETERS = frozenset({"page", "page_size", "cursor", FIELDS})
 
 
@@ -39,14 +43,49 @@ class JsonOnly(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class ReadOnly(Idempotent, SparseFields, ReadOnlyModelViewSet):
+class BodyTooBig(APIException):
+    status_code = 413
+    default_detail = "Body too big"
+    default_code = "body_too_big"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"At most {most} bytes are taken: send it in parts.", code=self.default_code)
+
+
+class Resource(Idempotent, ByAction):
+    """What every view set of the API is: JSON of a bounded size, written at most once for a key."""
+
+    content_negotiation_class = JsonOnly
+    # Actions that may say by If-Match what they are made over, that must, and that must name it.
+    may_match: ClassVar[frozenset[str]] = frozenset()
+    must_match: ClassVar[frozenset[str]] = frozenset()
+    must_see: ClassVar[frozenset[str]] = frozenset()
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        most = self.most_bytes()
+        if int(request.META.get("CONTENT_LENGTH") or 0) > most:
+            raise BodyTooBig(most)
+        super().initial(request, *args, **kwargs)
+
+    def most_bytes(self) -> int:
+        """How long a body may be."""
+        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+    def given(self, serializer: type[ChangeSerializer], *, partial: bool = False) -> tuple[dict[str, Any], str]:
+        """The body, valid, and its reason apart."""
+        read = serializer(data=self.request.data, partial=partial)
+        read.is_valid(raise_exception=True)
+        values = dict(read.validated_data)
+        return values, values.pop("changelog_message", "")
+
+
+class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
     """Signed-in people read; a list has its own, shorter serializer.
 
-    ``version_of`` says what an answer's ETag begins with; None: it has none.
+    ``version_of`` says what an answer's ETag begins with; None, where not ``tagged``: it has none.
     """
 
-    permission_classes = (IsAuthenticated,)
-    content_negotiation_class = JsonOnly
+    tagged = False
     list_serializer_class: Any = None
 
     def get_serializer_class(self) -> Any:
@@ -72,25 +111,20 @@ class ReadOnly(Idempotent, SparseFields, ReadOnlyModelViewSet):
         return self.answer(self.get_object())
 
     def version_of(self, row: Any) -> object | None:
-        return getattr(row, "version", None)
+        return row.version if self.tagged else None
 
     def answer(self, row: Any, code: int = status.HTTP_200_OK) -> Response:
         """One thing as it is now, with its ETag."""
         shown = self.get_serializer(row).data
         version = self.version_of(row)
-        if version is None:
-            return Response(shown, status=code)
+        return Response(shown, status=code) if version is None else self.tagged_answer(shown, version, code)
+
+    def tagged_answer(self, shown: Any, version: object, code: int = status.HTTP_200_OK) -> Response:
+        """What is shown of one version, with its ETag; 304 to those who have it already."""
         tag = etag(version, shown)
         if self.request.method in SAFE_METHODS and is_known(self.request, tag):
             return Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
         return Response(shown, status=code, headers={"ETag": tag})
-
-
-class MayChange(BasePermission):
-    """People who may change metadata; everybody reads."""
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        return request.method in SAFE_METHODS or may(request.user, Permission.CHANGE_METADATA)
 
 
 class Editable(ReadOnly):
@@ -100,7 +134,9 @@ class Editable(ReadOnly):
     services.
     """
 
-    permission_classes = (IsAuthenticated, MayChange)
+    writes = permitted_to(Permission.CHANGE_METADATA)
+    tagged = True
+    may_match = frozenset({"partial_update"})
     create_serializer: ClassVar[type[ChangeSerializer]]
     change_serializer: ClassVar[type[ChangeSerializer]]
 
@@ -121,27 +157,20 @@ class Editable(ReadOnly):
 
     def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         row = self.get_object()
-        check_match(request, row.version)
+        check_match(request, self.version_of(row), required=self.action in self.must_match)
         given, reason = self.given(self.change_serializer, partial=True)
         with refusals(), writing(reason):
-            self.change(row, row.version, **given)
+            self.change(row, self.version_of(row), **given)
         return self.answer(self.fresh(row))
 
-    def verb(self, deed: Any, serializer: type[ChangeSerializer] = NothingSerializer, *, required: bool = False) -> Any:
+    def verb(self, deed: Any, serializer: type[ChangeSerializer] = NothingSerializer) -> Response:
         """``deed(row, reason, **given)`` over the version that the caller saw."""
         row = self.get_object()
-        check_match(self.request, row.version, required=required)
+        check_match(self.request, self.version_of(row), required=self.action in self.must_match)
         given, reason = self.given(serializer)
         with refusals(), writing(reason):
             deed(row, reason, **given)
         return self.answer(self.fresh(row))
-
-    def given(self, serializer: type[ChangeSerializer], *, partial: bool = False) -> tuple[dict[str, Any], str]:
-        """The body, valid, and its reason apart."""
-        read = serializer(data=self.request.data, partial=partial)
-        read.is_valid(raise_exception=True)
-        values = dict(read.validated_data)
-        return values, values.pop("changelog_message", "")
 
     def fresh(self, row: Model) -> Model:
         """The row as it is read, with all that its answer shows."""
@@ -155,15 +184,64 @@ class Editable(ReadOnly):
 class Deletable(Editable):
     """An editable resource whose rows can be deleted while nothing uses them."""
 
+    may_match = Editable.may_match | {"destroy"}
+
     def erase(self, row: Any, expected_version: int, reason: str) -> None:
         raise NotImplementedError
 
-    @extend_schema(request=None, responses={204: None})
+    @extend_schema(request=None, responses={204: None}, parameters=[REASON])
     def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Delete it, if nothing uses it. A reason may be given as ``?changelog_message=``."""
         row = self.get_object()
-        check_match(request, row.version)
-        reason = request.query_params.get("changelog_message", "")
+        check_match(request, self.version_of(row))
+        reason = self._reason_of_parameter()
         with refusals(), writing(reason):
-            self.erase(row, row.version, reason)
+            self.erase(row, self.version_of(row), reason)
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _reason_of_parameter(self) -> str:
+        read = NothingSerializer(data={REASON.name: self.request.query_params.get(REASON.name, "")})
+        read.is_valid(raise_exception=True)
+        return read.validated_data[REASON.name]
+
+
+class Lasting(Deletable):
+    """A deletable resource whose rows keep their former names, and go out of use before they go.
+
+    The services take the row as ``subject``, the version that was seen and the reason.
+    """
+
+    may_match = Deletable.may_match | {"retire", "restore"}
+    must_match = frozenset({"rename"})
+    subject: ClassVar[str]
+    renaming: ClassVar[Any]
+    retiring: ClassVar[Any]
+    restoring: ClassVar[Any]
+    erasing: ClassVar[Any]
+
+    def erase(self, row: Any, expected_version: int, reason: str) -> None:
+        self.erasing(**{self.subject: row}, expected_version=expected_version, reason=reason)
+
+    @extend_schema(request=RenameSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def rename(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Give it another name. The old one is kept as a former name, and what reads it by name follows."""
+        return self._lasting(self.renaming, RenameSerializer)
+
+    @extend_schema(request=NothingSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def retire(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Take it out of use; what tables hold stays."""
+        return self._lasting(self.retiring)
+
+    @extend_schema(request=NothingSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def restore(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Bring it back into use."""
+        return self._lasting(self.restoring)
+
+    def _lasting(self, service: Any, serializer: type[ChangeSerializer] = NothingSerializer) -> Response:
+        def deed(row: Any, reason: str, **given: Any) -> None:
+            service(**{self.subject: row}, expected_version=row.version, reason=reason, **given)
+
+        return self.verb(deed, serializer)

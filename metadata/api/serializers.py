@@ -15,6 +15,8 @@ from metadata.models import (
 )
 from metadata.shown import retired_columns, shown_columns
 
+DATASET_KINDS = ("source", "target")
+
 
 class SystemSerializer(serializers.ModelSerializer):
     dataset_count = serializers.IntegerField(read_only=True)
@@ -148,7 +150,7 @@ class DatasetListSerializer(serializers.ModelSerializer):
 class DatasetInputSerializer(serializers.Serializer):
     """A dataset that is read: a source dataset or a target dataset."""
 
-    kind = serializers.ChoiceField(choices=("source", "target"))
+    kind = serializers.ChoiceField(choices=DATASET_KINDS)
     key = serializers.UUIDField()
     name = serializers.CharField()
 

@@ -4,11 +4,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from metadata.api.bulk import Bulk
+from metadata.api.bulk_columns import lock_datasets, write_columns
 from metadata.api.inputs import (
     ColumnChange,
     DatasetChange,
@@ -17,14 +19,13 @@ from metadata.api.inputs import (
     NewDataset,
     NewSourceColumn,
     NewSourceDataset,
-    RenameSerializer,
     SchemaChange,
     SourceColumnChange,
     SourceDatasetChange,
     SystemChange,
     datasets_named,
 )
-from metadata.api.resources import NAME, Deletable, Editable, JsonOnly, ReadOnly
+from metadata.api.resources import NAME, Editable, Lasting
 from metadata.api.serializers import (
     DatasetListSerializer,
     DatasetSerializer,
@@ -85,9 +86,11 @@ from metadata.services.targets import (
 )
 from metadata.shown import details, stable_keys
 
-__all__ = ["NAME", "Deletable", "Editable", "JsonOnly", "ReadOnly"]
 
-
+@extend_schema_view(
+    create=extend_schema(description="Register a system."),
+    partial_update=extend_schema(description="Change a system."),
+)
 class SystemViewSet(Editable):
     """Systems that deliver data."""
 
@@ -107,24 +110,19 @@ class SystemViewSet(Editable):
     def change(self, row: System, expected_version: int, **given: Any) -> System:
         return update_system(system=row, expected_version=expected_version, **given)
 
-    @extend_schema(request=SystemChange, responses={201: SystemSerializer})
-    def create(self, request: Request) -> Response:
-        """Register a system."""
-        return super().create(request)
 
-    @extend_schema(request=SystemChange, responses=SystemSerializer)
-    def partial_update(self, request: Request, short_name: str) -> Response:
-        """Change a system."""
-        return super().partial_update(request)
-
-
-class SourceDatasetViewSet(Editable):
+@extend_schema_view(
+    create=extend_schema(description="Describe what a system delivers."),
+    partial_update=extend_schema(description="Change the contract; targets follow when they are generated again."),
+)
+class SourceDatasetViewSet(Bulk, Editable):
     """Source datasets: contracts of what is delivered."""
 
     queryset = SourceDataset.objects.none()
     serializer_class = SourceDatasetSerializer
     list_serializer_class = SourceDatasetListSerializer
     create_serializer, change_serializer = NewSourceDataset, SourceDatasetChange
+    may_match = Editable.may_match | {"generate"}
     filterset_class = SourceDatasetFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
@@ -138,16 +136,6 @@ class SourceDatasetViewSet(Editable):
     def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
         return update_source_dataset(source_dataset=row, expected_version=expected_version, **given)
 
-    @extend_schema(request=NewSourceDataset, responses={201: SourceDatasetSerializer})
-    def create(self, request: Request) -> Response:
-        """Describe what a system delivers."""
-        return super().create(request)
-
-    @extend_schema(request=SourceDatasetChange, responses=SourceDatasetSerializer)
-    def partial_update(self, request: Request, key: UUID) -> Response:
-        """Change the contract; targets follow when they are generated again."""
-        return super().partial_update(request)
-
     @extend_schema(request=NothingSerializer, responses=SourceDatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def generate(self, request: Request, key: UUID) -> Response:
@@ -155,7 +143,11 @@ class SourceDatasetViewSet(Editable):
         return self.verb(lambda row, reason: generate_targets(source_dataset=row))
 
 
-class SourceColumnViewSet(Editable):
+@extend_schema_view(
+    create=extend_schema(description="Add a column to a contract."),
+    partial_update=extend_schema(description="Change a column; ``active: false`` puts it out of use."),
+)
+class SourceColumnViewSet(Bulk, Editable):
     """Columns that source datasets promise to deliver."""
 
     queryset = SourceColumn.objects.none()
@@ -174,17 +166,11 @@ class SourceColumnViewSet(Editable):
     def change(self, row: SourceColumn, expected_version: int, **given: Any) -> SourceColumn:
         return update_source_column(source_column=row, expected_version=expected_version, **given)
 
-    @extend_schema(request=NewSourceColumn, responses={201: SourceColumnRowSerializer})
-    def create(self, request: Request) -> Response:
-        """Add a column to a contract."""
-        return super().create(request)
 
-    @extend_schema(request=SourceColumnChange, responses=SourceColumnRowSerializer)
-    def partial_update(self, request: Request, key: UUID) -> Response:
-        """Change a column; ``active: false`` puts it out of use."""
-        return super().partial_update(request)
-
-
+@extend_schema_view(
+    create=extend_schema(description="Make a schema."),
+    partial_update=extend_schema(description="Change a schema."),
+)
 class SchemaViewSet(Editable):
     """Schemas of the warehouse, each in one layer."""
 
@@ -204,24 +190,22 @@ class SchemaViewSet(Editable):
     def change(self, row: TargetSchema, expected_version: int, **given: Any) -> TargetSchema:
         return update_schema(schema=row, expected_version=expected_version, **given)
 
-    @extend_schema(request=SchemaChange, responses={201: SchemaSerializer})
-    def create(self, request: Request) -> Response:
-        """Make a schema."""
-        return super().create(request)
 
-    @extend_schema(request=SchemaChange, responses=SchemaSerializer)
-    def partial_update(self, request: Request, name: str) -> Response:
-        """Change a schema."""
-        return super().partial_update(request)
-
-
-class DatasetViewSet(Deletable):
+@extend_schema_view(
+    create=extend_schema(description="Describe a dataset."),
+    partial_update=extend_schema(description="Change what a dataset is. Its name is changed by ``rename``."),
+)
+class DatasetViewSet(Bulk, Lasting):
     """Target datasets, history included."""
 
     queryset = TargetDataset.objects.none()
     serializer_class = DatasetSerializer
     list_serializer_class = DatasetListSerializer
     create_serializer, change_serializer = NewDataset, DatasetChange
+    may_match = Lasting.may_match | {"inputs"}
+    subject = "dataset"
+    renaming, retiring = staticmethod(rename_dataset), staticmethod(retire_dataset)
+    restoring, erasing = staticmethod(unretire_dataset), staticmethod(delete_dataset)
     filterset_class = DatasetFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
@@ -234,43 +218,6 @@ class DatasetViewSet(Deletable):
 
     def change(self, row: TargetDataset, expected_version: int, **given: Any) -> TargetDataset:
         return update_target_dataset(dataset=row, expected_version=expected_version, **given)
-
-    def erase(self, row: TargetDataset, expected_version: int, reason: str) -> None:
-        delete_dataset(dataset=row, expected_version=expected_version, reason=reason)
-
-    @extend_schema(request=NewDataset, responses={201: DatasetSerializer})
-    def create(self, request: Request) -> Response:
-        """Describe a dataset."""
-        return super().create(request)
-
-    @extend_schema(request=DatasetChange, responses=DatasetSerializer)
-    def partial_update(self, request: Request, key: UUID) -> Response:
-        """Change what a dataset is. Its name is changed by ``rename``."""
-        return super().partial_update(request)
-
-    @extend_schema(request=RenameSerializer, responses=DatasetSerializer)
-    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
-    def rename(self, request: Request, key: UUID) -> Response:
-        """Give it another name; the old one is kept as a former name. Needs ``If-Match``."""
-        return self.verb(
-            lambda row, reason, name: rename_dataset(
-                dataset=row, name=name, expected_version=row.version, reason=reason
-            ),
-            RenameSerializer,
-            required=True,
-        )
-
-    @extend_schema(request=NothingSerializer, responses=DatasetSerializer)
-    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
-    def retire(self, request: Request, key: UUID) -> Response:
-        """Take it out of use; its table and history stay."""
-        return self.verb(lambda row, reason: retire_dataset(dataset=row, expected_version=row.version, reason=reason))
-
-    @extend_schema(request=NothingSerializer, responses=DatasetSerializer)
-    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
-    def restore(self, request: Request, key: UUID) -> Response:
-        """Bring it back into use."""
-        return self.verb(lambda row, reason: unretire_dataset(dataset=row, expected_version=row.version, reason=reason))
 
     @extend_schema(request=InputsSerializer, responses=DatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
@@ -307,12 +254,19 @@ class DatasetViewSet(Deletable):
         return Response(LineageSerializer({"nodes": nodes, "edges": edges}).data)
 
 
-class ColumnViewSet(Deletable):
+@extend_schema_view(
+    create=extend_schema(description="Add a column to a dataset."),
+    partial_update=extend_schema(description="Change what a column is. Its name is changed by ``rename``."),
+)
+class ColumnViewSet(Bulk, Lasting):
     """Described columns of target datasets. Computed ones are with their dataset."""
 
     queryset = TargetColumn.objects.none()
     serializer_class = TargetColumnSerializer
     create_serializer, change_serializer = NewColumn, ColumnChange
+    subject = "column"
+    renaming, retiring = staticmethod(rename_column), staticmethod(retire_column)
+    restoring, erasing = staticmethod(unretire_column), staticmethod(delete_column)
     filterset_class = ColumnFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
@@ -326,37 +280,8 @@ class ColumnViewSet(Deletable):
     def change(self, row: TargetColumn, expected_version: int, **given: Any) -> TargetColumn:
         return update_target_column(column=row, expected_version=expected_version, **given)
 
-    def erase(self, row: TargetColumn, expected_version: int, reason: str) -> None:
-        delete_column(column=row, expected_version=expected_version, reason=reason)
+    def lock(self, given: Any) -> None:
+        lock_datasets(given)
 
-    @extend_schema(request=NewColumn, responses={201: TargetColumnSerializer})
-    def create(self, request: Request) -> Response:
-        """Add a column to a dataset."""
-        return super().create(request)
-
-    @extend_schema(request=ColumnChange, responses=TargetColumnSerializer)
-    def partial_update(self, request: Request, key: UUID) -> Response:
-        """Change what a column is. Its name is changed by ``rename``."""
-        return super().partial_update(request)
-
-    @extend_schema(request=RenameSerializer, responses=TargetColumnSerializer)
-    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
-    def rename(self, request: Request, key: UUID) -> Response:
-        """Give it another name; expressions of its readers follow. Needs ``If-Match``."""
-        return self.verb(
-            lambda row, reason, name: rename_column(column=row, name=name, expected_version=row.version, reason=reason),
-            RenameSerializer,
-            required=True,
-        )
-
-    @extend_schema(request=NothingSerializer, responses=TargetColumnSerializer)
-    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
-    def retire(self, request: Request, key: UUID) -> Response:
-        """Take it out of use."""
-        return self.verb(lambda row, reason: retire_column(column=row, expected_version=row.version, reason=reason))
-
-    @extend_schema(request=NothingSerializer, responses=TargetColumnSerializer)
-    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
-    def restore(self, request: Request, key: UUID) -> Response:
-        """Bring it back into use."""
-        return self.verb(lambda row, reason: unretire_column(column=row, expected_version=row.version, reason=reason))
+    def many(self, run: Any, made: Any, changed: Any) -> None:
+        write_columns(run, made, changed)

@@ -1,7 +1,7 @@
 """Metadata out of the database into YAML files, and the way in."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from metadata.models import (
 )
 from metadata.services.common import writing
 from metadata.services.importing import Importer, Report
-from metadata.services.yaml_files import dump_yaml, read_yaml
+from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -41,9 +41,7 @@ def export_metadata(path: Path | str) -> ExportReport:
 
     Files of an earlier export whose object is gone or renamed are removed; others are left alone.
     """
-    folder = Path(path)
-    with transaction.atomic():
-        files = {name: dump_yaml({"format": FORMAT, **content}) for name, content in _files()}
+    folder, files = Path(path), exported_files()
     report = ExportReport()
     try:
         for name, content in files.items():
@@ -63,12 +61,27 @@ def export_metadata(path: Path | str) -> ExportReport:
     return report
 
 
+def exported_files() -> dict[str, str]:
+    """All metadata as YAML by the names of their files; the same metadata give the same texts."""
+    with transaction.atomic():
+        return {name: dump_yaml({"format": FORMAT, **content}) for name, content in _files()}
+
+
 def import_metadata(path: Path | str, *, check: bool = False) -> Report:
     """Bring the files' metadata into the database, all of it or, on any error, nothing.
 
     ``check`` does the same and takes it back: the report says what would change.
     """
-    files = [read_file(node) for node in _read(Path(path))]
+    return _import(_read(Path(path)), check=check)
+
+
+def import_files(files: Mapping[str, str], *, check: bool = False) -> Report:
+    """The same with files at hand: YAML by the name that refusals call it."""
+    return _import([parse_yaml(files[name], name) for name in sorted(files)], check=check)
+
+
+def _import(nodes: Iterable[Node], *, check: bool) -> Report:
+    files = [read_file(node) for node in nodes]
     with writing():
         report = Importer(files).run()
         if check:

@@ -9,11 +9,10 @@ from django.views.decorators.http import require_safe
 
 from metadata.domain.history_columns import time_type
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.roles import Permission
 from metadata.graph import layer_of, of_lineage
 from metadata.history_words import history_facts
 from metadata.models import TargetColumn, TargetDataset
-from metadata.permissions import may
+from metadata.places import may_change
 from metadata.selectors import LineageNode, lineage
 from metadata.shown import details, headed, retired_columns, shown_columns, stable_keys
 from metadata.views.columns import panel_context
@@ -24,7 +23,7 @@ def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
     """Columns, references and what is described about them."""
     dataset = get_object_or_404(details(), key=key)
     described = dataset.history_of or dataset
-    may_edit = may(request.user, Permission.CHANGE_METADATA)
+    may_edit = may_change(request.user, dataset)
     if may_edit and dataset.history_of_id is None:
         columns = panel_context(dataset)
     else:

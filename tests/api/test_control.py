@@ -27,8 +27,10 @@ def world(db) -> World:
     return world
 
 
-def post(client: Client, path: str, status: int, **body: Any) -> Any:
-    answer = client.post(f"/api/v1/{path}", body, content_type="application/json")
+def post(client: Client, path: str, status: int, over: str = "", **body: Any) -> Any:
+    """``over``: the address of what was looked at before; its ETag is sent along."""
+    headers = {"If-Match": client.get(f"/api/v1/{over}").headers["ETag"]} if over else {}
+    answer = client.post(f"/api/v1/{path}", body, content_type="application/json", headers=headers)
     assert answer.status_code == status, answer.content
     return answer.json()
 
@@ -45,10 +47,10 @@ def test_a_change_goes_from_report_to_record(world: World):
     report = f"reports/{made['report_id']}/"
     assert made["report"]["format"] == "change-report/v1"
     assert (made["status"], made["authors"], made["approvals_missing"]) == ("open", ["ada"], 1)
-    assert post(bob, f"{report}approve/", 201, note="Agreed.")["person"] == "bob"
+    assert post(bob, f"{report}approve/", 201, over=report, note="Agreed.")["person"] == "bob"
     preview = post(olga, f"{report}preview/", 201)
     assert get(olga, f"{report}preview/")["fingerprint"] == preview["fingerprint"]
-    asked = post(olga, f"{report}execute/", 202, preview=preview["fingerprint"])
+    asked = post(olga, f"{report}execute/", 202, over=f"{report}preview/", preview=preview["fingerprint"])
     assert (asked["status"], asked["operation_count"], asked["command"]) == ("queued", 2, "REST")
     world.work(Execution.objects.get(pk=asked["id"]))
     done = get(olga, f"executions/{asked['id']}/")
@@ -60,11 +62,11 @@ def test_a_change_goes_from_report_to_record(world: World):
 def test_refusals_carry_the_workflows_codes(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
     report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
-    assert post(olga, f"{report}execute/", 409, preview="a" * 64)["code"] == "NOT_APPROVED"
+    assert post(olga, f"{report}execute/", 409, over=report)["code"] == "NOT_APPROVED"
     assert post(ada, f"{report}approve/", 403)["code"] == "permission_denied"
     rename(world, "balance", "amount")
     bob = signed_in(world.approver)
-    assert post(bob, f"{report}approve/", 409)["code"] == "REPORT_STALE"
+    assert post(bob, f"{report}approve/", 409, over=report)["code"] == "REPORT_STALE"
     assert post(ada, "reports/", 422, kind="dataset", name="raw.nowhere")["code"] == "unknown_scope"
     assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
 
@@ -74,7 +76,57 @@ def test_an_author_with_every_role_is_still_refused(world: World):
     world.author.save()
     ada = signed_in(world.author)
     report = post(ada, "reports/", 201, kind="all")["report_id"]
-    assert post(ada, f"reports/{report}/approve/", 403)["code"] == "OWN_CHANGE"
+    assert post(ada, f"reports/{report}/approve/", 403, over=f"reports/{report}/")["code"] == "OWN_CHANGE"
+
+
+# --- what was seen -----------------------------------------------------------------------------------
+
+
+def sent(client: Client, path: str, seen: str | None = None) -> tuple[int, str, str]:
+    """Status, code and ETag of an answer to a POST over what was seen."""
+    headers = {} if seen is None else {"If-Match": seen}
+    answer = client.post(f"/api/v1/{path}", {}, content_type="application/json", headers=headers)
+    return answer.status_code, answer.json().get("code", ""), answer.headers.get("ETag", "")
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject", "execute"])
+@pytest.mark.parametrize("seen", [None, "*"])
+def test_what_counts_for_one_state_names_it(world: World, verb: str, seen: str | None):
+    report = post(signed_in(world.author), "reports/", 201, kind="all")["report_id"]
+    person = world.operator if verb == "execute" else world.approver
+    assert sent(signed_in(person), f"reports/{report}/{verb}/", seen)[:2] == (428, "if_match_required")
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_a_decision_over_another_report_is_not_taken(world: World, verb: str):
+    report = post(signed_in(world.author), "reports/", 201, kind="all")
+    said = sent(signed_in(world.approver), f"reports/{report['report_id']}/{verb}/", '"0123"')
+    assert said == (412, "stale_version", f'"{report["fingerprint"]}"')
+    assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
+
+
+def test_an_execution_over_another_preview_is_told_which_is_the_newest(world: World):
+    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
+    post(bob, f"{report}approve/", 201, over=report)
+    preview = post(olga, f"{report}preview/", 201)["fingerprint"]
+    assert sent(olga, f"{report}execute/", '"0123"') == (412, "stale_version", f'"{preview}"')
+    assert post(olga, f"{report}execute/", 409, over=f"{report}preview/", preview="a" * 64)["code"] == "PREVIEW_STALE"
+    assert not Execution.objects.filter(report__isnull=False, status="queued").exists()
+
+
+def test_a_decision_without_a_note_keeps_its_reason(world: World):
+    report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
+    said = post(signed_in(world.approver), f"{report}approve/", 201, over=report, changelog_message="As agreed on")
+    assert said["note"] == "As agreed on"
+
+
+def test_a_step_of_the_workflow_refuses_unknown_fields(world: World):
+    report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
+    assert list(post(signed_in(world.approver), f"{report}approve/", 400, over=report, nite="x")["errors"]) == ["nite"]
+
+
+# --- lists -------------------------------------------------------------------------------------------
 
 
 def test_lists_are_filtered_and_short(world: World):

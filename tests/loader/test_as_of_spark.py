@@ -38,6 +38,15 @@ def test_versions_dated_by_timestamps_hold_from_their_start_to_before_their_end(
     assert refused(history, at="yesterday").code == "BAD_INSTANT"
 
 
+def test_a_long_answer_is_read_in_parts_after_a_key(spark, tmp_path):
+    history = WrittenHistory(spark, tmp_path)
+    history.write(*(version(number, A) for number in (2, 10, 9)))
+    assert as_of(history, B, limit=2) == [(2, "a"), (9, "a")]
+    assert as_of(history, B, limit=2, after={"id": "9"}) == [(10, "a")]
+    assert as_of(history, B, after={"id": "10"}) == []
+    assert refused(history, at=B, after={"id": "nine"}).code == "BAD_KEY"
+
+
 def test_versions_dated_by_days_hold_the_day_and_a_high_date_never_ends(spark, tmp_path):
     policy = {"input": "effective", "time": "day", "open_end": "9999-12-31"}
     history = WrittenHistory(spark, tmp_path, policy, {"id": "integer", "v": "string", "day": "date"})

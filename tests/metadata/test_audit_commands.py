@@ -13,7 +13,16 @@ from django.db import connection
 from django.utils import timezone
 
 from elevata.cli import CommandExit, ProductCommand
-from metadata.management.commands import create_person, create_token, import_metadata, revoke_tokens, verify_audit
+from metadata.management.commands import (
+    create_person,
+    create_token,
+    export_audit,
+    import_metadata,
+    prune_audit,
+    revoke_tokens,
+    verify_audit,
+    verify_export,
+)
 from metadata.models import ChangeLogEntry, PersonalToken
 from metadata.permissions import roles_of
 from metadata.services import chain
@@ -36,8 +45,10 @@ def connections_stay_open(monkeypatch: pytest.MonkeyPatch, settings) -> None:
 def run(module: Any, *arguments: str) -> int:
     """The command's exit code."""
     name = module.__name__.rpartition(".")[2]
+    # What needs nothing but a file has no checks to be skipped.
+    quick = ["--skip-checks"] if module.Command.requires_system_checks else []
     try:
-        module.Command().run_from_argv(["manage.py", name, "--skip-checks", *arguments])
+        module.Command().run_from_argv(["manage.py", name, *quick, *arguments])
     except SystemExit as end:
         return end.code
     return 0
@@ -120,6 +131,66 @@ def test_what_is_no_artifact_ends_with_4(
 
 def test_an_artifact_that_is_not_there_ends_with_4(log: list[int], tmp_path: Path) -> None:
     assert run(verify_audit, "--against", str(tmp_path / "nothing.json")) == 4
+
+
+def test_what_verify_audit_says_is_an_artifact(log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run(verify_audit, "--json")
+    (tmp_path / "proof.json").write_text(capsys.readouterr().out)
+    assert run(verify_audit, "--against", str(tmp_path / "proof.json")) == 0
+
+
+def test_from_a_checkpoint_only_later_links_are_walked(log: list[int], tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.json"
+    checkpoint.write_text(json.dumps({"chain": chain.head().as_json()}))
+    break_it(log[0])
+    assert run(verify_audit) == 1
+    assert run(verify_audit, "--since", str(checkpoint)) == 0
+
+
+# --- exporting and removing ------------------------------------------------------------------------
+
+
+def test_an_export_is_filtered_proves_itself_and_names_this_chain(
+    log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = str(tmp_path / "log.jsonl")
+    assert run(export_audit, path, "--q", "second", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == {"change": 1}
+    assert run(verify_export, path) == 0
+    assert run(verify_audit, "--against", path) == 0
+
+
+def test_an_export_that_was_altered_ends_with_1(log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "log.jsonl"
+    run(export_audit, str(path))
+    path.write_text(path.read_text().replace("second", "secund"))
+    assert run(verify_export, str(path)) == 1
+    assert "is not what was sealed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--since", "soon"), ("--segment", "--person", "ada"), ("--before", "2026-01-01")]
+)
+def test_an_export_that_nobody_can_mean_ends_with_4(log: list[int], tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert run(export_audit, str(tmp_path / "log.jsonl"), *arguments) == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_segment_is_removed_by_an_admins_token(
+    log: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    path = str(tmp_path / "1.jsonl")
+    _, text = new_token(user=ensure_person(name="root", roles=["admin"]))
+    assert run(export_audit, path, "--segment") == 0
+    assert run(prune_audit, path, "--reason", "old") == 2
+    assert capsys.readouterr().err.startswith("not_permitted: ")
+    monkeypatch.setenv("ELEVATA_TOKEN", text)
+    assert run(prune_audit, path, "--reason", "old") == 0
+    assert not ChangeLogEntry.objects.filter(pk__in=log).exists()
+    assert run(verify_audit, "--exports", str(tmp_path)) == 0
+    assert capsys.readouterr().out.endswith(", 1 removed segments\n")
+    (tmp_path / "1.jsonl").unlink()
+    assert run(verify_audit, "--exports", str(tmp_path)) == 1
 
 
 # --- people --------------------------------------------------------------------------------------

@@ -44,11 +44,13 @@ def test_what_is_committed_is_sealed() -> None:
 
 def test_a_service_that_writes_metadata_is_sealed() -> None:
     sources.create_system(name="Air", short_name="air")
-    assert chain.verify().as_json() | {"head": None} == {
+    assert chain.verify().as_json() | {"head": None, "chain": None} == {
         "intact": True,
         "links": 1,
         "unsealed": 0,
+        "segments": 0,
         "head": None,
+        "chain": None,
         "problem": None,
     }
 

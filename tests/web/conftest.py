@@ -32,9 +32,16 @@ def person(db) -> User:
 
 @pytest.fixture
 def starter(db) -> User:
-    """May start and cancel load runs, decide on reports, execute them, change metadata and policies."""
+    """May start and cancel load runs, decide on reports, execute them, change metadata, policies and people."""
     user = User.objects.create_user("eve", password="analytical engine")
-    allowed = ("start_load", "approve_reports", "execute_reports", "manage_policies", "change_metadata")
+    allowed = (
+        "start_load",
+        "approve_reports",
+        "execute_reports",
+        "manage_policies",
+        "change_metadata",
+        "manage_people",
+    )
     user.user_permissions.add(*Permission.objects.filter(codename__in=allowed))
     return user
 

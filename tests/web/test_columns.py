@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import retire_column
@@ -29,7 +30,7 @@ def column(name: str, dataset: str = "rc_air_airport") -> TargetColumn:
 def by_bob(name: str, **changes: object) -> None:
     """Somebody else edits the column."""
     row = column(name)
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_target_column(column=row, expected_version=row.version, **changes)
 
 

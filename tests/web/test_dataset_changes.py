@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from metadata.domain.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column, rename_dataset
@@ -24,7 +25,7 @@ def column(name: str) -> TargetColumn:
 
 def rename(name: str, to: str, *, who: str = "mia", reason: str = "") -> None:
     row = column(name)
-    with acting_as(someone(who)):
+    with acting_as(someone(who, Role.EDITOR)):
         rename_column(column=row, name=to, expected_version=row.version, reason=reason)
 
 
@@ -38,7 +39,7 @@ def rename_airport(to: str) -> None:
 
 def test_the_tab_tells_who_changed_what_field_by_field(reader: Client, airport: TargetDataset):
     rename("name", "title", reason="as the business says")
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_target_dataset(dataset=airport, expected_version=airport.version, owner="Team Air")
     page = words(read(reader, f"/datasets/{airport.key}/changes/"))
     assert "bob dataset rawcore.rc_air_airport changed owner Team Air" in page
@@ -74,7 +75,7 @@ def test_a_history_shows_what_happened_to_its_base(reader: Client, airport: Targ
 )
 def test_entries_are_filtered(reader: Client, airport: TargetDataset, query: str, count: int):
     rename("name", "title", reason="as the business says")
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_target_column(column=column("title"), expected_version=2, owner="Kim")
     page = read(reader, f"/datasets/{airport.key}/changes/?{query}")
     assert words(page).count("rawcore.rc_air_airport.title") == count

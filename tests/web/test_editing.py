@@ -4,6 +4,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
+from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import retire_column, retire_dataset
@@ -36,7 +37,7 @@ def edit(client: Client, dataset: TargetDataset, **over: object) -> HttpResponse
 
 def by_bob(dataset: TargetDataset, **changes: object) -> None:
     row = again(dataset)
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_target_dataset(dataset=row, expected_version=row.version, **changes)
 
 
@@ -256,7 +257,7 @@ def test_a_new_schemas_name_must_be_free(editor: Client, airport: TargetDataset)
 def test_a_schema_that_was_renamed_meanwhile_is_a_conflict_that_leads_on(editor: Client, airport: TargetDataset):
     page = read(editor, "/schemas/rawcore/edit/")
     schema = TargetSchema.objects.get(name="rawcore")
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_schema(schema=schema, expected_version=1, owner="Bob")
     conflict = editor.post("/schemas/rawcore/edit/", typed(page, description="Mine"))
     assert conflict.status_code == 409

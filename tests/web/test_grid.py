@@ -215,7 +215,7 @@ def test_one_pasted_text_goes_into_the_cell(grid: Page, cell: Callable):
 
 
 def test_the_second_of_two_people_sees_both_and_decides(grid: Page, cell: Callable):
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_target_column(column=column("name"), expected_version=1, owner="Bob")
     cell("name", "owner").click()
     grid.keyboard.type("Mia")

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from architecture.models import Environment, ExecutionRecord, Lease, Preview, Rehearsal
 from architecture.services import current_environment
@@ -21,11 +22,12 @@ from loader.models import GovernedRunRecord, LoadRun, ReadRequest, Schedule
 from loader.services.governedrecords import seal_end
 from loader.services.schedules import create_schedule
 from metadata.domain.roles import Role
-from metadata.models import TargetDataset
+from metadata.models import ChangeLogEntry, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person
 from tests.architecture.world import Warehouse, World
+from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.loader_factories import LoadRunFactory, ReadRequestFactory
 from tests.web.forms import unexplained
 from tests.web.routes import RULES, SIGN_IN, Rule, route_names
@@ -56,6 +58,7 @@ class Addresses(dict):
     def __init__(self, warehouse: TargetDataset, person: User, controlled: Callable[[], Preview]) -> None:
         super().__init__()
         self._warehouse, self._person, self._controlled = warehouse, person, controlled
+        self._things: dict[str, tuple[str, Any]] = {}
 
     def __missing__(self, name: str) -> str:
         filled = dict(self._thing(value) for value in RULES[name].values)
@@ -71,6 +74,8 @@ class Addresses(dict):
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
             "pk": lambda: ("pk", ReadRequestFactory(dataset=self._warehouse, requested_by=self._person).pk),
+            "api_read": lambda: ("pk", self._api_read().pk),
+            "person_name": lambda: ("name", self._person.username),
             "system": lambda: ("short_name", "air"),
             "schema": lambda: ("name", "rawcore"),
             "look": lambda: ("pk", self._look().pk),
@@ -78,13 +83,19 @@ class Addresses(dict):
             "report_id": lambda: ("report_id", self._controlled().report.report_id),
             "schedule": lambda: ("key", self._schedule().key),
             "lease": lambda: ("pk", self._lease().pk),
+            "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
+            "notice": lambda: ("pk", NoticeFactory(person=self._person).pk),
+            "webhook": lambda: ("key", WebhookFactory().key),
+            "delivery": lambda: ("pk", DeliveryFactory(status="failed", finished_at=timezone.now()).pk),
             "governed_run": lambda: ("run_id", self._governed().run.run_id),
             "governed_record": lambda: ("record_id", self._governed().record_id),
             "rehearsal": lambda: ("pk", Rehearsal.objects.create(preview=self._controlled()).pk),
             "execution": lambda: ("pk", self._record().execution_id),
             "record_id": lambda: ("record_id", self._record().record_id),
         }
-        return known[value]()
+        if value not in self._things:
+            self._things[value] = known[value]()
+        return self._things[value]
 
     def _schedule(self) -> Schedule:
         return Schedule.objects.first() or create_schedule(name="nightly", cron="0 6 * * *")
@@ -102,6 +113,9 @@ class Addresses(dict):
     def _look(self) -> ReadRequest:
         asked = {"tables": [], "sizes": False, "then": {"do": "drift"}}
         return ReadRequestFactory(kind="observe", arguments=asked, requested_by=self._person)
+
+    def _api_read(self) -> ReadRequest:
+        return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
 
     def _record(self) -> ExecutionRecord:
         return self._controlled().report.environment.records.get()

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
+from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, SourceDataset, System, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.sources import update_source_column, update_system
@@ -105,7 +106,7 @@ def test_a_system_is_edited(editor: Client, shop: System):
 
 def test_two_people_edit_one_system_and_the_second_sees_both(editor: Client, shop: System):
     page = read(editor, "/systems/shop/edit/")
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_system(system=shop, expected_version=shop.version, owner="Bob")
     answer = editor.post("/systems/shop/edit/", typed(page, owner="Mia"))
     assert answer.status_code == 409
@@ -431,7 +432,7 @@ def test_a_change_by_somebody_else_is_told_before_anything_is_written(editor: Cl
     (landing / "orders.csv").write_text(ORDERS.replace(",7,", ",x,"))
     page = compare_page(editor, source)
     column = source.columns.get(name="customer")
-    with acting_as(someone("bob")):
+    with acting_as(someone("bob", Role.EDITOR)):
         update_source_column(source_column=column, expected_version=column.version, type="bigint")
     place = place_of(page, "customer")
     answer = take(editor, source, page, **{f"c{place}-take": "on", f"c{place}-type": "string(9)"})

@@ -5,6 +5,7 @@ from typing import Any
 
 from architecture.management.deciding import REFUSED_EXIT, report_argument
 from architecture.models import Preview
+from architecture.places import place_of_report
 from architecture.selectors import report_named
 from architecture.services.observing import CannotLook, look
 from architecture.services.people import must_be_permitted
@@ -29,7 +30,7 @@ class Command(ProductCommand):
 
     def run(self, *, report: str, local: bool, **_: Any) -> None:
         found, person = report_named(report), current_actor().user
-        must_be_permitted(person, Permission.EXECUTE_REPORTS)
+        must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(found))
         try:
             look(environment=found.environment, keys=tables_of(found), sizes=True, local=local or None)
         except CannotLook as problem:

@@ -9,6 +9,7 @@ from django.db import connection
 from architecture.domain import workflow
 from architecture.management.deciding import REFUSED_EXIT, report_argument
 from architecture.models import ChangeReport, Execution
+from architecture.places import place_of_report
 from architecture.selectors import report_named
 from architecture.services.executions import abandon_execution, cancel_execution, request_execution
 from architecture.services.people import must_be_permitted
@@ -46,7 +47,7 @@ class Command(ProductCommand):
 
     def run(self, *, report: str, preview: str, abandon: str, local: bool, **_: Any) -> None:
         found, person = report_named(report), current_actor().user
-        must_be_permitted(person, Permission.EXECUTE_REPORTS)
+        must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(found))
         if abandon:
             self._abandon(found, person, abandon)
             return

@@ -16,6 +16,7 @@ from loader.services.processes import process_name
 from loader.services.reads import request_read
 from loader.services.runs import claim, mark_lost, new_run_id, request_cancel, request_load_run
 from loader.services.sweeper import sweep
+from metadata.services.people import ensure_person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -46,7 +47,7 @@ def test_a_run_id_reads_well_and_sorts_by_time():
 
 
 def test_asking_queues_a_run_and_wakes_a_worker(airports, sent, django_user_model):
-    user = django_user_model.objects.create_user("ann")
+    user = ensure_person(name="ann", roles=["operator"])
     asked = request_load_run(load_timestamp=datetime(2024, 5, 1), user=user)
     assert (asked.requested, asked.wakeup_sent, asked.notice) == (True, True, "")
     assert (asked.run.status, asked.run.load_timestamp, asked.run.requested_by) == ("queued", AT, user)

@@ -14,6 +14,7 @@ from loader.services.schedules import create_schedule, delete_schedule, run_now,
 from metadata.domain.errors import MetadataError, StaleVersion
 from metadata.models import ChangeLogEntry
 from metadata.services.actor import acting_as
+from metadata.services.people import ensure_person
 from tests.loader_factories import EnvironmentFactory
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -287,8 +288,8 @@ def test_what_a_schedule_loads_may_have_gone_and_its_run_says_so(airports):
 # --- now ----------------------------------------------------------------------------------------------
 
 
-def test_run_now_is_the_persons_and_leaves_the_due_time(airports, django_user_model):
-    user = django_user_model.objects.create_user("olga")
+def test_run_now_is_the_persons_and_leaves_the_due_time(airports):
+    user = ensure_person(name="olga", roles=["operator"])
     schedule = nightly(active=False)
     run = run_now(schedule=schedule, user=user).run
     assert (run.requested_by, run.schedule) == (user, schedule)

@@ -1,0 +1,166 @@
+"""Progress of long work as Server-Sent Events, for those who would rather listen than ask.
+
+A stream tells the lines of a log as they come (``log``, whose id is the line's, so that ``Last-Event-ID``
+goes on after it), how the work stands whenever that changes (``status``), and its end (``end``), which is
+the last thing it says. It takes a thread of the web server, so there are few of them at once, and none
+lasts for ever: whoever hears it end without ``end`` comes again, as browsers do by themselves.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.http import StreamingHttpResponse
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.utils.encoders import JSONEncoder
+
+from loader.api.refusing import refusals
+from loader.domain.refusals import Refusal
+
+EVENT_STREAM = "text/event-stream"
+LINES_AT_ONCE = 200
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds: between looks at the work, between signs of life, until a stream ends; ``retry`` until one comes again.
+
+    ``now`` and ``wait`` are the clock.
+    """
+
+    look: float = 1.0
+    silence: float = 10.0
+    whole: float = 120.0
+    retry: float = 2.0
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work under way: how it stands and whether it is finished; the log's lines after the one with an id."""
+
+    standing: Callable[[], tuple[dict[str, Any], bool]]
+    lines: Callable[[int], list[dict[str, Any]]]
+
+
+def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterator[str]:
+    """The stream's text, event by event, until the work or the stream's time is over."""
+    clock = patience or Patience()
+    started = last = clock.now()
+    shown: dict[str, Any] | None = None
+    yield f"retry: {int(clock.retry * 1000)}\n\n"
+    while True:
+        # First how it stands, then the lines: what was logged before the end is told before it.
+        standing, finished = work.standing()
+        lines = work.lines(after)
+        for line in lines:
+            after = int(line["id"])
+            yield _event("log", line, after)
+        changed, silent = standing != shown, clock.now() - last >= clock.silence
+        if changed:
+            shown = standing
+            yield _event("status", standing)
+        elif silent and not lines:
+            yield ": still at work\n\n"
+        if changed or silent or lines:
+            last = clock.now()
+        if len(lines) >= LINES_AT_ONCE:
+            continue
+        if finished:
+            yield _event("end", standing)
+            return
+        if clock.now() - started >= clock.whole:
+            return
+        clock.wait(clock.look)
+
+
+def _event(name: str, said: dict[str, Any], number: int | None = None) -> str:
+    known = f"id: {number}\n" if number is not None else ""
+    return f"{known}event: {name}\ndata: {json.dumps(said, cls=JSONEncoder, ensure_ascii=False)}\n\n"
+
+
+@dataclass
+class Places:
+    """How many streams this process has open. A place that is not given back is free when its time is over."""
+
+    most: int
+    seconds: float
+    _taken: dict[object, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self) -> object:
+        """A place; Refusal TOO_MANY_STREAMS if there is none."""
+        now = time.monotonic()
+        with self._lock:
+            self._taken = {place: until for place, until in self._taken.items() if until > now}
+            if len(self._taken) >= self.most:
+                raise Refusal(
+                    "TOO_MANY_STREAMS",
+                    f"{len(self._taken)} streams of events are open already",
+                    hint="ask how it stands from time to time instead, or come again later",
+                )
+            place = object()
+            self._taken[place] = now + self.seconds
+        return place
+
+    def give_back(self, place: object) -> None:
+        with self._lock:
+            self._taken.pop(place, None)
+
+
+class _Stream:
+    """Text that gives its place back when it is over, or when nobody listens any more."""
+
+    def __init__(self, text: Iterator[str], leave: Callable[[], None]) -> None:
+        self._text, self._leave = text, leave
+
+    def __iter__(self) -> "_Stream":
+        return self
+
+    def __next__(self) -> str:
+        return next(self._text)
+
+    def close(self) -> None:
+        self._leave()
+
+
+_PATIENCE = Patience()
+# Longer than a stream may last, by what a slow listener may take.
+PLACES = Places(settings.API_STREAMS, _PATIENCE.whole * 2)
+
+
+def is_wanted(request: Request) -> bool:
+    """Whether somebody asks for events rather than for a page of the log."""
+    return request._request.get_preferred_type(("application/json", EVENT_STREAM)) == EVENT_STREAM
+
+
+def stream(request: Request, work: Work) -> StreamingHttpResponse:
+    """The work as a stream of events, after ``Last-Event-ID`` or ``?after=``."""
+    after = line_after(request)
+    with refusals():
+        place = PLACES.take()
+    text = _Stream(told(work, after, _PATIENCE), lambda: PLACES.give_back(place))
+    sent = StreamingHttpResponse(text, content_type=f"{EVENT_STREAM}; charset=utf-8")
+    sent.headers["Cache-Control"] = "no-cache"
+    # A proxy that gathers an answer first would tell everything at the end.
+    sent.headers["X-Accel-Buffering"] = "no"
+    return sent
+
+
+def line_after(request: Request) -> int:
+    """The id of the last line that was heard; 0 for none."""
+    for name, given in (
+        ("Last-Event-ID", request.headers.get("Last-Event-ID", "")),
+        ("after", request.query_params.get("after", "")),
+    ):
+        if given:
+            if not (given.isascii() and given.isdigit() and len(given) < 19):
+                raise ValidationError({name: ["Must be the id of a line."]})
+            return int(given)
+    return 0

@@ -1,0 +1,40 @@
+"""What the loader refuses, as problems: who reads them is a program, so the status tells what to do next."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from architecture.api import refusing
+from loader.domain.refusals import Refusal
+from metadata.api.refusing import RefusedRequest
+
+# Something else stands in the way; the same request may be right later.
+_CONFLICTS = frozenset({"RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_UNFINISHED", "NO_ROWS", "STILL_GOING"})
+_TOO_LARGE = frozenset({"TOO_LARGE_UNPACKED"})
+_TOO_MANY = frozenset({"TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"})
+_AGAIN = frozenset({"READ_UNFINISHED", *_TOO_MANY})
+RETRY_AFTER = 2
+
+
+def status_of(refusal: Refusal) -> int:
+    """409 for what stands in the way, 413 for what is too large, 429 for too much at once, else 422."""
+    if refusal.code in _CONFLICTS:
+        return 409
+    if refusal.code in _TOO_LARGE:
+        return 413
+    return 429 if refusal.code in _TOO_MANY else 422
+
+
+def problem_of(refusal: Refusal) -> RefusedRequest:
+    """The refusal as it is answered; its code is its own."""
+    retry = RETRY_AFTER if refusal.code in _AGAIN else 0
+    return RefusedRequest(refusal.one_line(), code=refusal.code, status=status_of(refusal), retry=retry)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What is refused inside, by the loader or by the workflow, is answered as a problem."""
+    with refusing.refusals():
+        try:
+            yield
+        except Refusal as refusal:
+            raise problem_of(refusal) from None

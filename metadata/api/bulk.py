@@ -1,0 +1,273 @@
+"""Many rows made, changed and deleted by one request: all of it or nothing.
+
+``POST …/bulk/`` takes three lists. Each row that is changed or deleted is named by its key and the version
+that was seen. Everything that is wrong is told at once, by list and position (``update.3``), and then
+nothing was written. What is deleted goes first, so that its name is free for what is made.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import Model
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from metadata.api.refusing import refusals, status_of
+from metadata.api.strict import ChangeSerializer, StrictSerializer
+from metadata.domain.errors import MetadataError
+from metadata.services.common import writing
+
+CREATE, UPDATE, DELETE = "create", "update", "delete"
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """Why a row, by its list and position, was not taken. ``field`` is empty for the row as a whole."""
+
+    at: str
+    code: str
+    field: str
+    message: str
+    status: int
+
+    @classmethod
+    def of(cls, at: str, refused: MetadataError) -> RowProblem:
+        return cls(at, refused.code, refused.field, refused.message, status_of(refused))
+
+    def place(self) -> tuple[str, int]:
+        """What orders problems: the list, then the position."""
+        name, _, position = self.at.partition(".")
+        return name, int(position)
+
+    def as_json(self) -> dict[str, str]:
+        return {"at": self.at, "code": self.code, "field": self.field, "message": self.message}
+
+
+class BadRows(APIException):
+    """Rows of a bulk request that were not taken; nothing was written.
+
+    The status is 412 if any row was changed by somebody else meanwhile, 409 if something else stands in the
+    way of one, 403 if one may not be changed by who asks, else 422. The code is that of the rows if they have the same.
+    """
+
+    default_detail = "Rows not taken"
+
+    def __init__(self, noted: Sequence[RowProblem]) -> None:
+        problems = sorted(noted, key=RowProblem.place)
+        codes = {problem.code for problem in problems}
+        said = f"{_count(len(problems), 'row')} cannot be taken; nothing was changed."
+        super().__init__(said, code=codes.pop() if len(codes) == 1 else "bad_rows")
+        statuses = {problem.status for problem in problems}
+        self.status_code = next((code for code in (412, 409, 403) if code in statuses), 422)
+        self.fields: dict[str, list[str]] = {}
+        for problem in problems:
+            self.fields.setdefault(f"{problem.at}.{problem.field or 'non_field_errors'}", []).append(problem.message)
+        self.more = {"rows": [problem.as_json() for problem in problems]}
+
+
+class ChangedRowSerializer(serializers.Serializer):
+    key = serializers.UUIDField()
+    version = serializers.IntegerField(help_text="What the next change says that it was made over.")
+
+
+class BulkAnswerSerializer(serializers.Serializer):
+    """What came of a bulk request, each list in the order of what was sent."""
+
+    created = ChangedRowSerializer(many=True)
+    updated = ChangedRowSerializer(many=True)
+    deleted = serializers.ListField(child=serializers.UUIDField())
+
+
+class SeenRow(StrictSerializer):
+    """A row by its key, and the version of it that was seen."""
+
+    key = serializers.UUIDField()
+    version = serializers.IntegerField(min_value=1, max_value=2**31 - 1, help_text="The version that was seen.")
+
+
+class BulkRequest(ChangeSerializer):
+    """Three lists of rows, any of which may be left out."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        try:
+            return super().to_internal_value(data)
+        except serializers.ValidationError as invalid:
+            raise serializers.ValidationError(dict(_flat(invalid.detail))) from None
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        sent = [row for name in (CREATE, UPDATE, DELETE) for row in attrs.get(name, ())]
+        if not sent:
+            raise serializers.ValidationError(f"Say what to {CREATE}, {UPDATE} or {DELETE}.")
+        if len(sent) > MOST_ROWS:
+            raise serializers.ValidationError(f"At most {MOST_ROWS} rows are taken at once, not {len(sent)}.")
+        counts = Counter(keys_named(attrs))
+        twice = [key for key, count in counts.items() if count > 1]
+        if twice:
+            raise serializers.ValidationError(f"{twice[0]} is named twice.")
+        return attrs
+
+
+def keys_named(given: Mapping[str, Any]) -> list[UUID]:
+    """The keys of the rows that a request changes or deletes."""
+    return [row["key"] for name in (UPDATE, DELETE) for row in given.get(name, ())]
+
+
+def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Errors by the path to them: ``create.1.name``."""
+    for name, said in detail.items():
+        if isinstance(said, Mapping):
+            yield from _flat(said, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", said
+
+
+def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
+    """The serializer of a view set's bulk requests, from those of its single rows."""
+    name = view.queryset.model.__name__
+    fields: dict[str, Any] = {
+        CREATE: _rows(_row(f"{name}BulkNew", view.create_serializer)),
+        UPDATE: _rows(_row(f"{name}BulkChange", view.change_serializer, SeenRow)),
+    }
+    if hasattr(view, "erase"):
+        fields[DELETE] = _rows(SeenRow)
+    return type(f"{name}Bulk", (BulkRequest,), fields)
+
+
+def _row(name: str, serializer: type[ChangeSerializer], seen: type[StrictSerializer] | None = None) -> Any:
+    """One row: what a single request says but for its reason; of a change every field may be left out."""
+    taken = {field: made for field, made in serializer._declared_fields.items() if field != "changelog_message"}
+    if seen is not None:
+        taken = {field: _optional(made) for field, made in taken.items()} | dict(seen._declared_fields)
+    return type(name, (StrictSerializer,), taken)
+
+
+def _optional(field: serializers.Field) -> serializers.Field:
+    """The same field that may be left out. It is copied for every serializer, from what it was made with."""
+    fresh = copy.deepcopy(field)
+    fresh.required = False
+    fresh._kwargs = {**fresh._kwargs, "required": False}
+    return fresh
+
+
+def _rows(serializer: type[StrictSerializer]) -> serializers.BaseSerializer:
+    return serializer(many=True, required=False, max_length=MOST_ROWS)
+
+
+class Bulk:
+    """For editable view sets whose rows have keys: many of them at once."""
+
+    bulk_serializer: ClassVar[type[BulkRequest]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "bulk"):
+            cls.bulk_serializer = bulk_request(cls)
+            cls.bulk = _action(cls.bulk_serializer)
+
+    def lock(self, given: Mapping[str, Any]) -> None:
+        """Lock what is to be written, in one order for all requests: so no two wait for each other."""
+        list(self.queryset.model.objects.select_for_update().filter(key__in=keys_named(given)).order_by("pk"))
+
+    def many(self, run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
+        """Change and make rows one by one; a view set may have a service that does it at once."""
+        for position, given in enumerate(changed):
+            run.change(position, given)
+        for position, given in enumerate(made):
+            run.create(position, given)
+
+
+def _action(serializer: type[BulkRequest]) -> Callable[..., Response]:
+    @extend_schema(request=serializer, responses=BulkAnswerSerializer)
+    @action(detail=False, methods=["post"], filter_backends=(), pagination_class=None)
+    def bulk(self: Any, request: Request) -> Response:
+        """Make, change and delete many rows: all of it or nothing, and everything that is wrong told by its row."""
+        given, reason = self.given(serializer)
+        with refusals(), writing(reason):
+            self.lock(given)
+            run = BulkRun(self, given)
+            for position, row in enumerate(given.get(DELETE, ())):
+                run.delete(position, row, reason)
+            self.many(run, given.get(CREATE, ()), given.get(UPDATE, ()))
+            if run.problems:
+                raise BadRows(run.problems)
+            return Response(BulkAnswerSerializer(run.answer()).data)
+
+    return bulk
+
+
+class BulkRun:
+    """One run over the rows of a request: what is refused is noted, and the others go on."""
+
+    def __init__(self, view: Any, given: Mapping[str, Any]) -> None:
+        self.view = view
+        self.problems: list[RowProblem] = []
+        self.rows: dict[str, dict[int, Any]] = {CREATE: {}, UPDATE: {}, DELETE: {}}
+        self._known = {row.key: row for row in view.queryset.model.objects.filter(key__in=keys_named(given))}
+
+    def create(self, position: int, given: Mapping[str, Any]) -> None:
+        self._noted(CREATE, position, lambda: self.view.make(**given))
+
+    def change(self, position: int, given: Mapping[str, Any]) -> None:
+        values = {name: value for name, value in given.items() if name not in ("key", "version")}
+        row = self.seen(UPDATE, position, given)
+        if row is not None:
+            self._noted(UPDATE, position, lambda: self.view.change(row, given["version"], **values))
+
+    def delete(self, position: int, given: Mapping[str, Any], reason: str) -> None:
+        row = self.seen(DELETE, position, given)
+
+        def erase() -> Any:
+            self.view.erase(row, given["version"], reason)
+            return given["key"]
+
+        if row is not None:
+            self._noted(DELETE, position, erase)
+
+    def seen(self, name: str, position: int, given: Mapping[str, Any]) -> Model | None:
+        """The row that is meant; noted as gone if there is none."""
+        row = self._known.get(given["key"])
+        if row is None:
+            self.note(name, position, MetadataError("gone", "is not there, or not any more", "key"))
+        return row
+
+    def note(self, name: str, position: int, refused: MetadataError) -> None:
+        self.problems.append(RowProblem.of(f"{name}.{position}", refused))
+
+    def _noted(self, name: str, position: int, work: Callable[[], Any]) -> None:
+        try:
+            with writing():
+                self.rows[name][position] = work()
+        except MetadataError as refused:
+            self.note(name, position, refused)
+        except serializers.ValidationError as invalid:
+            for field, messages in invalid.detail.items():
+                self.note(name, position, MetadataError("invalid", " ".join(map(str, messages)), field))
+
+    def answer(self) -> dict[str, Any]:
+        """The rows as they are now: of what was made and changed, key and version."""
+        lists = {list_: [rows[at] for at in sorted(rows)] for list_, rows in self.rows.items()}
+        found = dict(
+            self.view.queryset.model.objects.filter(
+                pk__in=[row.pk for name in (CREATE, UPDATE) for row in lists[name]]
+            ).values_list("key", "version")
+        )
+        said = {
+            past: [{"key": row.key, "version": found[row.key]} for row in lists[name]]
+            for name, past in ((CREATE, "created"), (UPDATE, "updated"))
+        }
+        return said | {"deleted": lists[DELETE]}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

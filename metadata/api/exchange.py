@@ -1,0 +1,114 @@
+"""Metadata as files, out and in: those that ``manage.py export_metadata`` writes and ``import_metadata`` reads."""
+
+from typing import Any
+
+from django.db import transaction
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from metadata.api.etags import etag, is_known
+from metadata.api.permits import permitted_to
+from metadata.api.refusing import refusals
+from metadata.api.resources import Resource
+from metadata.api.strict import ChangeSerializer, StrictSerializer
+from metadata.domain.exchange import FORMAT
+from metadata.domain.roles import Permission
+from metadata.services.common import writing
+from metadata.services.exchange import exported_files, import_files
+
+# Reading YAML takes its time: more than this is for the command line.
+MOST_BYTES = 8 * 1024 * 1024
+MOST_FILES = 10_000
+
+
+class FileSerializer(StrictSerializer):
+    """A YAML file. Its name is what refusals call it; nothing is written under it."""
+
+    name = serializers.CharField(max_length=500)
+    content = serializers.CharField(max_length=MOST_BYTES, trim_whitespace=False)
+
+
+class ImportRequestSerializer(ChangeSerializer):
+    files = FileSerializer(many=True, min_length=1, max_length=MOST_FILES)
+    check = serializers.BooleanField(default=False, help_text="Only say what would change; nothing is written.")
+
+    def validate_files(self, files: list[dict[str, str]]) -> list[dict[str, str]]:
+        if len({file["name"] for file in files}) < len(files):
+            raise serializers.ValidationError("Two files have one name.")
+        return files
+
+
+class ImportedSerializer(serializers.Serializer):
+    """What was done to one thing."""
+
+    change = serializers.ChoiceField(choices=("created", "updated"))
+    kind = serializers.CharField()
+    name = serializers.CharField()
+
+
+class ImportAnswerSerializer(serializers.Serializer):
+    """What an import did, or (``check``) would do."""
+
+    check = serializers.BooleanField()
+    created = serializers.IntegerField()
+    updated = serializers.IntegerField()
+    unchanged = serializers.IntegerField()
+    changes = ImportedSerializer(many=True)
+
+
+class ExportSerializer(serializers.Serializer):
+    """All metadata; the same metadata give the same files."""
+
+    format = serializers.ChoiceField(choices=(FORMAT,))
+    files = FileSerializer(many=True)
+
+
+class MetadataViewSet(Resource, GenericViewSet):
+    """All metadata at once, as YAML files."""
+
+    serializer_class = ExportSerializer
+    writes = permitted_to(Permission.CHANGE_METADATA)
+    filter_backends = ()
+    pagination_class = None
+
+    def most_bytes(self) -> int:
+        return MOST_BYTES
+
+    @extend_schema(operation_id="metadata_export", responses=ExportSerializer)
+    @action(detail=False)
+    def export(self, request: Request) -> Response:
+        """Every file of the export. With `If-None-Match` it is sent only if something changed."""
+        files = [{"name": name, "content": content} for name, content in exported_files().items()]
+        shown = ExportSerializer({"format": FORMAT, "files": files}).data
+        tag = etag(FORMAT.replace("/", "-"), shown)
+        if is_known(request, tag):
+            return Response(status=304, headers={"ETag": tag})
+        return Response(shown, headers={"ETag": tag})
+
+    @extend_schema(
+        operation_id="metadata_import", request=ImportRequestSerializer, responses={200: ImportAnswerSerializer}
+    )
+    @action(detail=False, methods=["post"], url_path="import", url_name="import")
+    def bring_in(self, request: Request) -> Response:
+        """Bring the files' metadata in: all of it or, on any error, nothing, and the place of the error is told.
+
+        What the files do not mention is left alone. At most 8 MiB; larger ones go by `manage.py import_metadata`.
+        """
+        given, reason = self.given(ImportRequestSerializer)
+        with refusals(), writing(reason):
+            before = self.places()
+            report = import_files({file["name"]: file["content"] for file in given["files"]})
+            self.must_be_allowed(before)
+            if given["check"]:
+                transaction.set_rollback(True)
+        return Response(ImportAnswerSerializer({"check": given["check"], **report.as_json()}).data)
+
+    def places(self) -> Any:
+        """Where sources stand, as far as places have limits: the loader knows, which reads from them."""
+
+    def must_be_allowed(self, before: Any) -> None:
+        """MetadataError for sources that came to stand where none may."""

@@ -1,0 +1,87 @@
+"""The API keeps what its description promises: generated requests, as every role, judged by every check."""
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, transaction
+from drf_spectacular.generators import SchemaGenerator
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from elevata.wsgi import application
+from metadata.domain.roles import Role
+from metadata.services.tokens import create_token
+from tests.architecture.world import person
+
+# So many requests an operation and role: `make test-nightly` asks for more.
+EXAMPLES = int(os.environ.get("ELEVATA_API_EXAMPLES", "1"))
+QUICKLY = settings(
+    max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+)
+# What fits the description may still be refused: names must be those of things that there are, expressions SQL.
+NOT_ASKED = [positive_data_acceptance]
+
+
+@pytest.fixture
+def one_connection(db) -> Iterator[None]:
+    """Requests see what the test wrote, and leave its connection open."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+def described() -> Any:
+    """The description as clients read it, told by the application itself."""
+    document = SchemaGenerator().get_schema(request=None, public=True)
+    schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document, default=str)))
+    schema.app = application
+    return schema
+
+
+def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> list[str]:
+    """What generated requests to one operation found; what they changed is taken back."""
+
+    @QUICKLY
+    @given(case=operation.as_strategy(mode))
+    def ask(case: schemathesis.Case) -> None:
+        before = transaction.savepoint()
+        try:
+            case.validate_response(case.call(headers=headers), headers=headers, excluded_checks=NOT_ASKED)
+        finally:
+            transaction.savepoint_rollback(before)
+
+    try:
+        ask()
+    except FailureGroup as several:
+        return [f"{operation.label}: {one}" for one in several.exceptions]
+    except Failure as one:
+        return [f"{operation.label}: {one}"]
+    except Unsatisfiable:
+        # Nothing that could be sent to it is wrong.
+        assert mode is GenerationMode.NEGATIVE
+    return []
+
+
+@pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("role", Role, ids=str)
+def test_operations_answer_as_they_are_described(one_connection, warehouse, role: Role, mode: GenerationMode):
+    del warehouse
+    _, token = create_token(user=person("vera", role))
+    headers = {"Authorization": f"Token {token}"}
+    found = [
+        broken
+        for operation in described().get_all_operations()
+        for broken in broken_promises(operation.ok(), mode, headers)
+    ]
+    assert not found, "\n".join(found)

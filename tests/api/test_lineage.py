@@ -1,0 +1,77 @@
+"""Lineage by side and distance, of datasets and columns, and what a change would touch."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from metadata.models import TargetDataset
+
+pytestmark = pytest.mark.django_db
+
+
+def get(client: Client, path: str, status: int = 200) -> Any:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def names(answer: dict) -> dict[str, int]:
+    return {node["name"]: node["distance"] for node in answer["nodes"]}
+
+
+def test_a_datasets_lineage_is_cut_by_side_and_distance(reader: Client, airport: TargetDataset):
+    place = f"datasets/{airport.key}/lineage/"
+    whole = names(get(reader, place))
+    assert min(whole.values()) < -1 < 1 <= max(whole.values())
+    near = get(reader, f"{place}?direction=upstream&depth=1")
+    assert sorted(names(near).values()) == [-1, 0]
+    assert len(near["edges"]) == 1
+    assert set(names(get(reader, f"{place}?direction=downstream")).values()) == {0, 1}
+
+
+def test_a_columns_lineage_goes_back_to_its_source(reader: Client, airport: TargetDataset):
+    column = airport.columns.get(name="name")
+    found = get(reader, f"columns/{column.key}/lineage/")
+    assert found["nodes"][0]["kind"] == "source"
+    assert found["nodes"][-1] | {"distance": 0} == found["nodes"][-1]
+    assert len(found["edges"]) == len(found["nodes"]) - 1
+    assert sorted(names(get(reader, f"columns/{column.key}/lineage/?depth=1")).values()) == [0]
+    raw = TargetDataset.objects.get(name="raw_air_airport").columns.get(name="name")
+    onward = get(reader, f"columns/{raw.key}/lineage/?direction=downstream&depth=1")
+    assert {node["distance"] for node in onward["nodes"]} == {0, 1}
+
+
+def test_a_rename_shows_what_follows_it(reader: Client, airport: TargetDataset):
+    found = get(reader, f"datasets/{airport.key}/impact/?change=rename&name=rc_air_field")
+    history = next(one for one in found["dependents"] if one["what"] == "history")
+    assert (history["effect"], history["after"]) == ("follows", "rc_air_field_hist")
+    assert (found["refused"], airport.name) == (False, TargetDataset.objects.get(pk=airport.pk).name)
+
+
+def test_a_retirement_shows_what_breaks(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    found = get(reader, f"datasets/{raw.key}/impact/?change=retire")
+    assert "breaks" in {one["effect"] for one in found["dependents"]}
+    assert str(airport) in {node["name"] for node in found["downstream"]}
+
+
+def test_a_column_that_is_a_key_cannot_go(reader: Client, airport: TargetDataset):
+    key = airport.columns.get(name="icao")
+    found = get(reader, f"columns/{key.key}/impact/?change=retire")
+    assert found["refused"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("lineage/?direction=sideways", "direction"),
+        ("lineage/?depth=0", "depth"),
+        ("lineage/?dpeth=1", "dpeth"),
+        ("impact/", "change"),
+        ("impact/?change=burn", "change"),
+        ("impact/?change=rename&nmae=x", "nmae"),
+    ],
+)
+def test_a_parameter_that_means_nothing_is_refused(reader: Client, airport: TargetDataset, query: str, field: str):
+    assert field in get(reader, f"datasets/{airport.key}/{query}", 400)["errors"]

@@ -1,0 +1,56 @@
+"""Fifty programs that edit one dataset at once, on PostgreSQL: nothing is lost and nobody waits for ever."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from metadata.domain.roles import Role
+from metadata.models import ChangeLogEntry
+from metadata.services import chain
+from metadata.services.actor import acting_as
+from metadata.services.targets import create_target_column
+from metadata.services.tokens import create_token
+from tests.architecture.world import customers, person
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
+# Five programs want each column: who comes second reads again, and none waits for long.
+CLIENTS, COLUMNS, EDITS = 50, 10, 2
+
+
+def _edit_until_done(address: str, token: str, number: int) -> list[int]:
+    """Add a word to what the column says now, again from the start whenever somebody else came first."""
+    answers = []
+    with httpx.Client(headers={"Authorization": f"Token {token}"}, timeout=120) as client:
+        for turn in range(EDITS):
+            while True:
+                seen = client.get(address)
+                text = f"{seen.json()['description']} w{number}.{turn}"
+                tag = {"If-Match": seen.headers["ETag"]}
+                answers.append(client.patch(address, json={"description": text}, headers=tag).status_code)
+                if answers[-1] != 412:
+                    break
+    return answers
+
+
+def test_no_edit_of_fifty_programs_is_lost(live_server):
+    author = person("ada", Role.EDITOR)
+    dataset = customers(author)
+    with acting_as(author):
+        columns = [
+            create_target_column(dataset=dataset, name=f"note_{number}", type="string", inputs=[])
+            for number in range(COLUMNS)
+        ]
+    tokens = [create_token(user=author, name=f"program {number}")[1] for number in range(CLIENTS)]
+    before = ChangeLogEntry.objects.count()
+    addresses = [f"{live_server.url}/api/v1/columns/{columns[number % COLUMNS].key}/" for number in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        answers = list(pool.map(_edit_until_done, addresses, tokens, range(CLIENTS)))
+    assert {status for some in answers for status in some} <= {200, 412}
+    said = " ".join(dataset.columns.values_list("description", flat=True))
+    words = re.findall(r"w\d+\.\d+", said)
+    assert sorted(words) == sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
+    assert ChangeLogEntry.objects.count() - before == CLIENTS * EDITS
+    chain.seal(wait=True)
+    assert chain.verify().intact

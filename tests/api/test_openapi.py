@@ -1,0 +1,73 @@
+"""The API's description: whole, kept in docs/openapi.yaml, and drawn from local files."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.core.management import call_command
+from django.test import Client
+from django.utils.html import escape
+
+KEPT = Path(settings.BASE_DIR) / "docs" / "openapi.yaml"
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory) -> str:
+    """The description as it is made now, without a warning."""
+    file = tmp_path_factory.mktemp("openapi") / "openapi.yaml"
+    call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(file))
+    return file.read_text(encoding="utf-8")
+
+
+def test_the_kept_description_is_that_of_the_api(described: str):
+    assert KEPT.read_text(encoding="utf-8") == described, "make openapi writes it anew"
+
+
+def test_every_operation_says_what_it_does_and_how_it_refuses(described: str):
+    for path, operations in yaml.safe_load(described)["paths"].items():
+        for method, operation in operations.items():
+            assert operation.get("description"), (method, path)
+            assert "4XX" in operation["responses"], (method, path)
+
+
+def test_what_must_be_compared_is_described_so(described: str):
+    paths = yaml.safe_load(described)["paths"]
+    for path in ("/api/v1/reports/{report_id}/approve/", "/api/v1/columns/{key}/rename/"):
+        (header,) = [one for one in paths[path]["post"]["parameters"] if one["name"] == "If-Match"]
+        assert header["required"], path
+
+
+@pytest.fixture
+def plain_names(settings) -> None:
+    """Files by their own names, whether they were collected or not."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("tool", ["docs", "redoc"])
+def test_the_description_is_drawn_from_local_files(reader: Client, plain_names: None, tool: str):
+    page = reader.get(f"/api/v1/{tool}/")
+    text = page.content.decode()
+    assert 'data-schema="/api/v1/schema/"' in text
+    for line in text.splitlines():
+        if "<script" in line or "stylesheet" in line:
+            address = line.split('src="' if "<script" in line else 'href="')[1].split('"')[0]
+            assert finders.find(address.removeprefix("/static/")), address
+
+
+@pytest.mark.django_db
+def test_redocs_own_styles_are_let_in_by_a_nonce_and_nothing_else_is(reader: Client, plain_names: None):
+    first, second = (reader.get("/api/v1/redoc/") for _ in range(2))
+    policy = first.headers["Content-Security-Policy"]
+    nonce = policy.split("'nonce-")[1].split("'")[0]
+    assert f'data-nonce="{escape(nonce)}"' in first.content.decode()
+    assert "unsafe" not in policy
+    assert nonce not in second.headers["Content-Security-Policy"]
+
+
+@pytest.mark.django_db
+def test_strangers_are_led_to_sign_in(client: Client):
+    assert client.get("/api/v1/docs/").url.startswith("/sign-in/")
