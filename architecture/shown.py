@@ -185,9 +185,7 @@ def standing(report: ChangeReport, user: Any) -> Standing:
     )
 
 
-def _why_not(
-    asking: Callable[[], None], user: Any, permission: Permission, place: Where, said: str
-) -> Refused | None:
+def _why_not(asking: Callable[[], None], user: Any, permission: Permission, place: Where, said: str) -> Refused | None:
     """Why the workflow does not let the person do it, or else that they lack the permission; None if they may."""
     try:
         asking()

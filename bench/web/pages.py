@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db import transaction
 from django.urls import reverse
@@ -46,7 +47,8 @@ def _of_routes(control: Control) -> Iterator[Page]:
     for name, rule in RULES.items():
         nothing = all(isinstance(one, int) and one >= _REFUSED for one in (rule.reader, rule.operator))
         if rule.method == "get" and name not in _NOT_ASKED and not nothing:
-            yield Page(name, reverse(name, kwargs=dict(things.of(value, name) for value in rule.values)))
+            address = reverse(name, kwargs=dict(things.of(value, name) for value in rule.values))
+            yield Page(name, f"{address}?{urlencode(rule.data)}" if rule.data else address)
 
 
 def _more(control: Control) -> Iterator[Page]:

@@ -106,4 +106,4 @@ class NoticeChoiceForm(MetadataForm):
 class ReadForm(forms.Form):
     """The notice that was read; all, if none is named."""
 
-    notice = forms.IntegerField(required=False)
+    notice = forms.IntegerField(required=False, help_text="The number of the notice; leave it out to mark all.")

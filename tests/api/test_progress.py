@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from django.core.signals import request_finished
+from django.db import close_old_connections
 from django.test import Client
 
 from loader.api import progress
@@ -146,5 +148,8 @@ def test_one_stream_too_many_is_told_to_come_again(reader: Client, monkeypatch: 
         "TOO_MANY_STREAMS",
         "2",
     )
+    # Its end would close the connection that the test goes on with.
+    request_finished.disconnect(close_old_connections)
     open_one.close()
+    request_finished.connect(close_old_connections)
     assert reader.get("/api/v1/load-runs/r1/events/", headers=STREAM).status_code == 200

@@ -15,7 +15,8 @@ from metadata.services.tokens import create_token as new_token
 from tests.factories import TargetSchemaFactory
 from tests.metadata.test_audit_commands import run
 
-pytestmark = pytest.mark.django_db
+# A command closes its connections when it ends.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

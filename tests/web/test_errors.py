@@ -119,7 +119,7 @@ def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
 def test_without_permission_there_is_a_page_that_says_so(reader: Client):
     answer = reader.post("/start-load/", {"scope": "all"})
     assert answer.status_code == 403
-    assert "Your account may not do this" in answer.content.decode()
+    assert "This needs the permission" in answer.content.decode()
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 def test_the_bell_asks_after_the_page_is_there(reader: Client):
     page = text_of(reader, "/notices/")
-    assert 'hx-get="/notices/bell/" hx-trigger="load"' in page
+    assert 'hx-get="/notices/bell/" hx-trigger="load once"' in page
 
 
 def test_the_bell_counts_what_is_unread(reader: Client, person: User):

@@ -1,5 +1,6 @@
 """One load run on its page, live while it goes on."""
 
+import html
 import json
 import re
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_finished_run_tells_the_whole_story(reader: Client, warehouse: TargetDataset):
     text = text_of(reader, "/load-runs/good/")
-    assert "hx-trigger" not in text
+    assert "hx-trigger" not in text[text.index("<main") :]
     assert "28,130 2,135 12,788 2,880 0 13,207 43,860 28,130 6.4 s" in words(text)
     assert "ADD COLUMNS" in words(text)
     assert "comparing" in text
@@ -179,7 +180,8 @@ def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large: L
 
 
 def test_the_live_part_keeps_the_page_that_is_looked_at(reader: Client, large: LoadRun):
-    asked = re.search(r'hx-get="([^"]+)"', text_of(reader, "/load-runs/large/?page=2"))[1].replace("&amp;", "&")
+    page = html.unescape(text_of(reader, "/load-runs/large/?page=2"))
+    asked = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
     RunEventFactory(run=large)
     assert shown(text_of(reader, asked)) == ["d2", "d3"]
 

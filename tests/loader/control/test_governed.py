@@ -30,7 +30,7 @@ WHY = "the source sent test data"
 @pytest.fixture
 def eve(db):
     """An operator, who acts throughout; their token is what commands go by."""
-    person = create_person(name="eve", roles=["operator"])
+    person = create_person(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         yield person
 
