@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.conftest import PASSWORD, Installation
 from tests.e2e.test_airports import FRANKFURT, HEATHROW, sideways, start_load, watch_it_finish
 
-pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.services, pytest.mark.embedded]
+pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.services]
 
 ARTIFACTS = Path(__file__).resolve().parents[1] / "artifacts"
 # Spark may start cold on a busy machine.

@@ -119,6 +119,7 @@ def test_the_example_runs_as_it_stands(live_server, busy_worker, script, tmp_pat
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_the_example_runs_on_the_real_engine(tmp_path, monkeypatch):
     installation = make_installation(tmp_path / "data")
     tokens = {}
