@@ -30,6 +30,8 @@ def to_the_report(bob: Walker) -> None:
     bob.use("link", re.compile("^Inbox"))
     expect(bob.page.get_by_role("heading", name="To be decided on")).to_be_visible()
     bob.picture("reviewer-inbox")
+    # The rows that follow the page take the place of those that have the focus.
+    bob.page.wait_for_load_state("networkidle")
     link = bob.page.locator("#inbox a[href^='/reports/']").first
     link.focus()
     bob.press("Enter")
