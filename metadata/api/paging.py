@@ -14,7 +14,7 @@ from typing import Any
 from django.core.exceptions import ValidationError as FieldError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.core.signing import BadSignature, Signer
-from django.db.models import F, Field, OrderBy, Q, QuerySet
+from django.db.models import F, Field, Model, OrderBy, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import PageNumberPagination
@@ -51,7 +51,8 @@ class _Part:
     def of(self, row: Any) -> Any:
         for step in self.name.split(LOOKUP_SEP):
             row = getattr(row, step, None)
-        return row
+        # An order by another row is one by its key.
+        return row.pk if isinstance(row, Model) else row
 
 
 class Paging(PageNumberPagination):

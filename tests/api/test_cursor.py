@@ -73,3 +73,14 @@ def test_a_cursor_belongs_to_its_order(reader: Client, runs: list[str]):
 
 def test_pages_go_one_way(reader: Client, runs: list[str]):
     assert reader.get("/api/v1/load-runs/?cursor=&page=2").status_code == 400
+
+
+def test_a_list_in_the_order_of_other_rows_goes_on_by_key_too(reader: Client, warehouse: TargetDataset):
+    whole = [row["key"] for row in reader.get("/api/v1/columns/?page_size=500").json()["results"]]
+    assert len(whole) > 4
+    found, address = [], "/api/v1/columns/?cursor=&page_size=4"
+    while address:
+        page = reader.get(address).json()
+        found += [row["key"] for row in page["results"]]
+        address = page["next"]
+    assert sorted(found) == sorted(whole)
