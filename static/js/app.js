@@ -148,7 +148,8 @@
   });
 
   // --- after a boosted tab change the panel has the focus, so that the keyboard goes on there ---
-  document.addEventListener("htmx:afterSettle", function (event) {
+  // With the swap itself, not after it settled: a key pressed in between has moved the focus on.
+  document.addEventListener("htmx:afterSwap", function (event) {
     var chosen = event.target.querySelector && event.target.querySelector("[data-focus-after-swap]");
     if (chosen && event.detail.requestConfig && event.detail.requestConfig.boosted) {
       chosen.focus({ preventScroll: true });
