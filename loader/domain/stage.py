@@ -12,12 +12,13 @@ import sqlglot
 from sqlglot import exp
 
 from architecture.domain.states.tables import TableSpec, raw_table, rawcore_table
+from architecture.domain.steps.casts import equal_as_text
 from loader.domain.manifest import StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import PLACEHOLDERS, bind_placeholders, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
-from metadata.domain.types import parse, spark_type
+from metadata.domain.types import STRING, parse, spark_type
 
 NULL = "NULL"
 
@@ -127,7 +128,11 @@ def _column(
 
 def _cast(sql: str, has: str, wanted: str) -> str:
     """``sql`` as the wanted metadata type; a bare column or NULL that has it already stays as it is."""
-    return sql if has == wanted else f"CAST({sql} AS {spark_type(parse(wanted))})"
+    if has == wanted:
+        return sql
+    if has and parse(wanted).name == STRING:
+        sql = equal_as_text(sql, parse(has))
+    return f"CAST({sql} AS {spark_type(parse(wanted))})"
 
 
 def _rewritten(text: str, names: Mapping[str, str] | None) -> str:

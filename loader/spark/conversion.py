@@ -200,6 +200,9 @@ def _as_text(column: Column, source: T.DataType, target: ours.DataType, zone: st
     if isinstance(source, _NESTED):
         text = F.to_json(column)
         return text if target.name == ours.JSON else _from_text(text, target, zone)
+    if isinstance(source, (T.FloatType, T.DoubleType)):
+        # Equal values have one text: -0.0 equals 0.0, so a number that becomes text changes nothing.
+        column = F.when(column == 0, F.lit(0.0).cast(source)).otherwise(column)
     text = column.cast("string")
     if isinstance(source, T.BinaryType):
         text = F.when(F.is_valid_utf8(text), text)

@@ -136,6 +136,7 @@ TYPED = [
     ("decimal(10,2)", T.DoubleType(), {1.1: Decimal("1.10"), 1.125: NO}),
     ("bigint", T.DoubleType(), {5.0: 5, 2.0**63: NO}),
     ("decimal(38,0)", T.LongType(), {2**63 - 1: Decimal(2**63 - 1)}),
+    ("string", T.DoubleType(), {-0.0: "0.0", -1.5: "-1.5"}),
     ("float", T.FloatType(), {0.5: 0.5, 2.0**100: 2.0**100}),
     ("float", T.LongType(), {2**53: 2.0**53, 2**53 + 1: NO, 2**63 - 1: NO}),
     ("float", T.DecimalType(10, 2), {Decimal("0.10"): 0.1}),

@@ -102,7 +102,7 @@ def batches_of(row_of):
 
 
 # Every policy every night; by day those that hold what the others are made of.
-BY_DAY = ("snapshot", "cdc")
+BY_DAY = ("snapshot", "delta", "effective, absent deleted", "cdc")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else pytest.mark.nightly) for n in INPUTS])

@@ -46,8 +46,15 @@ def cast_to(value: str, from_type: str, to_type: str) -> str:
     before, after = stored_type(parse(from_type)), stored_type(parse(to_type))
     target = "STRING" if after.name == STRING else spark_type(after)
     if (before.name, after.name) not in _DIRECT:
-        value = f"CAST({value} AS STRING)"
+        value = f"CAST({equal_as_text(value, before)} AS STRING)"
+    elif after.name == STRING:
+        value = equal_as_text(value, before)
     return f"try_cast({value} AS {target})"
+
+
+def equal_as_text(value: str, before: DataType) -> str:
+    """SQL for ``value`` such that equal values have one text: -0.0 equals 0.0, and what was no change stays none."""
+    return f"IF({value} = 0, 0.0D, {value})" if before.name == FLOAT else value
 
 
 def does_not_survive(value: str, from_type: str, to_type: str) -> str:

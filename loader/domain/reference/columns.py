@@ -126,11 +126,14 @@ def _as_text(value: Any) -> str:
 
 
 def _float_text(value: float) -> str:
-    """As the JVM writes a double: plain from a thousandth up to ten million, else with an exponent."""
+    """As the JVM writes a double: plain from a thousandth up to ten million, else with an exponent.
+
+    Equal values have one text: -0.0 equals 0.0, and rule 17 wants no version from a wider type.
+    """
     if value != value or isinf(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    minus = "-" if sign else ""
+    _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    minus = "-" if value < 0 else ""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         plain = format(Decimal(repr(abs(value))), "f")
         return minus + (plain if "." in plain else f"{plain}.0")
