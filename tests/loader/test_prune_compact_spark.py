@@ -49,7 +49,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
     whole = Kept(spark, tmp_path / "whole", columns=columns, policy=policy, name="whole")
     later = ((1, 100), (horizon, 120), (horizon, 130))
     for n, (low, high) in enumerate(later):
-        batch = rows(draw, 150 if n == 0 else 60, low, high)
+        batch = rows(draw, 250 if n == 0 else 60, low, high)
         for one in batch:
             one |= {"op": draw.choice("IUUD")} if "op" in policy else {}
             one |= {"u": draw.randint(1, 3)} if "track" in policy else {}
@@ -60,7 +60,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
             status, event = pruned.govern(PRUNE, pruned.prune_manifest(str(horizon)))
             assert (status, event.get("error")) == ("succeeded", None)
             assert event["counts"]["removed"] > 20
-            assert event["counts"]["forgotten"] > 0
+            assert event["counts"]["forgotten"] > 10
             assert pruned.versions() == kept_of(whole.versions(), horizon)
     assert pruned.rawcore_keys() == whole.rawcore_keys()
 

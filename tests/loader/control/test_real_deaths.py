@@ -65,7 +65,10 @@ def everywhere(who: str, told: bool) -> list[Death]:
 @pytest.mark.parametrize(
     "deaths",
     [
-        pytest.param([Death(4, "runner", False), Death(7, "worker", True)], id="at-two-boundaries"),
+        pytest.param(
+            [Death(1, "worker", True), Death(4, "runner", False), Death(7, "worker", False), Death(10, "runner", True)],
+            id="at-four-boundaries",
+        ),
         *(
             pytest.param(everywhere(who, told), id=f"{who}-{'after' if told else 'before'}-it-is-told", marks=nightly)
             for nightly in [pytest.mark.nightly]
