@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from elevata.bootstrap import environment, frontend, jars, java, project, servers
+from elevata.bootstrap import classes, environment, frontend, jars, java, project, servers
 from elevata.bootstrap.console import Problem, step
 from elevata.bootstrap.places import LOG, ROOT
 
@@ -24,9 +24,11 @@ STEPS: dict[str, Callable[[], str]] = {
     "static": project.static_files,
 }
 TEST_STEPS: dict[str, Callable[[], str]] = {"test tools": environment.test_packages}
+# The archive is worth its making where Spark starts again and again.
 SERVER_STEPS: dict[str, Callable[[], str]] = {
     "servers": servers.test_servers,
     "page checks": frontend.page_checks,
+    "classes": classes.class_archive,
 }
 
 

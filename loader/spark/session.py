@@ -11,6 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+# Beside Delta's jars (``loader.spark.classes``).
+CLASS_ARCHIVE = "classes.jsa"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -64,12 +66,21 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
     jars = sorted(Path(config.jars).glob("*.jar")) if config.jars else []
     if jars:
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
-    if config.java_options:
-        settings["spark.driver.extraJavaOptions"] = config.java_options
+    if options := _java_options(config):
+        settings["spark.driver.extraJavaOptions"] = options
     if config.master.startswith("local"):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
     return settings
+
+
+def _java_options(config: RunnerConfig) -> str:
+    """What was asked for, and the archive of Spark's classes where set-up has made one."""
+    archive = Path(config.jars, CLASS_ARCHIVE)
+    own = config.java_options.split()
+    if config.jars and archive.is_file() and not any(option.startswith("-XX:ArchiveClasses") for option in own):
+        own.append(f"-XX:SharedArchiveFile={archive}")
+    return " ".join(own)
 
 
 def start_session(config: RunnerConfig) -> SparkSession:

@@ -232,7 +232,7 @@ class TestCommand:
     def test_steps_can_be_added_and_left_out(self, steps):
         chosen = ["setup", "--with-tests", "--with-servers", "--without", "database", "static"]
         assert command.main(chosen) == 0
-        assert steps[-4:] == ["front-end", "test tools", "servers", "page checks"]
+        assert steps[-5:] == ["front-end", "test tools", "servers", "page checks", "classes"]
 
     def test_a_problem_is_one_line_and_exit_code_1(self, steps, monkeypatch, capsys):
         monkeypatch.setitem(command.STEPS, "java", TestStamps.fail)
