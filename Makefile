@@ -3,8 +3,9 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
-# Two processes, each with servers and a Spark session of its own; a file's tests stay together.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+# Two processes, each with servers and a Spark session of its own; a file's tests stay together, and
+# tests/ordering.py says which file comes first.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 FAST := not spark and not browser and not services and not nightly
 
 .DEFAULT_GOAL := help

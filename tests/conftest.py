@@ -5,7 +5,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests.audit import let_flush_pass
+from tests.emptying import let_tests_empty_quickly
+from tests.ordering import longest_files_first
 from tests.services.browser import OUTCOME, browser, page
 
 __all__ = ["browser", "page"]
@@ -16,10 +17,17 @@ settings.load_profile("elevata")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def flush_passes_append_only_tables() -> Generator[None]:
+def committed_rows_go_quickly() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        let_flush_pass(patch)
+        let_tests_empty_quickly(patch)
         yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Side by side, the last file to be begun decides how long one process waits for the other."""
+    if hasattr(config, "workerinput"):
+        items[:] = longest_files_first(items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from django.utils import timezone
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord
 from loader.models import ReadRequest
 from metadata.domain.roles import Role
-from tests.architecture.world import World, customers, make_world, person
+from tests.architecture.world import World, customers, make_built_world, person
 from tests.web.controlling import needing, rename, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def world(db) -> World:
     """Customers are built; a rename that needs an approval is pending."""
-    world = make_world()
-    customers(world.author)
-    world.executed()
+    world = make_built_world()
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     world.warehouse.show()

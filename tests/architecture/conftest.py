@@ -3,20 +3,20 @@
 import pytest
 
 from tests.architecture.test_reports import rename
-from tests.architecture.world import World, customers, make_world
+from tests.architecture.world import World, customers_built, make_world
+from tests.remembering import remembered
 
 
 @pytest.fixture
 def world(db) -> World:
     """People and an empty warehouse."""
-    return make_world()
+    return remembered("people", make_world)
 
 
 @pytest.fixture
 def built(world) -> World:
     """The same, with a historized dataset that is described and built."""
-    customers(world.author)
-    world.executed()
+    vars(world).update(vars(remembered("customers of these people", lambda: customers_built(world))))
     return world
 
 

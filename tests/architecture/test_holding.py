@@ -11,17 +11,14 @@ from metadata.domain.roles import Role
 from metadata.models import TargetColumn
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column
-from tests.architecture.world import World, customers, make_world, person
+from tests.architecture.world import World, make_built_world, person
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def world() -> World:
-    made = make_world()
-    customers(made.author)
-    made.executed()
-    return made
+    return make_built_world()
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from metadata.selectors import dataset_states
 from metadata.services.actor import acting_as
 from metadata.services.people import ensure_person
 from metadata.services.targets import create_schema, create_target_column, create_target_dataset
+from tests.remembering import remembered
 
 
 class Killed(BaseException):
@@ -170,3 +171,15 @@ def make_world() -> World:
         person("olga", Role.OPERATOR),
         Warehouse(current_environment()),
     )
+
+
+def customers_built(world: World) -> World:
+    """The same world with customers, described and built; nothing is pending."""
+    customers(world.author)
+    world.executed()
+    return world
+
+
+def make_built_world() -> World:
+    """A world of its own, with customers described and built."""
+    return remembered("customers built", lambda: customers_built(make_world()))

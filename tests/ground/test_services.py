@@ -58,11 +58,13 @@ def test_what_the_shell_has_set_is_put_aside(tmp_path):
         "def test_inside():\n"
         "    assert 'DATABASE_URL' not in os.environ\n"
         "    assert 'ELEVATA_WAREHOUSE' not in os.environ\n"
+        "    assert 'PYTHONDONTWRITEBYTECODE' not in os.environ\n"
         "    assert os.environ['ELEVATA_DATA_DIR'] != '/somewhere'\n"
     )
     shell = {
         "DATABASE_URL": "postgres://nobody@127.0.0.1:1/nothing",
         "ELEVATA_WAREHOUSE": "/somewhere",
+        "PYTHONDONTWRITEBYTECODE": "1",
         "ELEVATA_DATA_DIR": "/somewhere",
     }
     assert run_pytest(tmp_path, mode="none", **shell).returncode == 0

@@ -14,6 +14,7 @@ product is put aside: a test run never touches a developer's data, and means the
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -49,6 +50,9 @@ class Session:
         for name in list(os.environ):
             if name in _PRODUCT or (name.startswith("ELEVATA_") and name != CHOICE):
                 del os.environ[name]
+        # Modules are compiled once, not by each of the many processes that a run consists of.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False
         os.environ["ELEVATA_DATA_DIR"] = str(self.folder / "data")
         if chosen == "postgres_redis" and with_servers:
             os.environ["DATABASE_URL"] = self._run(start_postgres, "postgres")

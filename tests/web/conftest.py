@@ -1,6 +1,8 @@
 """People, and a small warehouse to look at."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -8,14 +10,15 @@ from django.test import Client
 
 from architecture.models import ChangeReport
 from metadata.domain.roles import Role
-from metadata.models import SourceDataset, TargetDataset
+from metadata.models import SourceDataset, System, TargetDataset
 from metadata.services.generation import generate_targets
 from metadata.services.references import create_reference
-from tests.architecture.world import World, customers, make_world
+from tests.architecture.world import World, make_built_world
 from tests.architecture.world import person as someone
-from tests.factories import SourceColumnFactory, SourceDatasetFactory, airport_source
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory, airport_source
 from tests.loader_factories import REFUSAL, DatasetRunFactory, LoadRunFactory, loaded
 from tests.web.controlling import needing, rename
+from tests.web.shop import ORDERS
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +35,7 @@ def person(db) -> User:
 
 @pytest.fixture
 def starter(db) -> User:
-    """May start and cancel load runs, decide on reports, execute them, change metadata, policies and people."""
+    """May start and cancel load runs, decide on reports, execute them, change metadata, manage what admins manage."""
     user = User.objects.create_user("eve", password="analytical engine")
     allowed = (
         "start_load",
@@ -41,6 +44,7 @@ def starter(db) -> User:
         "manage_policies",
         "change_metadata",
         "manage_people",
+        "manage_webhooks",
     )
     user.user_permissions.add(*Permission.objects.filter(codename__in=allowed))
     return user
@@ -107,10 +111,7 @@ def warehouse(airport: TargetDataset, add_routes: Callable) -> TargetDataset:
 @pytest.fixture
 def world(db) -> World:
     """Ada, bob and olga with a warehouse that obeys: customers are built, and nothing is pending."""
-    world = make_world()
-    customers(world.author)
-    world.executed()
-    return world
+    return make_built_world()
 
 
 @pytest.fixture
@@ -140,3 +141,18 @@ def editor(db) -> Client:
 @pytest.fixture
 def source(airport: TargetDataset) -> SourceDataset:
     return SourceDataset.objects.get(name="airport")
+
+
+@pytest.fixture
+def landing(tmp_path: Path, settings: Any) -> Path:
+    """The one folder that sources may stand in, with the orders of a shop."""
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    settings.SOURCE_ROOTS = [str(folder)]
+    (folder / "orders.csv").write_text(ORDERS)
+    return folder
+
+
+@pytest.fixture
+def shop(landing: Path, db: None) -> System:
+    return SystemFactory(short_name="shop", name="Shop", location=str(landing))

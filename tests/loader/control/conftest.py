@@ -14,6 +14,7 @@ from metadata.models import TargetColumn, TargetDataset
 from metadata.services.generation import generate_targets
 from metadata.services.references import create_reference
 from metadata.services.sources import create_source_column, create_source_dataset, create_system
+from tests.remembering import remembered
 
 FAKE = Path(__file__).with_name("fake_runner.py")
 
@@ -87,6 +88,10 @@ def source(system, name: str, columns: dict[str, str], keys: tuple[str, ...]):
 @pytest.fixture
 def airports(db):
     """Airports, and routes that refer to them."""
+    return remembered("airports and routes", _airports)
+
+
+def _airports():
     air = create_system(name="Airports", short_name="air", location="{{ data_dir }}/landing/air")
     net = create_system(name="Network", short_name="net", location="{{ data_dir }}/landing/net")
     airport = source(air, "airport", {"icao": "string(4)", "name": "string", "elevation": "float"}, ("icao",))
