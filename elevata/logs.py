@@ -33,6 +33,8 @@ _NAMED_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PEPPER|PRIVATE|CREDENT
 _REFERENCES = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_")
 _NO_SECRETS = frozenset({"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS", "ELEVATA_WEBHOOK_ALLOW"})
 _SHORTEST = 6
+# Of a secret of several lines each is put out by itself, too: lines are not always logged together.
+_SHORTEST_LINE = 12
 _LONGEST_FILE = 10_000
 _PATTERNS = (
     # The password in an address, a personal token, and what a header brings.
@@ -68,6 +70,7 @@ def _known(held: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     found: set[str] = set()
     for name, value in held:
         found.update(_values(name, value))
+    found.update(line.strip() for value in tuple(found) for line in _lines(value))
     spelled = {spelling for value in found if len(value) >= _SHORTEST for spelling in _spellings(value)}
     return tuple(sorted(spelled, key=len, reverse=True))
 
@@ -95,6 +98,11 @@ def _password_in(address: str) -> Iterable[str]:
     if password:
         yield password
         yield unquote(password)
+
+
+def _lines(value: str) -> Iterable[str]:
+    lines = value.splitlines()
+    return (line for line in lines if len(line.strip()) >= _SHORTEST_LINE) if len(lines) > 1 else ()
 
 
 def _spellings(value: str) -> Iterable[str]:

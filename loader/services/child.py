@@ -1,4 +1,7 @@
-"""A child process that is spoken to in JSON lines, and the threads that write and read them."""
+"""A child process that is spoken to in JSON lines, and the threads that write and read them.
+
+What it prints beside them, on standard output and error, is read and told piece by piece, too.
+"""
 
 import contextlib
 import json
@@ -12,15 +15,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from loader.domain.loglines import Said
+from loader.services.childoutput import ChildOutput
+
 log = logging.getLogger(__name__)
 
 EVENTS_FD = "ELEVATA_EVENTS_FD"
-_LOG_LIMIT = 20_000_000
 _ENDS_WITHIN = 5.0
 
 
 class Child:
-    """One life of a child process. ``on_event`` and ``on_end`` are called from its reader thread."""
+    """One life of a child process.
+
+    ``on_event`` and ``on_end`` are called from its reader thread, ``on_said`` from the thread that reads what
+    it prints.
+    """
 
     def __init__(
         self,
@@ -28,35 +37,35 @@ class Child:
         *,
         environment: Mapping[str, str],
         folder: Path,
-        log_file: Path,
         inherited: Sequence[int],
         on_event: Callable[[dict], None],
+        on_said: Callable[[Said], None],
         on_end: Callable[["Child", int], None],
     ):
         self._on_event, self._on_end = on_event, on_end
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         events, write_end = os.pipe()
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        if log_file.is_file() and log_file.stat().st_size > _LOG_LIMIT:
-            log_file.replace(log_file.with_suffix(".log.1"))
+        printed, output = os.pipe()
         try:
-            with log_file.open("ab") as output:
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=(write_end, *inherited),
-                    env={**os.environ, **environment, EVENTS_FD: str(write_end)},
-                    cwd=folder,
-                    # A Ctrl-C in the terminal is for the worker, which ends the child in its own way.
-                    start_new_session=True,
-                )
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=(write_end, *inherited),
+                env={**os.environ, **environment, EVENTS_FD: str(write_end)},
+                cwd=folder,
+                # A Ctrl-C in the terminal is for the worker, which ends the child in its own way.
+                start_new_session=True,
+            )
         except BaseException:
             os.close(events)
+            os.close(printed)
             raise
         finally:
             os.close(write_end)
+            os.close(output)
+        self._output = ChildOutput(printed, on_said)
         self.started = time.monotonic()
         threading.Thread(target=self._write, name="runner-requests", daemon=True).start()
         self._reader = threading.Thread(target=self._read, args=(events,), name="runner-events", daemon=True)
@@ -124,6 +133,8 @@ class Child:
         while self._group_lives() and time.monotonic() < deadline:
             pause.wait(0.05)
         self._signal_group(signal.SIGKILL)
+        # Its last words often say why it ended: they are written down before anybody is sent to read them.
+        self._output.join(_ENDS_WITHIN)
         return code
 
     def _group_lives(self) -> bool:

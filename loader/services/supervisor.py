@@ -18,10 +18,13 @@ from typing import Any
 
 from django.conf import settings
 
+from loader.domain.loglines import Said
 from loader.domain.manifest import to_json
 from loader.domain.refusals import Refusal
 from loader.services.child import Child
 from loader.services.folderlock import FolderLock
+from loader.services.runnerlog import RunnerLog, Subjects
+from metadata.log_context import what_about
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,7 @@ class Runner:
         self._config = dict(config or runner_config())
         self._folder = folder or Path(settings.DATA_DIR)
         self.log_file = self._folder / "logs" / "runner.log"
+        self._log, self._subjects = RunnerLog(self.log_file), Subjects()
         self._lock = FolderLock(self._folder)
         self._guard = threading.RLock()
         self._numbers = count(1)
@@ -112,9 +116,9 @@ class Runner:
                 self._command,
                 environment={CONFIG: json.dumps(self._config)} | _java(),
                 folder=Path(settings.BASE_DIR),
-                log_file=self.log_file,
                 inherited=[self._lock.descriptor],
                 on_event=self._take,
+                on_said=self._write_down,
                 on_end=self._ended,
             )
             threading.Thread(target=self._watch, args=(self._child,), name="runner-watch", daemon=True).start()
@@ -130,6 +134,7 @@ class Runner:
             self.start()
             exchange = Exchange(self, f"{kind}-{next(self._numbers)}")
             self._open[exchange.id] = exchange
+            self._subjects.begin(exchange.id, what_about())
             self.tell({"id": exchange.id, "kind": kind, "body": to_json(manifest)})
         return exchange
 
@@ -153,6 +158,7 @@ class Runner:
         child = self._child
         if child is not None:
             child.close()
+        self._log.close()
         self._lock.release()
 
     def _take(self, event: dict) -> None:
@@ -168,8 +174,13 @@ class Runner:
             finished = event["event"] == "finished"
             with self._guard:
                 exchange = (self._open.pop if finished else self._open.get)(event.get("id"), None)
+            if finished:
+                self._subjects.end(event.get("id", ""))
             if exchange is not None:
                 exchange.put(event)
+
+    def _write_down(self, said: Said) -> None:
+        self._log.write(said, self._subjects.of(said))
 
     def _ended(self, child: Child, code: int) -> None:
         """The runner is gone: whoever waits for it must hear of it."""
@@ -182,6 +193,7 @@ class Runner:
         if orphans or not self._closed.is_set():
             log.warning("the runner ended: %s", error.message)
         for exchange in orphans:
+            self._subjects.end(exchange.id)
             exchange.put({"event": "finished", "id": exchange.id, "status": "failed", "error": error.as_json()})
 
     def _died(self, code: int) -> Refusal:

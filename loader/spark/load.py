@@ -47,7 +47,7 @@ class LoadAttempt:
         """Run everything; returns succeeded, failed or canceled."""
         self._refuse_what_comes_too_early()
         futures: dict[Future, str] = {}
-        with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="dataset") as pool:
+        with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=f"{self._job_group}/dataset") as pool:
             while self._waiting or futures:
                 self._skip_what_cannot_run()
                 for key in [key for key, load in self._waiting.items() if self._is_ready(load)]:

@@ -18,6 +18,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from loader.domain.loglines import MarkedLines
 from loader.domain.manifest import (
     CheckManifest,
     ExecuteManifest,
@@ -174,7 +175,10 @@ class Runner:
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # For the worker, which reads what is printed here and writes the log.
+    printed = logging.StreamHandler()
+    printed.setFormatter(MarkedLines())
+    logging.basicConfig(level=logging.INFO, handlers=[printed])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     events = Events(int(os.environ.get("ELEVATA_EVENTS_FD", "1")))
     started = time.monotonic()

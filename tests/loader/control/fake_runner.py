@@ -17,11 +17,14 @@ The script is the file that ELEVATA_FAKE_SCRIPT names, a JSON object, read anew 
     answers        answers of reads, by kind; of checks, by the history's name
     pause          seconds that each dataset takes
     step_pause     seconds that each step takes
+    print          what is printed on standard error for every request but pings, line by line
+    log            the message of an error with a traceback that is logged for it, as the real one logs
 
 Every request that comes is appended to ``<script>.log``, so a test can see what was asked.
 """
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -32,6 +35,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from architecture.domain.steps.step import becomes
+from loader.domain.loglines import MarkedLines
 from loader.domain.manifest import ExecuteManifest, from_json
 
 SCRIPT = Path(os.environ["ELEVATA_FAKE_SCRIPT"])
@@ -52,6 +56,8 @@ def emit(event: str, **fields) -> None:
 def answer(request: dict) -> None:
     kind, request_id, told = request["kind"], request["id"], script()
     stop = CANCELED[request_id]
+    if kind != "ping":
+        speak(told)
     if told.get("die_on") == kind:
         os.kill(os.getpid(), signal.SIGKILL)
     if kind in told.get("deaf_on", ()):
@@ -61,6 +67,16 @@ def answer(request: dict) -> None:
         emit("finished", id=request_id, status="canceled")
         return
     emit("finished", id=request_id, **ANSWERS[kind](request_id, request.get("body"), told, stop))
+
+
+def speak(told: dict) -> None:
+    for line in told.get("print", ()):
+        print(line, file=sys.stderr, flush=True)
+    if "log" in told:
+        try:
+            raise ConnectionError(told["log"])
+        except ConnectionError:
+            logging.getLogger("loader.spark.load").exception("it failed: %s", told["log"])
 
 
 def observe(_id, body, told, _stop) -> dict:
@@ -211,6 +227,9 @@ ANSWERS |= dict.fromkeys(("revert", "prune", "compact"), govern)
 
 
 def main() -> None:
+    printed = logging.StreamHandler()
+    printed.setFormatter(MarkedLines())
+    logging.basicConfig(level=logging.INFO, handlers=[printed])
     told = script()
     if "fatal" in told:
         emit("fatal", error=told["fatal"])
@@ -225,7 +244,7 @@ def main() -> None:
             CANCELED.get(request["id"], threading.Event()).set()
         elif request["kind"] != "ping" or not script().get("ignore_ping"):
             CANCELED[request["id"]] = threading.Event()
-            threading.Thread(target=answer, args=(request,), daemon=True).start()
+            threading.Thread(target=answer, args=(request,), name=request["id"], daemon=True).start()
     os._exit(0)
 
 

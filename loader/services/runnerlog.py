@@ -1,0 +1,91 @@
+"""The log of a runner: what it and its JVM print, as log lines like all others.
+
+The lines look as settings say (plain, or one JSON object each), name the run they are about, and hold no
+secret. They stand in a file beside the warehouse; where logs are JSON, which programs collect, the worker
+tells them with its own, too.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from loader.domain.loglines import Said
+from metadata.log_context import about
+
+_LONGEST_FILE = 20_000_000
+# Seconds: a request's own lines, and Spark's, may be read after the event that it is finished.
+_KNOWN_FOR, _ALONE_FOR = 60.0, 2.0
+_WORKERS_OWN = logging.getLogger("loader.spark")
+
+
+class RunnerLog:
+    """One file, and the one before it when it has grown too long. Written by one thread at a time."""
+
+    def __init__(self, file: Path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = RotatingFileHandler(file, maxBytes=_LONGEST_FILE, backupCount=1, encoding="utf-8", delay=True)
+        self._file.setFormatter(import_string(settings.LOGGING["formatters"]["lines"]["()"])())
+        self._is_collected = settings.LOG_FORMAT == "json"
+
+    def write(self, said: Said, fields: Mapping[str, Any]) -> None:
+        """A line for what was said, with what it is about."""
+        record = _record(said)
+        with about(**fields):
+            self._file.handle(record)
+            if self._is_collected and _WORKERS_OWN.isEnabledFor(record.levelno):
+                _WORKERS_OWN.handle(record)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Subjects:
+    """What the lines of a runner are about, by the requests under way. May be asked from any thread.
+
+    The runner's own threads are named by their request (``load-3``, ``load-3/dataset_0``). Spark's are not, so
+    its lines are about the request that was alone under way, and about none where several were.
+    """
+
+    def __init__(self) -> None:
+        self._fields: dict[str, dict[str, Any]] = {}
+        self._ended: dict[str, float] = {}
+        self._guard = threading.Lock()
+
+    def begin(self, request: str, fields: Mapping[str, Any]) -> None:
+        """A request was sent, for what these fields say."""
+        now = time.monotonic()
+        with self._guard:
+            for old in [one for one, at in self._ended.items() if now - at > _KNOWN_FOR]:
+                del self._ended[old], self._fields[old]
+            self._fields[request] = {**fields, "runner_request": request}
+
+    def end(self, request: str) -> None:
+        """It is finished."""
+        with self._guard:
+            if request in self._fields:
+                self._ended[request] = time.monotonic()
+
+    def of(self, said: Said) -> dict[str, Any]:
+        """The fields of a line."""
+        now = time.monotonic()
+        with self._guard:
+            named = self._fields.get(said.thread.partition("/")[0])
+            lately = [one for one in self._fields if now - self._ended.get(one, now) <= _ALONE_FOR]
+            return named or (self._fields[lately[0]] if len(lately) == 1 else {})
+
+
+def _record(said: Said) -> logging.LogRecord:
+    record = logging.LogRecord(said.logger, said.level, "", 0, said.message, None, None)
+    record.threadName = said.thread or None
+    # The formatter puts it where it puts the trace of an exception of our own.
+    record.exc_text = said.trace or None
+    if said.at is not None:
+        record.created, record.msecs = said.at, (said.at % 1) * 1000
+    return record
