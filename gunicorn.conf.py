@@ -17,6 +17,14 @@ logconfig_dict = logging_settings(
 )
 
 
+def on_starting(server):
+    """Leave half of a process's threads to requests that end: a stream of events holds its thread for minutes."""
+    wanted, most = int(os.environ.get("ELEVATA_API_STREAMS") or 2), server.cfg.threads // 2
+    if wanted > most:
+        server.log.warning("ELEVATA_API_STREAMS is %s; with %s threads it is %s", wanted, server.cfg.threads, most)
+        os.environ["ELEVATA_API_STREAMS"] = str(most)
+
+
 def child_exit(server, worker):
     """Let go of what a process that ended held for itself; what it counted stays."""
     from prometheus_client import multiprocess

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 
@@ -15,6 +15,7 @@ from loader.api.progress import EVENT_STREAM, LINES_AT_ONCE, Work, is_wanted, li
 from loader.api.serializers import LoadRunListSerializer, RunEventSerializer
 from loader.models import LoadRun
 from loader.selectors import load_runs, run_events
+from metadata.api.describing import PROBLEM_TYPE, ProblemSerializer
 
 _AFTER = OpenApiParameter("after", int, description="Only lines after the one with this id.")
 _LAST = OpenApiParameter(
@@ -28,6 +29,9 @@ def as_followed(lines: Any) -> Any:
         responses={
             (200, "application/json"): lines(many=True),
             (200, EVENT_STREAM): OpenApiTypes.STR,
+            (429, PROBLEM_TYPE): OpenApiResponse(
+                ProblemSerializer, "Of a stream: too many are open, or too many of yours. `Retry-After` says when."
+            ),
         },
         filters=False,
         parameters=[_AFTER, _LAST],

@@ -2,14 +2,15 @@
 
 A stream tells the lines of a log as they come (``log``, whose id is the line's, so that ``Last-Event-ID``
 goes on after it), how the work stands whenever that changes (``status``), and its end (``end``), which is
-the last thing it says. It takes a thread of the web server, so there are few of them at once, and none
-lasts for ever: whoever hears it end without ``end`` comes again, as browsers do by themselves.
+the last thing it says. It takes a thread of the web server, so there are few of them at once, fewer still
+for one person, and none lasts for ever: whoever hears it end without ``end`` comes again, as browsers do by
+themselves. Who does not take what is told loses the connection.
 """
 
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from loader.api.refusing import refusals
 from loader.domain.refusals import Refusal
+from metadata.models import ServiceAccount
 
 EVENT_STREAM = "text/event-stream"
 LINES_AT_ONCE = 200
@@ -28,8 +30,9 @@ LINES_AT_ONCE = 200
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds: between looks at the work, between signs of life, until a stream ends; ``retry`` until one comes again.
+    """Seconds: between looks at the work, between signs of life, until a stream ends.
 
+    ``retry`` is until one comes again, ``hear`` how long a listener may take over what is told at once.
     ``now`` and ``wait`` are the clock.
     """
 
@@ -37,6 +40,7 @@ class Patience:
     silence: float = 10.0
     whole: float = 120.0
     retry: float = 2.0
+    hear: float = 30.0
     now: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
 
@@ -60,6 +64,9 @@ def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterat
         standing, finished = work.standing()
         lines = work.lines(after)
         for line in lines:
+            # A listener that takes its time over every line has no more of it than others.
+            if clock.now() - started >= clock.whole:
+                return
             after = int(line["id"])
             yield _event("log", line, after)
         changed, silent = standing != shown, clock.now() - last >= clock.silence
@@ -87,31 +94,38 @@ def _event(name: str, said: dict[str, Any], number: int | None = None) -> str:
 
 @dataclass
 class Places:
-    """How many streams this process has open. A place that is not given back is free when its time is over."""
+    """How many streams this process has open, altogether and for one person each (None: as many as there are).
+
+    A place that is not given back is free when its time is over.
+    """
 
     most: int
     seconds: float
-    _taken: dict[object, float] = field(default_factory=dict)
+    each: int | None = None
+    _taken: dict[object, tuple[float, Hashable]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self) -> object:
-        """A place; Refusal TOO_MANY_STREAMS if there is none."""
+    def take(self, person: Hashable = None) -> object:
+        """A place for this person; Refusal TOO_MANY_STREAMS if there is none."""
         now = time.monotonic()
         with self._lock:
-            self._taken = {place: until for place, until in self._taken.items() if until > now}
+            self._taken = {place: held for place, held in self._taken.items() if held[0] > now}
+            theirs = sum(1 for _, holder in self._taken.values() if holder == person)
+            if self.each is not None and theirs >= self.each:
+                raise _too_many("you follow as much at once as one person may")
             if len(self._taken) >= self.most:
-                raise Refusal(
-                    "TOO_MANY_STREAMS",
-                    f"{len(self._taken)} streams of events are open already",
-                    hint="ask how it stands from time to time instead, or come again later",
-                )
+                raise _too_many(f"{len(self._taken)} streams of events are open already")
             place = object()
-            self._taken[place] = now + self.seconds
+            self._taken[place] = (now + self.seconds, person)
         return place
 
     def give_back(self, place: object) -> None:
         with self._lock:
             self._taken.pop(place, None)
+
+
+def _too_many(said: str) -> Refusal:
+    return Refusal("TOO_MANY_STREAMS", said, hint="ask how it stands from time to time instead, or come again later")
 
 
 class _Stream:
@@ -132,7 +146,7 @@ class _Stream:
 
 _PATIENCE = Patience()
 # Longer than a stream may last, by what a slow listener may take.
-PLACES = Places(settings.API_STREAMS, _PATIENCE.whole * 2)
+PLACES = Places(settings.API_STREAMS, _PATIENCE.whole * 2, settings.API_STREAMS_EACH)
 
 
 def is_wanted(request: Request) -> bool:
@@ -144,13 +158,28 @@ def stream(request: Request, work: Work) -> StreamingHttpResponse:
     """The work as a stream of events, after ``Last-Event-ID`` or ``?after=``."""
     after = line_after(request)
     with refusals():
-        place = PLACES.take()
+        place = PLACES.take(_who_listens(request))
+    _limit_sending(request)
     text = _Stream(told(work, after, _PATIENCE), lambda: PLACES.give_back(place))
     sent = StreamingHttpResponse(text, content_type=f"{EVENT_STREAM}; charset=utf-8")
     sent.headers["Cache-Control"] = "no-cache"
     # A proxy that gathers an answer first would tell everything at the end.
     sent.headers["X-Accel-Buffering"] = "no"
     return sent
+
+
+def _who_listens(request: Request) -> int:
+    """The person; of a service account the one who answers for it, who may have many."""
+    user = request.user
+    owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first()
+    return int(owner or user.pk)
+
+
+def _limit_sending(request: Request) -> None:
+    """End the connection of a listener that takes nothing: it would keep the thread that waits for it."""
+    connection = request.META.get("gunicorn.socket")
+    if connection is not None:
+        connection.settimeout(_PATIENCE.hear)
 
 
 def line_after(request: Request) -> int:

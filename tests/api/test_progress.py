@@ -1,9 +1,16 @@
 """Long work as a stream of events: what it tells, where it goes on, when it ends, how many there may be."""
 
 import json
+import logging
+import os
+import runpy
+import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.signals import request_finished
 from django.db import close_old_connections
 from django.test import Client
@@ -11,6 +18,9 @@ from django.test import Client
 from loader.api import progress
 from loader.api.progress import LINES_AT_ONCE, Patience, Places, Work, told
 from loader.domain.refusals import Refusal
+from metadata.models import ServiceAccount
+from metadata.services.actor import acting_as
+from metadata.services.tokens import create_token
 from tests.loader_factories import ExecutionFactory, LoadRunFactory, RunEventFactory
 
 STREAM = {"Accept": "text/event-stream"}
@@ -84,6 +94,16 @@ def test_a_stream_ends_unfinished_when_its_time_is_over():
     assert events(list(told(slow.work(), 0, slow.patience(whole=3)))) == [("status", {"status": "running"})]
 
 
+def test_who_takes_their_time_over_every_line_has_no_more_of_it():
+    slow = Slow("running", lines=LINES_AT_ONCE * 3)
+    text = told(slow.work(), 0, slow.patience(whole=50))
+    heard = []
+    for block in text:
+        heard.append(block)
+        slow.time += 10
+    assert [number for name, number in events(heard) if name == "log"] == [1, 2, 3, 4]
+
+
 def test_there_are_so_many_places_and_no_more():
     places = Places(most=1, seconds=60)
     place = places.take()
@@ -92,6 +112,26 @@ def test_there_are_so_many_places_and_no_more():
     assert caught.value.code == "TOO_MANY_STREAMS"
     places.give_back(place)
     assert places.take()
+
+
+def test_one_person_never_has_all_of_them():
+    places = Places(most=3, seconds=60, each=2)
+    places.take("ada"), places.take("ada")
+    with pytest.raises(Refusal) as caught:
+        places.take("ada")
+    assert (caught.value.code, caught.value.message) == (
+        "TOO_MANY_STREAMS",
+        "you follow as much at once as one person may",
+    )
+    assert places.take("eve")
+    with pytest.raises(Refusal, match="3 streams of events are open already"):
+        places.take("joan")
+
+
+def test_who_gives_a_place_back_may_have_another():
+    places = Places(most=2, seconds=60, each=1)
+    places.give_back(places.take("ada"))
+    assert places.take("ada")
 
 
 def test_a_place_that_nobody_gave_back_is_free_when_its_time_is_over():
@@ -153,3 +193,47 @@ def test_one_stream_too_many_is_told_to_come_again(reader: Client, monkeypatch: 
     open_one.close()
     request_finished.connect(close_old_connections)
     assert reader.get("/api/v1/load-runs/r1/events/", headers=STREAM).status_code == 200
+
+
+@pytest.fixture
+def two_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PLACES", Places(most=2, seconds=60, each=1))
+    LoadRunFactory(run_id="r1")
+
+
+def follow(client: Client, **more: Any) -> int:
+    return client.get("/api/v1/load-runs/r1/events/", headers=STREAM | more.pop("headers", {}), **more).status_code
+
+
+@pytest.mark.django_db
+def test_who_follows_already_leaves_the_other_places_to_others(two_places: None, reader: Client, operator: Client):
+    assert [follow(reader), follow(reader), follow(operator)] == [200, 429, 200]
+
+
+@pytest.mark.django_db
+def test_a_service_account_follows_in_the_place_of_its_owner(two_places: None, person: User, reader: Client):
+    account = User.objects.create(username="nightly")
+    ServiceAccount.objects.create(user=account, owner=person)
+    with acting_as(person):
+        _token, text = create_token(user=account, name="follows")
+    program = {"Authorization": f"Token {text}"}
+    assert [follow(Client(), headers=program), follow(reader)] == [200, 429]
+
+
+@pytest.mark.django_db
+def test_a_listener_that_takes_nothing_loses_the_connection(two_places: None, reader: Client):
+    here, there = socket.socketpair()
+    with here, there:
+        follow(reader, **{"gunicorn.socket": here})
+        assert here.gettimeout() == Patience().hear
+
+
+@pytest.mark.parametrize(
+    ("wanted", "threads", "left"), [("9", 4, "2"), ("", 2, "1"), ("", 1, "0"), ("", 16, ""), ("3", 16, "3")]
+)
+def test_half_of_the_threads_are_never_taken_by_streams(monkeypatch, wanted: str, threads: int, left: str):
+    monkeypatch.setenv("ELEVATA_API_STREAMS", wanted)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
+    server = SimpleNamespace(cfg=SimpleNamespace(threads=threads), log=logging.getLogger("gunicorn.error"))
+    runpy.run_path(str(settings.BASE_DIR / "gunicorn.conf.py"))["on_starting"](server)
+    assert os.environ["ELEVATA_API_STREAMS"] == left
