@@ -13,7 +13,6 @@ import jwt
 import requests
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
@@ -24,6 +23,7 @@ from django.views.generic import View
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthenticationRequestView
 
+from elevata.accounts import AccountBackend
 from elevata.provider import TIMEOUT, Endpoints, Provider, ProviderProblem, endpoints_of
 from elevata.sign_in import sign_in_context
 from metadata.domain.errors import MetadataError
@@ -81,7 +81,7 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
         # Not the library's: that asks the provider whenever Django looks through its backends.
         self.UserModel = get_user_model()
 
-    get_user = ModelBackend.get_user
+    get_user = AccountBackend.get_user
 
     @property
     def OIDC_RP_CLIENT_SECRET(self) -> str:

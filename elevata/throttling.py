@@ -1,19 +1,23 @@
 """How often somebody may try to sign in, from where: the parts that django-axes asks for.
 
-Attempts are counted by name and address together, so nobody locks others out from elsewhere.
+Attempts are counted by name and address together, so nobody locks others out from elsewhere. Two wider bounds,
+far above what people mistype, stop who tries many names from one address, or one name from many: these do
+not count for browsers that the person has signed in with before (``known_browsers``).
 """
 
 import ipaddress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from axes.handlers.database import AxesDatabaseHandler
 from axes.models import AccessAttempt
 from django.conf import settings
-from django.db.models import Max
+from django.db.models import Max, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from elevata import problems
+from elevata.known_browsers import is_known
 
 _IPV6_SITE = 64
 
@@ -57,12 +61,57 @@ def is_no_guess(request: HttpRequest, credentials: dict[str, Any] | None = None)
     return not (credentials or {}).get("username")
 
 
+class Handler(AxesDatabaseHandler):
+    """Counts as the library does, and asks for the wider bounds, too."""
+
+    def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
+        """Whether the password is not looked at."""
+        name = (credentials or {}).get("username") or ""
+        return super().is_locked(request, credentials) or opens_at(request, name) is not None
+
+
+def opens_at(request: HttpRequest, name: str) -> datetime | None:
+    """When the wider bounds let this name be tried from this address again; None if they do now."""
+    held = [at for at in (of_name(name), of_address(request.axes_ip_address)) if at is not None]
+    return max(held) if held and not is_known(request, name) else None
+
+
+def of_name(name: str) -> datetime | None:
+    """Until when a name was tried too often, wherever from; None if it was not."""
+    return _until(AccessAttempt.objects.filter(username=name), settings.SIGN_IN_FAILURES_OF_NAME)
+
+
+def of_address(address: str | None) -> datetime | None:
+    """Until when too much was tried from an address, whatever names; None if it was not.
+
+    An address that is a proxy's for all who come tells nothing.
+    """
+    if address is None or (settings.BEHIND_HTTPS and not settings.CLIENT_ADDRESS_HEADER):
+        return None
+    return _until(AccessAttempt.objects.filter(ip_address=address), settings.SIGN_IN_FAILURES_OF_ADDRESS)
+
+
+def _until(attempts: QuerySet[AccessAttempt], most: int) -> datetime | None:
+    """When enough of the attempts are so old that they count no more; None if they are fewer than that now."""
+    since = timezone.now() - settings.AXES_COOLOFF_TIME
+    counted = attempts.filter(attempt_time__gte=since).order_by("attempt_time")
+    rows = list(counted.values_list("attempt_time", "failures_since_start"))
+    left = sum(failures for _, failures in rows)
+    if left < most:
+        return None
+    for at, failures in rows:
+        left -= failures
+        if left < most:
+            return at + settings.AXES_COOLOFF_TIME
+    raise AssertionError("a bound is at least 1")
+
+
 def locked_out(
     request: HttpRequest, response: HttpResponse | None = None, credentials: dict[str, Any] | None = None
 ) -> HttpResponse:
     """429 with when to try again."""
     name = (credentials or {}).get("username") or ""
-    seconds = seconds_locked(name, request.axes_ip_address)
+    seconds = seconds_locked(name, request.axes_ip_address, opens_at(request, name))
     minutes = max(1, -(-seconds // 60))
     answer = problems.answer(
         request,
@@ -76,8 +125,12 @@ def locked_out(
     return answer
 
 
-def seconds_locked(name: str, address: str | None) -> int:
-    """For how long the last counted attempt still locks, at least a second."""
-    newest = AccessAttempt.objects.filter(username=name, ip_address=address).aggregate(at=Max("attempt_time"))["at"]
-    left = (newest or timezone.now()) + settings.AXES_COOLOFF_TIME - timezone.now()
-    return max(1, int(left / timedelta(seconds=1)))
+def seconds_locked(name: str, address: str | None, wider: datetime | None = None) -> int:
+    """For how long the last attempt counted for the two still locks, or a wider bound; at least a second."""
+    now = timezone.now()
+    counted = AccessAttempt.objects.filter(
+        username=name, ip_address=address, attempt_time__gte=now - settings.AXES_COOLOFF_TIME
+    ).aggregate(at=Max("attempt_time"), times=Sum("failures_since_start"))
+    is_over = (counted["times"] or 0) >= settings.AXES_FAILURE_LIMIT
+    pair = counted["at"] + settings.AXES_COOLOFF_TIME if is_over else now
+    return max(1, int((max(pair, wider or now) - now) / timedelta(seconds=1)))

@@ -29,6 +29,16 @@ def test_a_wrong_password_is_said_and_the_name_is_kept(client: Client, person: U
     assert "wrong" not in answer.content.decode()
 
 
+def test_before_anybody_is_there_it_says_how_the_first_account_is_made(client: Client):
+    assert "manage.py createsuperuser" in client.get("/sign-in/").content.decode()
+
+
+def test_once_somebody_is_there_others_are_told_whom_to_ask(client: Client, person: User):
+    page = client.get("/sign-in/").content.decode()
+    assert "Whoever administers this installation helps." in page
+    assert "createsuperuser" not in page
+
+
 def test_empty_fields_are_said_beside_them(client: Client):
     assert client.post("/sign-in/", {}).content.decode().count("This field is required.") == 2
 
