@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from metadata.domain.errors import MetadataError
@@ -19,6 +20,7 @@ View = Callable[..., HttpResponse]
 Where = Place | Callable[[], Place] | None
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 _GRANTED = "_granted_roles"
+_HAS_GRANTS = "has_role_grants"
 
 
 def may(user: Any, permission: Permission | str, on: Where = None) -> bool:
@@ -46,11 +48,16 @@ def granted_to(user: Any) -> tuple[GrantedRole, ...]:
     """The roles a user has for one place each; asked once for a user in hand, as Django does with permissions."""
     if user is None or user.pk is None:
         return ()
-    found = getattr(user, _GRANTED, None)
+    found = getattr(user, _GRANTED, None) if getattr(user, _HAS_GRANTS, True) else ()
     if found is None:
         found = tuple(row.as_rule() for row in RoleGrant.objects.filter(user_id=user.pk).select_related("schema"))
         setattr(user, _GRANTED, found)
     return found
+
+
+def knowing_grants(users: QuerySet) -> QuerySet:
+    """Users who know whether they have roles for one place each: who has none is asked for none."""
+    return users.annotate(**{_HAS_GRANTS: Exists(RoleGrant.objects.filter(user_id=OuterRef("pk")))})
 
 
 def roles_of(user: Any, on: Where = None) -> frozenset[Role]:

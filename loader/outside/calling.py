@@ -2,7 +2,8 @@
 
 Nothing else on the way may choose where the request goes: no redirect is followed, no proxy of the
 environment is used, and the name is not resolved a second time. TLS is checked against the name that was
-typed. A call ends when its time is up, however slowly the other side drips.
+typed. A call ends when its time is up, however slowly the other side drips, and so does the question for
+the name's address.
 """
 
 import http.client
@@ -14,6 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from loader.outside.resolving import NotResolved, resolved
 from metadata.domain.addresses import Network, is_listed, is_public
 
 CONNECT_SECONDS = 5.0
@@ -86,10 +88,9 @@ def judged(host: str, port: int, *, allowed: Collection[Network] = (), plain: bo
     A name that leads inside as well as outside is refused altogether.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+        addresses = resolved(host, port)
+    except NotResolved as error:
         raise CannotCall(f"the name {host} is not known: {_named(error)}") from None
-    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
     for address in addresses:
         if is_listed(address, allowed):
             continue

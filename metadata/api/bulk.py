@@ -1,8 +1,9 @@
 """Many rows made, changed and deleted by one request: all of it or nothing.
 
-``POST …/bulk/`` takes three lists. Each row that is changed or deleted is named by its key and the version
-that was seen. Everything that is wrong is told at once, by list and position (``update.3``), and then
-nothing was written. What is deleted goes first, so that its name is free for what is made.
+``POST …/bulk/`` takes three lists. Each row that is changed or deleted is named by its key (of systems and
+schemas that is their name) and the version that was seen. Everything that is wrong is told at once, by list
+and position (``update.3``), and then nothing was written. What is deleted goes first, so that its name is free
+for what is made.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -28,6 +29,7 @@ from metadata.domain.errors import MetadataError
 from metadata.services.common import writing
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
+KEY = "key"
 MOST_ROWS = 500
 
 
@@ -89,11 +91,30 @@ class BulkAnswerSerializer(serializers.Serializer):
     deleted = serializers.ListField(child=serializers.UUIDField())
 
 
+class ChangedNamedRowSerializer(serializers.Serializer):
+    key = serializers.CharField(help_text="Its name, as it is now.")
+    version = serializers.IntegerField(help_text="What the next change says that it was made over.")
+
+
+class NamedBulkAnswerSerializer(serializers.Serializer):
+    """What came of a bulk request over rows that are known by their name, each list in the order of what was sent."""
+
+    created = ChangedNamedRowSerializer(many=True)
+    updated = ChangedNamedRowSerializer(many=True)
+    deleted = serializers.ListField(child=serializers.CharField())
+
+
 class SeenRow(StrictSerializer):
     """A row by its key, and the version of it that was seen."""
 
     key = serializers.UUIDField()
     version = serializers.IntegerField(min_value=1, max_value=2**31 - 1, help_text="The version that was seen.")
+
+
+class SeenNamedRow(SeenRow):
+    """A row by its name, and the version of it that was seen."""
+
+    key = serializers.CharField(max_length=200, help_text="The name that was seen.")
 
 
 class BulkRequest(ChangeSerializer):
@@ -118,7 +139,7 @@ class BulkRequest(ChangeSerializer):
         return attrs
 
 
-def keys_named(given: Mapping[str, Any]) -> list[UUID]:
+def keys_named(given: Mapping[str, Any]) -> list[UUID | str]:
     """The keys of the rows that a request changes or deletes."""
     return [row["key"] for name in (UPDATE, DELETE) for row in given.get(name, ())]
 
@@ -134,13 +155,13 @@ def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any
 
 def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
     """The serializer of a view set's bulk requests, from those of its single rows."""
-    name = view.queryset.model.__name__
+    name, seen = view.queryset.model.__name__, SeenRow if view.known_by == KEY else SeenNamedRow
     fields: dict[str, Any] = {
         CREATE: _rows(_row(f"{name}BulkNew", view.create_serializer)),
-        UPDATE: _rows(_row(f"{name}BulkChange", view.change_serializer, SeenRow)),
+        UPDATE: _rows(_row(f"{name}BulkChange", view.change_serializer, seen)),
     }
     if hasattr(view, "erase"):
-        fields[DELETE] = _rows(SeenRow)
+        fields[DELETE] = _rows(seen)
     return type(f"{name}Bulk", (BulkRequest,), fields)
 
 
@@ -165,19 +186,26 @@ def _rows(serializer: type[StrictSerializer]) -> serializers.BaseSerializer:
 
 
 class Bulk:
-    """For editable view sets whose rows have keys: many of them at once."""
+    """For editable view sets: many of their rows at once. ``known_by`` is the field that tells a row from others."""
 
+    known_by: ClassVar[str] = KEY
     bulk_serializer: ClassVar[type[BulkRequest]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if not hasattr(cls, "bulk"):
             cls.bulk_serializer = bulk_request(cls)
-            cls.bulk = _action(cls.bulk_serializer)
+            cls.bulk = _action(
+                cls.bulk_serializer, BulkAnswerSerializer if cls.known_by == KEY else NamedBulkAnswerSerializer
+            )
 
     def lock(self, given: Mapping[str, Any]) -> None:
         """Lock what is to be written, in one order for all requests: so no two wait for each other."""
-        list(self.queryset.model.objects.select_for_update().filter(key__in=keys_named(given)).order_by("pk"))
+        list(self.rows_named(given).select_for_update().order_by("pk"))
+
+    def rows_named(self, given: Mapping[str, Any]) -> QuerySet:
+        """The rows that a request changes or deletes, as far as they are there."""
+        return self.queryset.model.objects.filter(**{f"{self.known_by}__in": keys_named(given)})
 
     def many(self, run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
         """Change and make rows one by one; a view set may have a service that does it at once."""
@@ -187,8 +215,8 @@ class Bulk:
             run.create(position, given)
 
 
-def _action(serializer: type[BulkRequest]) -> Callable[..., Response]:
-    @extend_schema(request=serializer, responses=BulkAnswerSerializer)
+def _action(serializer: type[BulkRequest], answered: type[serializers.Serializer]) -> Callable[..., Response]:
+    @extend_schema(request=serializer, responses=answered)
     @action(detail=False, methods=["post"], filter_backends=(), pagination_class=None)
     def bulk(self: Any, request: Request) -> Response:
         """Make, change and delete many rows: all of it or nothing, and everything that is wrong told by its row."""
@@ -201,7 +229,7 @@ def _action(serializer: type[BulkRequest]) -> Callable[..., Response]:
             self.many(run, given.get(CREATE, ()), given.get(UPDATE, ()))
             if run.problems:
                 raise BadRows(run.problems)
-            return Response(BulkAnswerSerializer(run.answer()).data)
+            return Response(answered(run.answer()).data)
 
     return bulk
 
@@ -213,7 +241,8 @@ class BulkRun:
         self.view = view
         self.problems: list[RowProblem] = []
         self.rows: dict[str, dict[int, Any]] = {CREATE: {}, UPDATE: {}, DELETE: {}}
-        self._known = {row.key: row for row in view.queryset.model.objects.filter(key__in=keys_named(given))}
+        self._told = ("pk", view.known_by, "version")
+        self._known = {getattr(row, view.known_by): row for row in view.rows_named(given)}
 
     def create(self, position: int, given: Mapping[str, Any]) -> None:
         self._noted(CREATE, position, lambda: self.view.make(**given))
@@ -256,15 +285,12 @@ class BulkRun:
 
     def answer(self) -> dict[str, Any]:
         """The rows as they are now: of what was made and changed, key and version."""
-        lists = {list_: [rows[at] for at in sorted(rows)] for list_, rows in self.rows.items()}
-        found = dict(
-            self.view.queryset.model.objects.filter(
-                pk__in=[row.pk for name in (CREATE, UPDATE) for row in lists[name]]
-            ).values_list("key", "version")
-        )
+        lists = {name: [rows[at] for at in sorted(rows)] for name, rows in self.rows.items()}
+        written = [row.pk for name in (CREATE, UPDATE) for row in lists[name]]
+        rows = self.view.queryset.model.objects.filter(pk__in=written)
+        found = {pk: {"key": key, "version": version} for pk, key, version in rows.values_list(*self._told)}
         said = {
-            past: [{"key": row.key, "version": found[row.key]} for row in lists[name]]
-            for name, past in ((CREATE, "created"), (UPDATE, "updated"))
+            past: [found[row.pk] for row in lists[name]] for name, past in ((CREATE, "created"), (UPDATE, "updated"))
         }
         return said | {"deleted": lists[DELETE]}
 

@@ -103,7 +103,18 @@ class Idempotent:
 
 def _digest(request: Request) -> str:
     said = f"{request.method} {request.get_full_path()}\n{request.content_type}\n".encode()
-    return hashlib.sha256(said + request._request.body).hexdigest()
+    return hashlib.sha256(said + _body(request)).hexdigest()
+
+
+def _body(request: Request) -> bytes:
+    """What was sent, kept for who parses it.
+
+    Django's ``body`` has one limit for all requests; how long this one may be, its resource has judged.
+    """
+    sent = request._request
+    if not hasattr(sent, "_body"):
+        sent._body = sent.read()
+    return sent._body
 
 
 def _keep(kept: KeptAnswer, answer: HttpResponse) -> None:

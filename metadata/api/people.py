@@ -15,13 +15,15 @@ from metadata.api.permits import permitted_to
 from metadata.api.resources import NAME, Editable
 from metadata.api.strict import ChangeSerializer, StrictSerializer
 from metadata.domain.canonical import canonical_json
-from metadata.domain.roles import ROLES, Permission, Role
+from metadata.domain.errors import MetadataError
+from metadata.domain.roles import ROLES, Permission, Place, Role
 from metadata.filtersets import PersonFilter
 from metadata.models import RoleGrant, TargetSchema
 from metadata.services.people import (
     create_person,
     create_service_account,
     grant_role,
+    lock_person,
     person_named,
     put_into_use,
     put_out_of_use,
@@ -29,7 +31,7 @@ from metadata.services.people import (
     set_roles,
 )
 
-_MANAGES = permitted_to(Permission.MANAGE_PEOPLE)
+_MANAGES = permitted_to(Permission.MANAGE_PEOPLE, on=Place)
 ROLE_NAMES = [role.value for role in Role]
 
 
@@ -123,6 +125,9 @@ class PersonViewSet(Editable):
         return self.change(row, "", **given)
 
     def change(self, row: Any, expected_version: object, **given: Any) -> Any:
+        """``expected_version`` is what was seen, empty for somebody who was made just now."""
+        if expected_version:
+            self._must_be_as_seen(row, expected_version)
         if "roles" in given:
             set_roles(user=row, roles=given["roles"])
         if "grants" in given:
@@ -130,6 +135,13 @@ class PersonViewSet(Editable):
         if "active" in given:
             (put_into_use if given["active"] else put_out_of_use)(user=row)
         return row
+
+    def _must_be_as_seen(self, row: Any, expected_version: object) -> None:
+        """Compare under the lock that everything takes that changes what the version is made of."""
+        lock_person(row)
+        if self.version_of(self.get_queryset().get(pk=row.pk)) != expected_version:
+            said = "was changed by somebody else in the meantime; look at it again before changing it"
+            raise MetadataError("stale_version", said, where=row.get_username())
 
 
 def _grant(row: RoleGrant) -> dict[str, str]:

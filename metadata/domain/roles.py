@@ -21,6 +21,7 @@ class Permission(StrEnum):
     START_LOAD = "loader.start_load"
     MANAGE_POLICIES = "metadata.manage_policies"
     MANAGE_PEOPLE = "metadata.manage_people"
+    MANAGE_WEBHOOKS = "metadata.manage_webhooks"
 
 
 class Role(StrEnum):

@@ -20,6 +20,7 @@ class Right(models.Model):
             ("execute_reports", "Can preview and execute change reports"),
             ("manage_policies", "Can change the policies of environments"),
             ("manage_people", "Can manage people, roles and tokens"),
+            ("manage_webhooks", "Can manage webhooks and see what was sent to them"),
         ]
 
     def __str__(self) -> str:

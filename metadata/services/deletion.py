@@ -2,12 +2,13 @@
 
 A description that is gone shows in the next change report as a drop, which the environment's policy
 decides on. So two steps lie before any value is lost, and the first, retirement, can be taken back.
+Systems and schemas hold nothing by themselves: they can be deleted while nothing is in them.
 """
 
 from django.db.models import ProtectedError
 
 from metadata.domain.errors import MetadataError
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.common import claim, remove, writing
 
 
@@ -35,12 +36,32 @@ def delete_dataset(*, dataset: TargetDataset, expected_version: int, reason: str
         _remove(row)
 
 
+def delete_system(*, system: System, expected_version: int, reason: str = "") -> None:
+    """Delete a system that nothing is described of. MetadataError ``in_use`` names what is."""
+    with writing(reason):
+        _remove(claim(system, expected_version))
+
+
+def delete_schema(*, schema: TargetSchema, expected_version: int, reason: str = "") -> None:
+    """Delete a schema without datasets, retired ones included.
+
+    MetadataError ``in_use`` names one of them, or somebody who has a role for the schema.
+    """
+    with writing(reason):
+        row = claim(schema, expected_version)
+        granted = row.role_grants.select_related("user").order_by("user__username").first()
+        if granted is not None:
+            # It would go with the schema, and whoever gave it would not hear of it.
+            raise MetadataError("in_use", f"{granted.user} has a role for it; take that back first", "", str(row))
+        _remove(row)
+
+
 def _refuse_in_use(row: TargetDataset | TargetColumn) -> None:
     if row.active:
         raise MetadataError("in_use", "must be retired before it is deleted", "active", str(row))
 
 
-def _remove(row: TargetDataset | TargetColumn) -> None:
+def _remove(row: TargetDataset | TargetColumn | System | TargetSchema) -> None:
     try:
         remove([row])
     except ProtectedError as needed:

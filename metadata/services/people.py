@@ -25,6 +25,7 @@ __all__ = [
     "ensure_person",
     "grant_role",
     "link_identity",
+    "lock_person",
     "person_named",
     "put_into_use",
     "put_out_of_use",
@@ -67,7 +68,7 @@ def ensure_person(*, name: str, roles: Iterable[Role | str], password: str | Non
     wanted = frozenset(_role(role) for role in roles)
     _must_manage()
     with writing():
-        user = get_user_model().objects.filter(username=name).first()
+        user = get_user_model().objects.select_for_update(no_key=True).filter(username=name).first()
         fresh = user is None
         user = user or get_user_model()(username=name)
         before = {} if fresh else _told(user)
@@ -92,6 +93,7 @@ def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
     wanted = frozenset(_role(role) for role in roles)
     _must_manage()
     with writing():
+        lock_person(user)
         before = _told(user)
         _set_groups(user, wanted)
         _record(user, before, _told(user))
@@ -134,6 +136,7 @@ def grant_role(
         raise MetadataError("invalid", f"there is no layer {layer!r}", "layer")
     _must_manage()
     with writing():
+        lock_person(user)
         grant, created = RoleGrant.objects.get_or_create(
             user=user, role=given.value, environment=environment, layer=layer, schema=schema
         )
@@ -147,6 +150,7 @@ def revoke_grant(*, grant: RoleGrant) -> None:
     _must_manage()
     with writing():
         said, user = str(grant), grant.user
+        lock_person(user)
         if RoleGrant.objects.filter(pk=grant.pk).delete()[0]:
             _record(user, {"granted": said}, {})
 
@@ -166,6 +170,14 @@ def link_identity(*, user: Any, issuer: str, subject: str) -> Identity:
         if created:
             _record(user, {}, {"identity": str(identity)})
         return identity
+
+
+def lock_person(user: Any) -> Any:
+    """The person as stored now. Until the transaction ends, nobody else changes their roles or whether they are in use.
+
+    Rows that only refer to them, as sessions do, are still written meanwhile.
+    """
+    return get_user_model().objects.select_for_update(no_key=True).get(pk=user.pk)
 
 
 def person_named(name: str) -> Any:
@@ -219,7 +231,7 @@ def _set_password(user: Any, password: str | None, *, fresh: bool) -> None:
 def _set_active(user: Any, active: bool) -> None:
     _must_manage()
     with writing():
-        row = get_user_model().objects.select_for_update().get(pk=user.pk)
+        row = lock_person(user)
         if row.is_active is not active:
             before = _told(row)
             row.is_active = user.is_active = active

@@ -11,12 +11,12 @@ from metadata.domain.roles import Permission
 from metadata.models import Delivery, Webhook
 from metadata.permissions import may
 from metadata.services.actor import current_actor
-from metadata.services.changelog import record_change
+from metadata.services.changelog import record_change, record_why
 from metadata.services.common import assign, check_fields, claim, remove, store, writing
 from metadata.services.notices import deliver_to, tell
 
-# Who decides what leaves the installation is who decides what is done in it unasked.
-MANAGE = Permission.MANAGE_POLICIES
+# What leaves the installation is about all of it: a role for one place does not count.
+MANAGE = Permission.MANAGE_WEBHOOKS
 FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
 
 
@@ -75,6 +75,8 @@ def test_webhook(*, webhook: Webhook) -> Delivery:
             link=f"/webhooks/{webhook.key}/",
             facts={"asked_at": timezone.now().isoformat(timespec="seconds")},
         )
+        key, name = str(webhook.key), webhook.name
+        record_why(action="tested", subject_kind="webhook", subject_key=key, subject_name=name)
         return deliver_to(event, webhook)
 
 

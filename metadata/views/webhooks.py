@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from metadata.change_log import of_row, shown
 from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
 from metadata.domain.notices import WORDS, Kind
+from metadata.domain.roles import Place
 from metadata.forms.notices import DeleteWebhookForm, NewWebhookForm, WebhookForm
 from metadata.models import Delivery, Webhook
 from metadata.notice_lists import KINDS, DeliveryFilter, deliveries, webhooks
@@ -25,7 +26,7 @@ LATEST = 20
 
 @never_cache
 @require_safe
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def webhook_list(request: HttpRequest) -> HttpResponse:
     """All webhooks, with what waits and what was given up."""
     return render(request, "notices/webhook_list.html", {"rows": webhooks()})
@@ -33,7 +34,7 @@ def webhook_list(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_safe
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def webhook_page(request: HttpRequest, key: UUID) -> HttpResponse:
     """One webhook: what it is told of, its last deliveries, who changed it."""
     row = _webhook(key)
@@ -48,7 +49,7 @@ def webhook_page(request: HttpRequest, key: UUID) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def webhook_new(request: HttpRequest) -> HttpResponse:
     """Describe a webhook that is not there yet."""
     if request.method != "POST":
@@ -63,7 +64,7 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def webhook_edit(request: HttpRequest, key: UUID) -> HttpResponse:
     """Change a webhook. Who comes second sees both people's values."""
     row = _webhook(key)
@@ -85,7 +86,7 @@ def webhook_edit(request: HttpRequest, key: UUID) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def webhook_delete(request: HttpRequest, key: UUID) -> HttpResponse:
     """Ask whether the webhook shall go, then delete it with its deliveries."""
     row = _webhook(key)
@@ -106,7 +107,7 @@ def webhook_delete(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 @require_POST
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def webhook_test(request: HttpRequest, key: UUID) -> HttpResponse:
     """Send a test to the webhook, and show what comes of it."""
     return redirect("delivery_page", test_webhook(webhook=_webhook(key)).pk)
@@ -114,7 +115,7 @@ def webhook_test(request: HttpRequest, key: UUID) -> HttpResponse:
 
 @never_cache
 @require_safe
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def delivery_list(request: HttpRequest) -> HttpResponse:
     """Everything that was sent or is to be sent, newest first."""
     chosen, page = filtered(request, DeliveryFilter, deliveries())
@@ -130,7 +131,7 @@ def delivery_list(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_safe
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def delivery_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One delivery with its attempts; while it is under way, the page follows it."""
     delivery = get_object_or_404(deliveries(), pk=pk)
@@ -143,7 +144,7 @@ def delivery_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-@permitted(MANAGE)
+@permitted(MANAGE, on=Place)
 def delivery_replay(request: HttpRequest, pk: int) -> HttpResponse:
     """Send a delivery again that is over."""
     delivery = get_object_or_404(deliveries(), pk=pk)

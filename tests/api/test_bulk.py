@@ -4,14 +4,22 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 
 from metadata.api.bulk import MOST_ROWS
-from metadata.models import ChangeLogEntry, SourceColumn, TargetColumn, TargetDataset
+from metadata.models import ChangeLogEntry, RoleGrant, SourceColumn, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.lifecycle import retire_column, retire_dataset
-from metadata.services.targets import create_target_column, create_target_dataset, update_target_column
+from metadata.services.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    update_schema,
+    update_target_column,
+)
 from tests.api.asking import send
+from tests.factories import SystemFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -163,3 +171,125 @@ def test_a_bulk_request_sent_again_is_done_once(operator: Client, airport: Targe
 
 def test_who_may_not_change_metadata_changes_nothing_in_bulk(reader: Client, airport: TargetDataset):
     assert bulk(reader, "columns", update=[seen(column(airport, "name"), pii=True)]).status_code == 403
+
+
+# --- systems and schemas, which are known by their name ---------------------------------------------
+
+
+def named(row: System | TargetSchema, **changes: Any) -> dict[str, Any]:
+    return {"key": row.short_name if isinstance(row, System) else row.name, "version": row.version, **changes}
+
+
+def test_systems_are_made_changed_and_deleted_at_once(operator: Client, airport: TargetDataset):
+    gone, air = SystemFactory(short_name="gone"), System.objects.get(short_name="air")
+    answer = bulk(
+        operator,
+        "systems",
+        create=[{"name": "Gone again", "short_name": "gone"}, {"name": "Sea", "short_name": "sea"}],
+        update=[named(air, owner="Tower")],
+        delete=[named(gone)],
+        changelog_message="Spring cleaning",
+    )
+    assert answer.status_code == 200, answer.content
+    assert answer.json() == {
+        "created": [{"key": "gone", "version": 1}, {"key": "sea", "version": 1}],
+        "updated": [{"key": "air", "version": air.version + 1}],
+        "deleted": ["gone"],
+    }
+    assert System.objects.get(short_name="air").owner == "Tower"
+    assert System.objects.get(short_name="gone").pk != gone.pk
+    entries = ChangeLogEntry.objects.filter(reason="Spring cleaning", subject_kind="system")
+    assert sorted(entries.values_list("action", flat=True)) == ["changed", "created", "created", "deleted"]
+
+
+def test_schemas_are_made_changed_and_deleted_at_once(operator: Client, airport: TargetDataset):
+    gone, mart = create_schema(name="gone", layer="bizcore"), create_schema(name="mart", layer="serving")
+    answer = bulk(
+        operator,
+        "schemas",
+        create=[{"name": "gone", "layer": "serving"}],
+        update=[named(mart, ordinal=7)],
+        delete=[named(gone)],
+    )
+    assert answer.status_code == 200, answer.content
+    assert dict(TargetSchema.objects.filter(name__in=("gone", "mart")).values_list("name", "layer")) == {
+        "gone": "serving",
+        "mart": "serving",
+    }
+    assert TargetSchema.objects.get(name="mart").ordinal == 7
+
+
+def test_a_new_name_in_bulk_is_told_as_the_key(operator: Client, db: None):
+    mart = create_schema(name="mart", layer="serving")
+    assert bulk(operator, "schemas", update=[named(mart, name="shop")]).json()["updated"] == [
+        {"key": "shop", "version": 2}
+    ]
+
+
+def test_one_system_that_cannot_be_taken_leaves_all_as_they_were(operator: Client, airport: TargetDataset):
+    air, other = System.objects.get(short_name="air"), SystemFactory(short_name="other")
+    answer = bulk(
+        operator,
+        "systems",
+        create=[{"name": "Twice", "short_name": "other"}, {"name": "Bad", "short_name": "not good"}],
+        update=[named(other, owner="Tower"), {"key": "nobody", "version": 1}],
+        delete=[named(air)],
+    )
+    rows = {row["at"]: (row["code"], row["field"]) for row in answer.json()["rows"]}
+    assert answer.status_code == 409
+    assert rows.keys() == {"create.0", "create.1", "update.1", "delete.0"}
+    assert (rows["update.1"], rows["delete.0"]) == (("gone", "key"), ("in_use", ""))
+    other.refresh_from_db()
+    assert (other.owner, other.version) == ("", 1)
+
+
+def test_a_schema_over_an_older_version_is_named(operator: Client, db: None):
+    mart = create_schema(name="mart", layer="serving")
+    update_schema(schema=mart, expected_version=1, ordinal=3)
+    answer = bulk(operator, "schemas", update=[named(mart, ordinal=4)])
+    assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
+
+
+def test_who_has_a_schema_alone_changes_no_other_in_bulk(db: None):
+    mart, shop = create_schema(name="mart", layer="serving"), create_schema(name="shop", layer="serving")
+    ada = User.objects.create(username="ada")
+    RoleGrant.objects.create(user=ada, role="editor", schema=mart)
+    client = Client()
+    client.force_login(ada)
+    answer = bulk(client, "schemas", update=[named(mart, ordinal=1), named(shop, ordinal=2)])
+    assert answer.status_code == 403, answer.content
+    assert [row["at"] for row in answer.json()["rows"]] == ["update.1"]
+    mart.refresh_from_db()
+    assert (mart.ordinal, mart.version) == (0, 1)
+
+
+def test_readers_change_no_system_in_bulk(reader: Client, airport: TargetDataset):
+    air = System.objects.get(short_name="air")
+    assert bulk(reader, "systems", update=[named(air, owner="Tower")]).status_code == 403
+
+
+def test_a_system_may_not_be_called_as_the_address_for_many_is(operator: Client, db: None):
+    answer = send(operator, "post", "systems/", {"name": "Bulk", "short_name": "bulk"})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["short_name"])
+
+
+def test_an_empty_system_is_deleted_by_its_name(operator: Client, db: None):
+    SystemFactory(short_name="gone")
+    answer = operator.delete("/api/v1/systems/gone/?changelog_message=Spring")
+    assert answer.status_code == 204
+    assert ChangeLogEntry.objects.get(action="deleted").reason == "Spring"
+
+
+def test_a_system_with_datasets_stays(operator: Client, airport: TargetDataset):
+    answer = operator.delete("/api/v1/systems/air/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "in_use")
+    assert "needs it" in answer.json()["detail"]
+
+
+def test_a_schema_that_somebody_has_a_role_for_stays(operator: Client, db: None):
+    mart = create_schema(name="mart", layer="serving")
+    RoleGrant.objects.create(user=User.objects.create(username="ada"), role="editor", schema=mart)
+    answer = operator.delete("/api/v1/schemas/mart/")
+    assert (answer.status_code, answer.json()["code"]) == (409, "in_use")
+    assert "ada has a role for it" in answer.json()["detail"]
+    assert RoleGrant.objects.exists()

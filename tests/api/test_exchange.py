@@ -116,3 +116,25 @@ def test_two_files_of_one_name_are_refused(operator: Client):
     file = {"name": "a.yaml", "content": "format: metadata/v1"}
     answer = send(operator, "post", "metadata/import/", {"files": [file, file]})
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["files"])
+
+
+def with_key(client: Client, content: str, key: str = "k1"):
+    body = {"files": [{"name": "systems/net.yaml", "content": content}]}
+    return send(client, "post", "metadata/import/", body, **{"Idempotency-Key": key})
+
+
+def test_a_long_import_is_done_once_for_a_key(operator: Client, landing: str, settings):
+    long = SYSTEM.format(location=landing) + f"# {'x' * 78}\n" * 40_000
+    assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE < len(long) < MOST_BYTES
+    first, second = with_key(operator, long), with_key(operator, long)
+    assert (first.status_code, second.content) == (200, first.content), first.content
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert ChangeLogEntry.objects.filter(subject_kind="system").count() == 1
+    other = with_key(operator, long + "# another\n")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+
+
+def test_an_import_that_is_too_long_is_too_long_with_a_key_as_well(operator: Client, landing: str):
+    answer = with_key(operator, SYSTEM.format(location=landing) + "#" * MOST_BYTES)
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_big")
+    assert str(MOST_BYTES) in answer.json()["detail"]

@@ -54,3 +54,20 @@ def test_no_edit_of_fifty_programs_is_lost(live_server):
     assert ChangeLogEntry.objects.count() - before == CLIENTS * EDITS
     chain.seal(wait=True)
     assert chain.verify().intact
+
+
+def test_of_administrators_who_change_one_person_at_once_one_is_first(live_server):
+    root, ada = person("root", Role.ADMIN), person("ada", Role.VIEWER)
+    _, token = create_token(user=root, name="program")
+    address, headers = f"{live_server.url}/api/v1/people/{ada.username}/", {"Authorization": f"Token {token}"}
+    wanted = [["editor"], ["approver"], ["operator"], ["admin"]]
+    with httpx.Client(headers=headers, timeout=60) as client:
+        seen = {"If-Match": client.get(address).headers["ETag"]}
+
+    def change(roles: list[str]) -> int:
+        return httpx.patch(address, json={"roles": roles}, headers=headers | seen, timeout=60).status_code
+
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        answers = list(pool.map(change, wanted))
+    assert sorted(answers) == [200, 412, 412, 412]
+    assert sorted(ada.groups.values_list("name", flat=True)) == wanted[answers.index(200)]

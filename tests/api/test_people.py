@@ -7,9 +7,10 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from architecture.models import Environment
+from metadata.api import people
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, TargetSchema
-from metadata.services.people import ensure_person
+from metadata.services.people import ensure_person, lock_person, set_roles
 from tests.api.asking import get, send
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +64,23 @@ def test_an_edit_over_what_was_seen_is_taken_and_no_other(admin: Client):
     seen = {"If-Match": admin.get("/api/v1/people/ada/").headers["ETag"]}
     assert send(admin, "patch", "people/ada/", {"roles": ["editor"]}, **seen).status_code == 200
     assert send(admin, "patch", "people/ada/", {"roles": ["admin"]}, **seen).status_code == 412
+
+
+@pytest.mark.parametrize("tag", [True, False])
+def test_an_edit_that_another_overtakes_is_refused(admin: Client, monkeypatch: pytest.MonkeyPatch, tag: bool):
+    made(admin, name="ada", roles=["viewer"])
+    seen = {"If-Match": admin.get("/api/v1/people/ada/").headers["ETag"]} if tag else {}
+
+    def another_was_first(user: Any) -> Any:
+        """Whoever has the lock before us takes a role away that we have seen."""
+        monkeypatch.undo()
+        set_roles(user=user, roles=[])
+        return lock_person(user)
+
+    monkeypatch.setattr(people, "lock_person", another_was_first)
+    answer = send(admin, "patch", "people/ada/", {"roles": ["viewer", "admin"]}, **seen)
+    assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
+    assert "admin" not in get(admin, "people/ada/")["roles"]
 
 
 @pytest.mark.parametrize(

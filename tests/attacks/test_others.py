@@ -1,10 +1,10 @@
 """What is somebody else's: their notices, what they are told of, and who else is told."""
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from metadata.models import Delivery, Notice, Webhook
+from metadata.models import Delivery, Notice, RoleGrant, Webhook
 from metadata.services.notices import choices_of, choose_events
 from tests.attacks.sending import send
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
@@ -67,6 +67,36 @@ def test_webhooks_and_deliveries_are_for_administrators(reader: Client, editor: 
         assert answer.status_code == 403
         assert b"canary" not in answer.content
     assert (Webhook.objects.count(), Delivery.objects.filter(status="failed").count()) == (1, 1)
+
+
+@pytest.fixture
+def of_one_environment(db: None) -> Client:
+    """Signed in as an admin of one environment, where policies are theirs."""
+    user = User.objects.create(username="dora")
+    RoleGrant.objects.create(user=user, role="admin", environment="dev")
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def of_policies(db: None) -> Client:
+    """Signed in as somebody who manages policies and nothing else."""
+    user = User.objects.create(username="paul")
+    user.user_permissions.add(Permission.objects.get(codename="manage_policies"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.mark.parametrize("who", ["of_one_environment", "of_policies"])
+@pytest.mark.parametrize(
+    "path", ["/webhooks/", "/deliveries/", "/people/", "/api/v1/webhooks/", "/api/v1/deliveries/", "/api/v1/people/"]
+)
+def test_who_manages_policies_sees_neither_webhooks_nor_people(request: pytest.FixtureRequest, who: str, path: str):
+    WebhookFactory(url="https://hooks.example.org/canary")
+    answer = request.getfixturevalue(who).get(path)
+    assert (answer.status_code, b"canary" in answer.content) == (403, False)
 
 
 @pytest.mark.parametrize("field", ["version", "key", "id", "created_at", "waiting", "deliveries"])

@@ -129,6 +129,23 @@ def test_no_secret_has_a_default():
     assert "ELEVATA_SECRET_KEY" not in "".join(re.findall(r"^ENV(?:.*\\\n)*.*", DOCKERFILE, re.M))
 
 
+def test_who_uses_secrets_by_reference_has_them_from_a_file_that_need_not_be_there():
+    having = {name for name, service in SERVICES.items() if "env_file" in service}
+    assert having == {"web", "worker"}
+    assert all(SERVICES[name]["env_file"] == [{"path": "secrets.env", "required": False}] for name in having)
+
+
+def test_the_file_of_secrets_is_explained_and_never_committed():
+    assert EXAMPLE.count("in secrets.env beside this file") == 2
+    assert {".env", "secrets.env"} <= set((ROOT / ".gitignore").read_text().split())
+
+
+def test_no_variable_of_compose_hides_a_secret_by_reference():
+    prefixes = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_SECRET_")
+    named = {variable for name in ("web", "worker") for variable in SERVICES[name]["environment"]}
+    assert {one for one in named if one.startswith(prefixes)} == {"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS"}
+
+
 @pytest.mark.parametrize("name", sorted(name for name in SERVICES if "ports" in SERVICES[name]))
 def test_published_ports_are_bound_by_the_command(name):
     words = command(name)
@@ -221,4 +238,4 @@ class TestDockerfile:
 
     def test_secrets_and_data_stay_out_of_the_image(self):
         ignored = (ROOT / ".dockerignore").read_text().split()
-        assert {".env", ".data", ".git", ".venv"} <= set(ignored)
+        assert {".env", "secrets.env", ".data", ".git", ".venv"} <= set(ignored)

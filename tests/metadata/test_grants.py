@@ -20,6 +20,7 @@ from metadata.services.targets import (
     update_target_dataset,
 )
 from metadata.services.tokens import create_token, revoke_token, token_in_use
+from metadata.services.webhooks import create_webhook
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory, airport_source
 
 pytestmark = pytest.mark.django_db
@@ -82,6 +83,13 @@ def test_an_admin_of_one_environment_manages_no_people():
     with acting_as(ada):
         refused("not_permitted", grant_role, user=ada, role="admin", environment="prod")
         refused("not_permitted", ensure_person, name="ada", roles=["admin"])
+
+
+def test_an_admin_of_one_environment_manages_no_webhooks():
+    ada = somebody()
+    grant_role(user=ada, role="admin", environment="dev")
+    with acting_as(ada):
+        refused("not_permitted", create_webhook, name="chat", url="https://hooks.example.org/", events=["load.failed"])
 
 
 # --- granting ----------------------------------------------------------------------------------

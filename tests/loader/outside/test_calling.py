@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from loader.outside import calling
+from loader.outside import calling, resolving
 from loader.outside.calling import CannotCall, judged, post
+from loader.outside.resolving import NotResolved, resolved
 from metadata.domain.addresses import networks
 
 HERE = networks(["127.0.0.0/8"])
@@ -118,6 +119,55 @@ def test_a_name_that_leads_inside_and_outside_is_refused(resolves: Callable):
     resolves(["93.184.215.14", "10.0.0.7"])
     with pytest.raises(CannotCall, match=r"10\.0\.0\.7"):
         judged("hooks.example.org", 443)
+
+
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A resolver that says nothing until it is told to; then it has never heard of the name."""
+    speak = threading.Event()
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> list:
+        speak.wait(30)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(resolving.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(resolving, "_places", threading.BoundedSemaphore(2))
+    yield speak
+    speak.set()
+    lookups_are_over()
+
+
+def lookups_are_over() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "resolve":
+            thread.join(5)
+
+
+def test_a_resolver_that_says_nothing_keeps_nobody(mute: threading.Event, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(resolving.resolved, "__kwdefaults__", {"seconds": 0.1})
+    began = time.monotonic()
+    with pytest.raises(CannotCall, match="the resolver took longer than") as refused:
+        post("https://hooks.example.org/", b"", {})
+    assert time.monotonic() - began < 5
+    assert not refused.value.is_final
+
+
+def test_a_resolver_that_says_nothing_is_not_asked_ever_more(mute: threading.Event):
+    for _ in range(2):
+        with pytest.raises(NotResolved, match="took longer"):
+            resolved("hooks.example.org", 443, seconds=0.05)
+    with pytest.raises(NotResolved, match="still being looked up"):
+        resolved("hooks.example.org", 443)
+
+
+def test_a_resolver_that_speaks_again_is_asked_again(mute: threading.Event):
+    for _ in range(2):
+        with pytest.raises(NotResolved, match="took longer"):
+            resolved("hooks.example.org", 443, seconds=0.05)
+    mute.set()
+    lookups_are_over()
+    with pytest.raises(NotResolved, match="Name or service not known"):
+        resolved("hooks.example.org", 443)
 
 
 def test_a_name_is_resolved_once_so_it_cannot_lead_elsewhere_after_it_was_judged(resolves: Callable):
