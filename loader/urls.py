@@ -17,6 +17,7 @@ from loader.views import (
     reports,
     runs,
     schedules,
+    sources,
     systems,
 )
 
@@ -30,6 +31,7 @@ urlpatterns = [
     path("systems/<str:short_name>/discover/", systems.system_discover, name="system_discover"),
     path("systems/<str:short_name>/import/", imports.source_import, name="source_import"),
     path("sources/<uuid:key>/columns/", imports.source_columns, name="source_columns"),
+    path("sources/<uuid:key>/edit/", sources.source_edit, name="source_edit"),
     path("datasets/", datasets.dataset_list, name="dataset_list"),
     path("datasets/<uuid:key>/sql/", datasets.dataset_sql, name="dataset_sql"),
     path("datasets/<uuid:key>/policy/", policies.dataset_policy, name="dataset_policy"),

@@ -3,7 +3,7 @@
 Only reads: people see it before they decide. The services decide again when it is saved.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
@@ -12,9 +12,10 @@ from metadata.domain import naming
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import check_expression, rename_in_expression
-from metadata.models import ColumnInput, DatasetInput, Reference, TargetColumn, TargetDataset
+from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors import LineageNode, lineage
-from metadata.services.checks import refuse_if_policy_names
+from metadata.selectors import downstream as everything_after
+from metadata.services.checks import column_names_of, refuse_if_policy_names
 
 # Changes along with it, stays as it is, has nothing to read any more, stands in the way.
 FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
@@ -160,6 +161,82 @@ def _dataset_retired(dataset: TargetDataset) -> Iterator[Dependent]:
     for reference in dataset.referenced_by.filter(active=True, child__active=True).select_related("child__schema"):
         said = "refers to it; its keys will point at rows that are not loaded any more"
         yield Dependent(BREAKS, reference.child, f"reference {reference.role_name}".strip(), said)
+
+
+def of_reference_retirement(reference: Reference) -> list[Dependent]:
+    """What a reference that is put out of use leaves behind; nothing stands in its way."""
+    return list(_reference_retired(reference)) if reference.active else []
+
+
+def _reference_retired(reference: Reference) -> Iterator[Dependent]:
+    child, parent = reference.child, reference.parent
+    column = naming.foreign_key_name(reference.role_name, parent.name)
+    said = "is retired with it: the table keeps the column, and no load fills it"
+    yield Dependent(FOLLOWS, child, "foreign key", said, column)
+    history = getattr(child, "history", None)
+    if history is not None and history.active:
+        said = "keeps the column, retired; versions so far keep what they hold"
+        yield Dependent(FOLLOWS, history, "history", said, column)
+    for pair in reference.pairs.select_related("child_column", "parent_column"):
+        said = f"stays, but is not paired with {parent}.{pair.parent_column.name} any more"
+        yield Dependent(STAYS, child, f"column {pair.child_column.name}", said)
+    yield Dependent(STAYS, parent, "business key", f"stays, and does not have to suit {child} any more")
+
+
+# --- what is read ----------------------------------------------------------------------------------
+
+
+def of_inputs_change(dataset: TargetDataset, wanted: Sequence[SourceDataset | TargetDataset]) -> list[Dependent]:
+    """What comes of a dataset reading these, in this order, instead of what it reads now."""
+    items = list(dataset.inputs.select_related("source__system", "upstream__schema"))
+    now = [item.source or item.upstream for item in items]
+    gone = [item for item, row in zip(items, now, strict=True) if row not in wanted]
+    fresh = [row for row in wanted if row not in now]
+    left = [*_columns_reading(dataset, gone), *_names_lost(dataset, now, wanted)] if gone else []
+    order = [row for row in wanted if row in now] != [row for row in now if row in wanted]
+    said = "where several inputs have a column of one name, the first of them counts"
+    return [
+        *left,
+        *_read_anew(dataset, fresh),
+        *([Dependent(FOLLOWS, dataset, "order of its inputs", said)] if order else []),
+    ]
+
+
+def _columns_reading(dataset: TargetDataset, gone: Sequence[DatasetInput]) -> Iterator[Dependent]:
+    links = ColumnInput.objects.filter(dataset_input__in=gone).order_by("column__ordinal", "id")
+    for link in links.select_related("column", "dataset_input__source__system", "dataset_input__upstream__schema"):
+        read = link.dataset_input.source or link.dataset_input.upstream
+        way_on = "let it read something else" if link.column.active else "it is out of use: delete it or bring it back"
+        said = f"reads {read}; {way_on} first"
+        yield Dependent(REFUSES, dataset, f"column {link.column.name}", said, link.column.expression)
+
+
+def _names_lost(
+    dataset: TargetDataset,
+    now: Sequence[SourceDataset | TargetDataset],
+    wanted: Sequence[SourceDataset | TargetDataset],
+) -> Iterator[Dependent]:
+    """Where columns stand by name that only an input has which is not read any more."""
+    lost = column_names_of(now) - column_names_of(wanted)
+    columns = list(dataset.columns.filter(active=True))
+    texts = [("filter", dataset.filter), *((f"column {one.name}", one.expression) for one in columns)]
+    for what, text in texts:
+        names = sorted(name for name in lost if _names(text, name))
+        if names:
+            yield Dependent(REFUSES, dataset, what, f"names {', '.join(names)}, which nothing it reads has then", text)
+    operation = HistoryPolicy.from_dict(dataset.history_policy).op
+    if dataset.historize and operation and operation.lower() in lost - {one.name.lower() for one in columns}:
+        said = "op names a column that nothing it reads has then"
+        yield Dependent(REFUSES, dataset, "history policy", said, operation)
+
+
+def _read_anew(dataset: TargetDataset, fresh: Sequence[SourceDataset | TargetDataset]) -> Iterator[Dependent]:
+    after = {node.pk for node in everything_after([str(dataset.key)]).nodes}
+    for row in fresh:
+        effect, said = FOLLOWS, "is read, too; its columns can be chosen for columns here"
+        if isinstance(row, TargetDataset) and row.pk in after:
+            effect, said = REFUSES, "reads this dataset, so the rows would go in a circle"
+        yield Dependent(effect, dataset, f"input {row}", said)
 
 
 # --- deleting ------------------------------------------------------------------------------------

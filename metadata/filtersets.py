@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 from metadata.change_log import about_dataset
 from metadata.models import (
     ChangeLogEntry,
+    Reference,
     SourceColumn,
     SourceDataset,
     System,
@@ -176,6 +177,17 @@ class ColumnFilter(filters.FilterSet):
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         """In names, former names and descriptions."""
         return queryset.filter(called(value) | Q(description__icontains=value))
+
+
+class ReferenceFilter(filters.FilterSet):
+    child = filters.UUIDFilter(field_name="child__key", label="Child")
+    parent = filters.UUIDFilter(field_name="parent__key", label="Parent")
+    active = YesNoFilter(field_name="active", label="Active")
+    ordering = StableOrdering(fields=("role_name", "updated_at"))
+
+    class Meta:
+        model = Reference
+        fields = ()
 
 
 class PersonFilter(filters.FilterSet):

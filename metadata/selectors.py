@@ -72,20 +72,25 @@ def target_columns() -> QuerySet[TargetColumn]:
     return TargetColumn.objects.select_related("dataset__schema").prefetch_related(Prefetch("inputs", read))
 
 
+def references() -> QuerySet[Reference]:
+    """References with the datasets at their ends and the columns they pair."""
+    paired = ReferencePair.objects.select_related("child_column", "parent_column")
+    ends = Reference.objects.select_related("child__schema", "parent__schema")
+    return ends.prefetch_related(Prefetch("pairs", paired))
+
+
 def target_dataset_detail() -> QuerySet[TargetDataset]:
     """Target datasets with all that their page shows, in a constant number of queries."""
     column_inputs = ColumnInput.objects.select_related(
         "source_column__dataset__system", "upstream_column__dataset__schema"
     )
-    references = Reference.objects.select_related("child__schema", "parent__schema").prefetch_related(
-        Prefetch("pairs", ReferencePair.objects.select_related("child_column", "parent_column"))
-    )
+    referring = references()
     return target_datasets().prefetch_related(
         Prefetch("columns", TargetColumn.objects.prefetch_related(Prefetch("inputs", column_inputs))),
         Prefetch("inputs", DatasetInput.objects.select_related("source__system", "upstream__schema")),
         Prefetch("feeds", DatasetInput.objects.select_related("dataset__schema")),
-        Prefetch("references", references),
-        Prefetch("referenced_by", references),
+        Prefetch("references", referring),
+        Prefetch("referenced_by", referring),
     )
 
 
@@ -101,7 +106,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     chosen = TargetDataset.objects.all() if datasets is None else datasets
     rows = chosen.filter(history_of__isnull=True).order_by()
     pks = rows.values("pk")
-    columns, inputs, references = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
+    columns, inputs, refers = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
     found = (
         DatasetState(
             **{name: row[name] for name in _PLAIN},
@@ -113,7 +118,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             history_key=str(row["history__key"]) if row["history__key"] else None,
             filter=row["filter"] or None,
             inputs=tuple(inputs[row["pk"]]),
-            references=tuple(references[row["pk"]]),
+            references=tuple(refers[row["pk"]]),
         )
         for row in rows.values(*_PLAIN, *_OTHERWISE)
     )
@@ -239,10 +244,10 @@ def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
     """Business keys, attributes and foreign keys of a dataset, in the order of its tables."""
     active = [column for column in dataset.columns.all() if column.active]
     ordered = [c for role in ("business_key", "attribute") for c in active if c.role == role]
-    references = [reference for reference in dataset.references.all() if reference.active]
+    used = [reference for reference in dataset.references.all() if reference.active]
     return tuple(ShownColumn(column.name, str(column.type), column=column) for column in ordered) + tuple(
         ShownColumn(naming.foreign_key_name(reference.role_name, reference.parent.name), "string", "foreign key")
-        for reference in references
+        for reference in used
     )
 
 
@@ -341,8 +346,8 @@ def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
     """References between the datasets in the picture; their other ends are drawn, too, but not followed."""
     edges = []
     known = dict(distances)
-    references = Reference.objects.filter(active=True).order_by("id")
-    for child_pk, parent_pk, role_name, parent_name in references.values_list(
+    used = Reference.objects.filter(active=True).order_by("id")
+    for child_pk, parent_pk, role_name, parent_name in used.values_list(
         "child_id", "parent_id", "role_name", "parent__name"
     ):
         child, parent = f"target:{child_pk}", f"target:{parent_pk}"

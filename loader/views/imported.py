@@ -94,6 +94,7 @@ def _imported(row: Row, proposed: str) -> ImportedColumn:
         key_ordinal=given["key_ordinal"],
         nullable=given["nullable"],
         pii=given["pii"],
+        sensitivity=given["sensitivity"],
         description=given["description"],
     )
 

@@ -1,14 +1,34 @@
 """Datasets and schemas as people type them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 
 from metadata.domain.errors import MetadataError, as_sentence
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm, TextField, sensitivity_field
+from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
 from metadata.models import SourceDataset, TargetDataset, TargetSchema
 
+# As many as REST takes.
+MOST_INPUTS = 100
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
+
+
+class DatasetNamesField(TextField):
+    """Datasets by their names, one a line, as a list of names; none twice."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **_MONO}), **options)
+
+    def to_python(self, value: Any) -> list[str]:
+        lines = value if isinstance(value, list) else (value or "").splitlines()
+        return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+    def prepare_value(self, value: Any) -> str:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(initial) != self.to_python(data)
 
 
 class DatasetFields(DescribedFields):
@@ -68,10 +88,8 @@ class NewDatasetForm(DatasetFields, MetadataForm):
         help_text="Letters, digits and _, for it is the table's name. A rename later moves no data.",
         error_messages={"required": "A dataset needs a name."},
     )
-    inputs = TextField(
-        required=False,
+    inputs = DatasetNamesField(
         label="Reads",
-        widget=forms.Textarea(attrs={"rows": 3, **_MONO}),
         help_text="Datasets whose rows it takes, one a line: schema.name, or system.name of a source.",
     )
     take_columns = forms.BooleanField(
@@ -93,23 +111,63 @@ class NewDatasetForm(DatasetFields, MetadataForm):
 
     def clean_inputs(self) -> list[SourceDataset | TargetDataset]:
         """The datasets that the lines name, in their order."""
-        found: list[SourceDataset | TargetDataset] = []
-        for line in self.cleaned_data["inputs"].splitlines():
-            name = line.strip()
-            if not name:
-                continue
-            row = _named(name)
-            if row is None:
-                raise forms.ValidationError(f"There is no dataset or source {name!r}.")
-            if row not in found:
-                found.append(row)
-        return found
+        return datasets_called(self.cleaned_data["inputs"])
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         if cleaned.get("take_columns") and not cleaned.get("inputs") and "inputs" not in self.errors:
             self.add_error("inputs", "Say what it reads, so that it can begin with columns.")
         return cleaned
+
+
+class InputsForm(EditForm):
+    """What a dataset reads, and why that changes. ``wanted``: the datasets named; None if one is not there."""
+
+    seen = ("inputs",)
+    inputs = DatasetNamesField(
+        label="Reads",
+        help_text="One a line: schema.name, or system.name of a source. Add a line to read one more, write another "
+        "name over one to change it, take a line out to retire it. The first ones go first.",
+    )
+    reason = ReasonField(required=False)
+    field_order = ("inputs", "reason", "version")
+
+    def __init__(self, *args: Any, dataset: TargetDataset, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._dataset = dataset
+        self.wanted: list[SourceDataset | TargetDataset] | None = None
+
+    @classmethod
+    def values(cls, row: TargetDataset) -> dict[str, Any]:
+        return {"inputs": [str(one) for one in inputs_of(row)]}
+
+    def clean_inputs(self) -> list[str]:
+        # A system and a schema may share a name: what is read already is meant by its name.
+        known = {str(one): one for one in inputs_of(self._dataset)}
+        self.wanted = datasets_called(self.cleaned_data["inputs"], known)
+        return self.cleaned_data["inputs"]
+
+
+def inputs_of(dataset: TargetDataset) -> list[SourceDataset | TargetDataset]:
+    """What a dataset reads, in its order."""
+    items = dataset.inputs.select_related("source__system", "upstream__schema")
+    return [item.source or item.upstream for item in items]
+
+
+def datasets_called(
+    names: list[str], known: Mapping[str, SourceDataset | TargetDataset] | None = None
+) -> list[SourceDataset | TargetDataset]:
+    """The datasets of these names, in their order, none twice; ``known`` are looked at first.
+
+    ValidationError names every one that is not there, with some that are called much like it.
+    """
+    if len(names) > MOST_INPUTS:
+        raise forms.ValidationError(f"A dataset reads at most {MOST_INPUTS} others; these are {len(names)}.")
+    found = {name: (known or {}).get(name) or _named(name) for name in names}
+    missing = [name for name, row in found.items() if row is None]
+    if missing:
+        raise forms.ValidationError([f"There is no dataset or source {name!r}.{_like(name)}" for name in missing])
+    return list(dict.fromkeys(found.values()))
 
 
 class SchemaFields(DescribedFields):
@@ -144,3 +202,12 @@ def _named(name: str) -> SourceDataset | TargetDataset | None:
     target = TargetDataset.objects.select_related("schema").filter(schema__name__iexact=first, name__iexact=rest)
     source = SourceDataset.objects.select_related("system").filter(system__short_name__iexact=first, name__iexact=rest)
     return target.first() or source.first()
+
+
+def _like(name: str) -> str:
+    """Some datasets whose names have the last part of this one in them, as a sentence."""
+    part = name.rpartition(".")[2].strip()
+    targets = TargetDataset.objects.filter(name__icontains=part, active=True).select_related("schema")[:3]
+    sources = SourceDataset.objects.filter(name__icontains=part, active=True).select_related("system")[:3]
+    close = [str(row) for row in (*sources, *targets)] if part else []
+    return f" Called much like it: {', '.join(close)}." if close else ""

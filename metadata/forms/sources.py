@@ -9,11 +9,20 @@ from metadata.domain import naming
 from metadata.domain.databases import SECRET_PREFIX, without_password
 from metadata.domain.errors import MetadataError, as_sentence
 from metadata.domain.types import NAMES, DataType, parse
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm
+from metadata.forms.base import DescribedFields, EditForm, MetadataForm, sensitivity_field
 from metadata.models import SourceDataset, System
 
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
+_YES, _NO = "yes", "no"
+_FLAGS = (("", "as usual"), (_YES, "yes"), (_NO, "no"))
 SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "description", "owner", "tags")
+
+
+def _sign_field(said: str) -> forms.CharField:
+    """One sign, or a word for one that cannot be typed."""
+    return forms.CharField(
+        max_length=4, required=False, strip=False, widget=forms.TextInput(attrs=_MONO), help_text=said
+    )
 
 
 class SystemFields(DescribedFields):
@@ -155,6 +164,103 @@ class ReadingForm(MetadataForm):
         )
 
 
+class SourceForm(DescribedFields, EditForm):
+    """A source dataset's own facts; its columns are compared with a delivery, its history policy comes by YAML or REST.
+
+    An option that is left empty is as usual, and is not stored.
+    """
+
+    OPTIONS = ("delimiter", "quote", "escape", "encoding", "header", "empty_is_null")
+    FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
+    seen = (*FACTS, *OPTIONS)
+    field_order = (*FACTS, *OPTIONS, "version")
+    elsewhere = {"options": "format", **{f"options.{name}": name for name in OPTIONS}}
+
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="What the system calls it.",
+        error_messages={"required": "A source dataset needs a name."},
+    )
+    short_name = forms.CharField(
+        max_length=90,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="Goes into the names of tables generated from now on; those that are there keep theirs.",
+        error_messages={"required": "A source dataset needs a short name."},
+    )
+    location = forms.CharField(
+        max_length=1000,
+        widget=forms.TextInput(attrs=_MONO),
+        help_text="Of files: a file, or a folder of files, below the system's folder. Of a database: schema.table.",
+        error_messages={"required": "Say where the data is."},
+    )
+    format = forms.ChoiceField(help_text="What is delivered.")
+    historize = forms.BooleanField(
+        required=False,
+        label="Keep history",
+        help_text="What generation does: a history table beside rawcore keeps every version. It needs a business key.",
+    )
+    active = forms.BooleanField(
+        required=False,
+        label="In use",
+        help_text="Out of use, it is not loaded, and generation retires what was made of it.",
+    )
+    delimiter = _sign_field("CSV: the sign between two fields, or the word tab; a comma if empty.")
+    quote = _sign_field("CSV: the sign around a field, or none; a double quote if empty.")
+    escape = _sign_field("CSV: the sign before a quote within a field, or none; the quote itself if empty.")
+    encoding = forms.CharField(
+        max_length=40,
+        required=False,
+        widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTF-8"}),
+        help_text="CSV and JSON lines: the character set; UTF-8 if empty.",
+    )
+    header = forms.ChoiceField(
+        choices=_FLAGS, required=False, help_text="CSV: whether the first line holds names. As usual: yes."
+    )
+    empty_is_null = forms.ChoiceField(
+        choices=_FLAGS,
+        required=False,
+        label="Empty is NULL",
+        help_text="CSV: whether an empty text is no value. As usual: yes.",
+    )
+
+    def __init__(self, *args: Any, system: System, **options: Any) -> None:
+        super().__init__(*args, **options)
+        files, table = system.kind == System.Kind.FILES, SourceDataset.Format.TABLE
+        self.fields["format"].choices = [one for one in SourceDataset.Format.choices if (one[0] != table) == files]
+
+    @classmethod
+    def values(cls, row: SourceDataset) -> dict[str, Any]:
+        facts = {name: getattr(row, name) for name in cls.FACTS}
+        return facts | {name: _option_text(row.options.get(name)) for name in cls.OPTIONS}
+
+    def changes(self) -> dict[str, Any]:
+        """What the service takes; options go together, as they are stored."""
+        changed = super().changes()
+        facts = {name: value for name, value in changed.items() if name in self.FACTS}
+        if len(facts) == len(changed):
+            return facts
+        texts = {name: self.cleaned_data[name] for name in self.OPTIONS if self.cleaned_data[name]}
+        return facts | {"options": {name: _OPTION_VALUES.get(name, _sign)(text) for name, text in texts.items()}}
+
+
+def _sign(text: str) -> str:
+    """A sign as options hold it: some cannot be seen, or are none."""
+    return {"tab": "\t", "none": ""}.get(text, text)
+
+
+_OPTION_VALUES = {"encoding": str, "header": _YES.__eq__, "empty_is_null": _YES.__eq__}
+
+
+def _option_text(value: Any) -> str:
+    """An option as the form shows it; empty where it is not stored."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return _YES if value else _NO
+    return {"\t": "tab", "": "none"}.get(value, value)
+
+
 class ColumnChoiceForm(MetadataForm):
     """One line of an import: whether it is taken, and what it becomes. Its help stands in the head of the table."""
 
@@ -187,6 +293,7 @@ class ColumnChoiceForm(MetadataForm):
     pii = forms.BooleanField(
         required=False, label="Personal data", help_text="Marks it for those who must protect or erase it."
     )
+    sensitivity = sensitivity_field()
     description = forms.CharField(max_length=2000, required=False, help_text="What it holds.")
 
     known_types = NAMES

@@ -23,12 +23,19 @@ _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 def check_system(row: System) -> None:
     with_place(row, lambda: naming.check_short_name(row.short_name))
     _check_other(row, System, "short_name")
+    _refuse_address(row.short_name, "short_name", str(row))
     with_place(row, lambda: _check_location(row.location))
     if row.kind == System.Kind.JDBC:
         with_place(row, lambda: check_database_location(row.location))
     with_place(row, lambda: check_secret_name(row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
+
+
+def _refuse_address(name: str, field: str, where: str) -> None:
+    """What is found by its name in the API cannot be called as something else is that stands there."""
+    if name == "bulk":
+        raise MetadataError("invalid", "is reserved: the API has an address of that name", field, where)
 
 
 def check_source_dataset(row: SourceDataset) -> None:
@@ -97,6 +104,7 @@ def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
 def check_schema(row: TargetSchema) -> None:
     with_place(row, lambda: naming.check_table_name(row.name))
     _check_other(row, TargetSchema, "name")
+    _refuse_address(row.name, "name", str(row))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
 
@@ -177,6 +185,17 @@ def input_column_names(dataset: TargetDataset) -> set[str]:
     inputs = dataset.inputs.all()
     sources = [item.source_id for item in inputs if item.source_id]
     targets = [item.upstream_id for item in inputs if item.upstream_id]
+    return _column_names(sources, targets)
+
+
+def column_names_of(datasets: Iterable[SourceDataset | TargetDataset]) -> set[str]:
+    """Names of the active columns of all of these, in lower case."""
+    rows = list(datasets)
+    sources = [row.pk for row in rows if isinstance(row, SourceDataset)]
+    return _column_names(sources, [row.pk for row in rows if isinstance(row, TargetDataset)])
+
+
+def _column_names(sources: list[int], targets: list[int]) -> set[str]:
     names = set(SourceColumn.objects.filter(dataset__in=sources, active=True).values_list("name", flat=True))
     names |= set(TargetColumn.objects.filter(dataset__in=targets, active=True).values_list("name", flat=True))
     return {name.lower() for name in names}

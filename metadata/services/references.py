@@ -44,17 +44,18 @@ def create_reference(
         return reference
 
 
-def retire_reference(*, reference: Reference, expected_version: int) -> Reference:
-    """Take a reference out of use. Its column stays in tables that have it."""
-    return _set_active(reference, expected_version, False)
+def retire_reference(*, reference: Reference, expected_version: int, reason: str = "") -> Reference:
+    """Take a reference out of use. Its column stays in tables that have it, and no load fills it any more."""
+    return _set_active(reference, expected_version, False, reason)
 
 
-def unretire_reference(*, reference: Reference, expected_version: int) -> Reference:
-    return _set_active(reference, expected_version, True)
+def unretire_reference(*, reference: Reference, expected_version: int, reason: str = "") -> Reference:
+    """Bring a reference back into use, if it holds as the columns are now."""
+    return _set_active(reference, expected_version, True, reason)
 
 
-def _set_active(reference: Reference, expected_version: int, active: bool) -> Reference:
-    with writing():
+def _set_active(reference: Reference, expected_version: int, active: bool, reason: str) -> Reference:
+    with writing(reason):
         row = claim(reference, expected_version)
         if row.active != active:
             row.active = active

@@ -26,6 +26,7 @@ class ImportedColumn:
     key_ordinal: int | None = None
     nullable: bool = True
     pii: bool = False
+    sensitivity: str = ""
     description: str = ""
 
     def described(self) -> dict[str, Any]:
@@ -35,6 +36,7 @@ class ImportedColumn:
             "key_ordinal": self.key_ordinal,
             "nullable": self.nullable and self.key_ordinal is None,
             "pii": self.pii,
+            "sensitivity": self.sensitivity,
             "description": self.description,
         }
 

@@ -212,11 +212,17 @@ def order_target_columns(
 
 
 def set_dataset_inputs(
-    *, dataset: TargetDataset, expected_version: int, inputs: Iterable[SourceDataset | TargetDataset]
+    *,
+    dataset: TargetDataset,
+    expected_version: int,
+    inputs: Iterable[SourceDataset | TargetDataset],
+    reason: str = "",
 ) -> TargetDataset:
     """What the dataset reads, in this order. An input that columns still read cannot go."""
-    with writing():
+    with writing(reason):
         row = claim(dataset, expected_version)
+        if row.history_of_id is not None:
+            raise MetadataError("invalid", "a history reads its base and nothing else", "inputs", str(row))
         if link_dataset(row, inputs):
             check_dataset_columns(row)
             store(row)
@@ -240,10 +246,14 @@ def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | Target
     existing = {item.source or item.upstream: item for item in dataset.inputs.all()}
     if list(existing) == wanted:
         return False
+    if dataset in wanted:
+        raise MetadataError("cycle", "a dataset cannot read itself", "inputs", str(dataset))
     for upstream, item in existing.items():
         if upstream not in wanted:
-            if item.column_inputs.exists():
-                raise MetadataError("in_use", f"columns still read {upstream}", "inputs", str(dataset))
+            reading = sorted(set(item.column_inputs.values_list("column__name", flat=True)))
+            if reading:
+                said = f"columns still read {upstream}: {', '.join(reading)}"
+                raise MetadataError("in_use", said, "inputs", str(dataset))
             remove([item])
     for ordinal, upstream in enumerate(wanted, start=1):
         side = "source" if isinstance(upstream, SourceDataset) else "upstream"

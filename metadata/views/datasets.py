@@ -32,7 +32,8 @@ def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
     context = columns | {
         "dataset": dataset,
         "may_edit": may_edit,
-        "references": [one for one in described.references.all() if one.active],
+        "references": sorted(described.references.all(), key=lambda one: not one.active),
+        "may_retire": may_edit and dataset.history_of_id is None,
         "referenced_by": [one for one in described.referenced_by.all() if one.active],
         "history_facts": _history_facts(described),
     }

@@ -6,7 +6,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
 from metadata.grid import column_of
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.shown import headed
 
 
@@ -20,8 +20,15 @@ def column_here(key: UUID) -> TargetColumn:
     return get_object_or_404(column_of(key))
 
 
-def page_of(row: TargetDataset | TargetColumn) -> str:
-    """A dataset's page; of a column, its line there."""
+def reference_here(key: UUID) -> Reference:
+    """The reference of an address, with the datasets at its ends."""
+    return get_object_or_404(Reference.objects.select_related("child__schema", "parent__schema"), key=key)
+
+
+def page_of(row: TargetDataset | TargetColumn | Reference) -> str:
+    """A dataset's page; of a column, or of a reference of a dataset, its line there."""
     if isinstance(row, TargetDataset):
         return reverse("dataset_page", args=[row.key])
+    if isinstance(row, Reference):
+        return f"{page_of(row.child)}#reference-{row.key}"
     return f"{page_of(row.dataset)}#column-{row.key}"

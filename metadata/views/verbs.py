@@ -1,4 +1,4 @@
-"""What is done to a dataset or column that is no edit: rename, retire, bring back, delete.
+"""What is done to a dataset, column or reference that is no edit: rename, retire, bring back, delete.
 
 Each is a page that says first what hangs on the thing, and a POST that does it.
 """
@@ -21,15 +21,15 @@ from metadata.domain.errors import StaleVersion
 from metadata.domain.roles import Permission
 from metadata.forms.base import EditForm
 from metadata.forms.columns import RenameForm, VerbForm
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.permissions import permitted
-from metadata.services import deletion, lifecycle
+from metadata.services import deletion, lifecycle, references
 from metadata.views.conflict import conflict, goes_on
-from metadata.views.finding import column_here, dataset_here, page_of
+from metadata.views.finding import column_here, dataset_here, page_of, reference_here
 
 REFUSED = 422
 RENAME, RETIRE, RESTORE, DELETE = "rename", "retire", "restore", "delete"
-Row = TargetDataset | TargetColumn
+Row = TargetDataset | TargetColumn | Reference
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,14 @@ COLUMN_VERBS = {
     )
 }
 
+REFERENCE_VERBS = {
+    verb.name: verb
+    for verb in (
+        Verb(*_RETIRE, dependents.of_reference_retirement, references.retire_reference, takes_away=True),
+        Verb(*_RESTORE, _nothing, references.unretire_reference),
+    )
+}
+
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -91,6 +99,14 @@ def dataset_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
 def column_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
     """Rename, retire, bring back or delete a column."""
     return _verb(request, COLUMN_VERBS[verb], "column", lambda: column_here(key))
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@permitted(Permission.CHANGE_METADATA)
+def reference_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
+    """Retire a reference, or bring it back."""
+    return _verb(request, REFERENCE_VERBS[verb], "reference", lambda: reference_here(key))
 
 
 @never_cache
@@ -124,7 +140,7 @@ def _verb(request: HttpRequest, verb: Verb, kind: str, find: Callable[[], Row]) 
     form = verb.form(request.POST)
     if goes_on(request):
         return _page(request, verb, kind, row, form)
-    name = row.name
+    name = _name(row)
 
     def save() -> bool:
         given = {field: value for field, value in form.cleaned_data.items() if field != "version"}
@@ -144,24 +160,39 @@ def _verb(request: HttpRequest, verb: Verb, kind: str, find: Callable[[], Row]) 
 
 
 def _page(request: HttpRequest, verb: Verb, kind: str, row: Row, form: EditForm, *, status: int = 200) -> HttpResponse:
-    dataset = row if isinstance(row, TargetDataset) else row.dataset
+    dataset = _dataset_of(row)
     found = verb.depends(row)
+    # Nobody reads the column of a reference by name, so no row downstream changes with it.
+    flows = verb.name in (RENAME, RETIRE) and not isinstance(row, Reference)
     context = {
         "verb": verb,
         "kind": kind,
         "row": row,
+        "name": _name(row),
         "dataset": dataset,
         "form": form,
         "dependents": found,
         "refusing": [one for one in found if one.effect == dependents.REFUSES],
-        "downstream": dependents.downstream(dataset) if verb.name in (RENAME, RETIRE) else [],
+        "downstream": dependents.downstream(dataset) if flows else [],
         "back": page_of(row),
     }
     return render(request, "metadata/verb_page.html", context, status=status)
+
+
+def _name(row: Row) -> str:
+    """What it is called; a reference is called by its ends."""
+    return str(row) if isinstance(row, Reference) else row.name
+
+
+def _dataset_of(row: Row) -> TargetDataset:
+    """The dataset it is, or is part of."""
+    if isinstance(row, Reference):
+        return row.child
+    return row if isinstance(row, TargetDataset) else row.dataset
 
 
 def _after(verb: Verb, row: Row) -> str:
     """Where one is led: to the thing, or to what it was part of, if it is gone."""
     if verb.name != DELETE:
         return page_of(row)
-    return reverse("dataset_list") if isinstance(row, TargetDataset) else page_of(row.dataset)
+    return reverse("dataset_list") if isinstance(row, TargetDataset) else page_of(_dataset_of(row))

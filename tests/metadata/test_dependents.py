@@ -11,10 +11,11 @@ from metadata.models import TargetColumn, TargetDataset
 from metadata.services.deletion import delete_column, delete_dataset
 from metadata.services.generation import generate_targets
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column, retire_dataset
-from metadata.services.references import create_reference
+from metadata.services.references import create_reference, retire_reference
 from metadata.services.targets import (
     create_target_column,
     create_target_dataset,
+    set_dataset_inputs,
     update_target_column,
     update_target_dataset,
 )
@@ -209,3 +210,53 @@ def test_a_new_expression_is_seen_at_once(airport: TargetDataset, places: Target
     update_target_column(column=column, expected_version=column.version, expression="upper(icao)")
     found = [one.what for one in dependents.of_column_rename(named(airport, "name"))]
     assert "column shout" not in found
+
+
+# --- references ----------------------------------------------------------------------------------
+
+
+def test_a_retired_reference_leaves_its_column_and_its_ends_alone(airport: TargetDataset) -> None:
+    reference = routes_to(airport, role="origin").references.get()
+    assert told(dependents.of_reference_retirement(reference)) == [
+        (FOLLOWS, "rawcore.rc_net_route", "foreign key", "origin_key", ""),
+        (FOLLOWS, "rawcore.rc_net_route_hist", "history", "origin_key", ""),
+        (STAYS, "rawcore.rc_net_route", "column origin", "", ""),
+        (STAYS, "rawcore.rc_air_airport", "business key", "", ""),
+    ]
+
+
+def test_nothing_hangs_on_a_reference_that_is_retired_already(airport: TargetDataset) -> None:
+    reference = routes_to(airport).references.get()
+    assert dependents.of_reference_retirement(retire_reference(reference=reference, expected_version=1)) == []
+
+
+# --- what is read ----------------------------------------------------------------------------------
+
+
+def test_what_reads_an_input_stands_in_the_way_of_its_going(airport: TargetDataset, places: TargetDataset) -> None:
+    retire_column(column=named(places, "elevation"), expected_version=1)
+    found = dependents.of_inputs_change(places, [])
+    assert [(one.effect, one.what) for one in found] == [
+        (REFUSES, "column icao"),
+        (REFUSES, "column name"),
+        (REFUSES, "column elevation"),
+        (REFUSES, "column shout"),
+        (REFUSES, "filter"),
+        (REFUSES, "column shout"),
+    ]
+    assert "it is out of use: delete it or bring it back" in found[2].says
+
+
+def test_the_same_inputs_touch_nothing(airport: TargetDataset, places: TargetDataset) -> None:
+    assert dependents.of_inputs_change(places, [airport]) == []
+
+
+def test_what_is_announced_of_inputs_is_what_the_service_refuses(airport: TargetDataset, places: TargetDataset) -> None:
+    top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
+    for wanted in ([], [airport, top], [top]):
+        assert REFUSES in {one.effect for one in dependents.of_inputs_change(places, wanted)}
+        with pytest.raises(MetadataError):
+            set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)
+    wanted = [airport.generated_from, airport]
+    assert {one.effect for one in dependents.of_inputs_change(places, wanted)} == {FOLLOWS}
+    set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)

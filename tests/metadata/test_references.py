@@ -3,8 +3,8 @@
 import pytest
 
 from metadata.domain.errors import MetadataError
-from metadata.models import Reference, TargetDataset
-from metadata.selectors import dataset_state
+from metadata.models import ChangeLogEntry, Reference, TargetDataset
+from metadata.selectors import dataset_state, lineage
 from metadata.services import lifecycle
 from metadata.services.references import create_reference, retire_reference, unretire_reference
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
@@ -110,6 +110,32 @@ def test_an_unretired_reference_is_back(child: TargetDataset, parent: TargetData
     row = retire_reference(reference=refer(child, parent), expected_version=1)
     unretire_reference(reference=row, expected_version=2)
     assert len(dataset_state(child).references) == 1
+
+
+def test_the_log_keeps_why_a_reference_went_and_came(child: TargetDataset, parent: TargetDataset) -> None:
+    row = retire_reference(reference=refer(child, parent), expected_version=1, reason="wrong plants")
+    unretire_reference(reference=row, expected_version=2, reason="right after all")
+    entries = ChangeLogEntry.objects.filter(subject_kind="reference").order_by("pk")
+    assert list(entries.values_list("action", "reason"))[1:] == [
+        ("retired", "wrong plants"),
+        ("restored", "right after all"),
+    ]
+
+
+def test_a_reference_that_does_not_hold_any_more_does_not_come_back(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
+    row = retire_reference(reference=refer(child, parent), expected_version=1)
+    lifecycle.retire_column(column=child.columns.get(name="plant_no"), expected_version=1)
+    with pytest.raises(MetadataError, match="no active column of the child"):
+        unretire_reference(reference=row, expected_version=2)
+
+
+def test_a_retired_reference_is_not_drawn_in_lineage(child: TargetDataset, parent: TargetDataset) -> None:
+    row = refer(child, parent)
+    assert [edge.kind for edge in lineage(child).edges] == ["reference"]
+    retire_reference(reference=row, expected_version=1)
+    assert lineage(child).edges == ()
 
 
 def test_a_column_that_a_reference_needs_stays(child: TargetDataset, parent: TargetDataset) -> None:
