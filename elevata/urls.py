@@ -23,6 +23,7 @@ from metadata.api.changes import ChangeLogViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet
 from metadata.api.notices import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from metadata.api.people import PersonViewSet
+from metadata.api.references import ReferenceViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 from metadata.permissions import for_everybody
 
@@ -42,6 +43,7 @@ router.register("source-columns", SourceColumnViewSet, basename="api-source-colu
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
+router.register("references", ReferenceViewSet, basename="api-reference")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")

@@ -88,7 +88,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return problems.answer(request, status=403, title="Not allowed", detail=str(exception), code="permission_denied")
+    """403: whose account it is that may not, and what it takes."""
+    said, more = str(exception), {"account": request.user.get_username()}
+    return problems.answer(request, status=403, title="Not allowed", detail=said, code="permission_denied", more=more)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -14,7 +14,7 @@ from architecture.services.drift import adopt_as_baseline
 from architecture.services.environments import current_environment
 from metadata.api.permits import permitted_to
 from metadata.api.resources import Resource
-from metadata.api.strict import ChangeSerializer
+from metadata.api.strict import ChangeSerializer, both
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
 
@@ -77,7 +77,7 @@ class DriftViewSet(Resource, GenericViewSet):
     def adopt(self, request: Request) -> Response:
         """Take the tables of these datasets as they were seen for applied; the next report starts from there."""
         given, message = self.given(AdoptSerializer)
-        with refusals(), writing(message):
+        with refusals(), writing(both(given["reason"], message)):
             adopt_as_baseline(
                 environment=current_environment(),
                 dataset_keys=given["datasets"],

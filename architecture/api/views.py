@@ -42,7 +42,7 @@ from architecture.services.undo import undo_report
 from metadata.api.etags import must_name
 from metadata.api.permits import permitted_to
 from metadata.api.resources import ReadOnly
-from metadata.api.strict import NothingSerializer
+from metadata.api.strict import NothingSerializer, both
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
 
@@ -109,7 +109,8 @@ class ReportViewSet(ReadOnly):
         report = self.get_object()
         must_name(request, self.version_of(report))
         given, reason = self.given(NoteSerializer)
-        with refusals(), writing(reason):
+        # What stays with the approval need not stand in the change log, too.
+        with refusals(), writing(reason if given["note"] else ""):
             approval = decide(report=report, person=request.user, note=given["note"] or reason)
         return Response(ApprovalSerializer(approval).data, status=status.HTTP_201_CREATED)
 
@@ -183,7 +184,7 @@ class ExecutionViewSet(ReadOnly):
     def abandon(self, request: Request, pk: int) -> Response:
         """Give up an execution that failed, was cancelled or lost; its record is sealed."""
         given, message = self.given(ReasonSerializer)
-        with refusals(), writing(message):
+        with refusals(), writing(both(given["reason"], message)):
             abandon_execution(execution=self.get_object(), person=request.user, reason=given["reason"])
         return self.as_it_is()
 

@@ -11,7 +11,7 @@ from architecture.models import Approval, ChangeReport
 from architecture.places import place_of_report
 from architecture.services.people import must_be_permitted, role_names, who_answers
 from architecture.services.policies import policy_of
-from architecture.services.reports import authors_of_report, decisions_on, refuse_stale
+from architecture.services.reports import authors_of_report, decisions_on, record_why_of, refuse_stale
 from architecture.services.telling import tell_decided
 from metadata.domain.roles import Permission
 from metadata.services import chain
@@ -56,6 +56,7 @@ def _decide(report: ChangeReport, person: Any, decision: str, note: str) -> Appr
             approval = _record(row, person, decision, note)
     except IntegrityError:  # the same person, in this very moment
         raise Refused("ALREADY_DECIDED") from None
+    record_why_of(row, "rejected" if decision == workflow.NO else "approved")
     if decision == workflow.NO:
         _become(row, workflow.REJECTED)
         tell_decided(row, approval)

@@ -22,7 +22,7 @@ from architecture.places import place_of_report
 from architecture.services.basis import Basis
 from architecture.services.observing import Seen
 from architecture.services.people import must_be_permitted
-from architecture.services.reports import operations_of, refuse_stale
+from architecture.services.reports import operations_of, record_why_of, refuse_stale
 from architecture.services.undo import undo_steps
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.roles import Permission
@@ -66,6 +66,7 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
         "created_by": person,
     }
     preview, _ = Preview.objects.update_or_create(report=row, fingerprint=planned.fingerprint, defaults=values)
+    record_why_of(row, "previewed")
     return preview
 
 

@@ -11,6 +11,7 @@ from architecture.domain import workflow
 from architecture.models import Environment, Preview, Rehearsal
 from architecture.places import place_of_report
 from architecture.services.people import must_be_permitted
+from architecture.services.reports import record_why_of
 from metadata.domain.roles import Permission
 
 
@@ -20,9 +21,11 @@ def request_rehearsal(*, preview: Preview, person: Any) -> Rehearsal:
     workflow.refuse_closed(preview.report.status)
     try:
         with transaction.atomic():
-            return Rehearsal.objects.create(preview=preview, requested_by=person)
+            rehearsal = Rehearsal.objects.create(preview=preview, requested_by=person)
     except IntegrityError:
         return preview.rehearsals.get(status__in=(workflow.QUEUED, workflow.RUNNING))
+    record_why_of(preview.report, "rehearsed")
+    return rehearsal
 
 
 def queued_rehearsals(*, environment: Environment) -> list[int]:

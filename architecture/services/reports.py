@@ -25,6 +25,7 @@ from architecture.services.people import who_answers
 from architecture.services.telling import tell_report_waiting
 from metadata.permissions import must_write
 from metadata.services.actor import current_actor
+from metadata.services.changelog import record_why
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,9 @@ def _build(
     Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment come one by one
     basis = gather(environment=environment, scope=scope, seen=seen)
     made = basis.report()
-    return made, _standing(basis, made) or store_report(basis, made, person)
+    row = _standing(basis, made) or store_report(basis, made, person)
+    record_why_of(row, "requested")
+    return made, row
 
 
 def store_report(
@@ -108,6 +111,13 @@ def store_report(
     if row.status == workflow.OPEN and need.count:
         tell_report_waiting(row, need)
     return row
+
+
+def record_why_of(report: ChangeReport, action: str) -> None:
+    """Why somebody did this with a report, for the change log; nothing if they did not say."""
+    key = str(report.report_id)
+    name = f"{Scope(**report.scope).describe()} in {report.environment}"
+    record_why(action=action, subject_kind="report", subject_key=key, subject_name=name)
 
 
 def scope_row(scope: Scope) -> dict[str, Any]:

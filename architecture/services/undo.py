@@ -22,7 +22,7 @@ from architecture.models import ChangeReport, Environment, ExecutionRecord
 from architecture.services.applied import NEVER
 from architecture.services.basis import Basis, gather, views_of
 from architecture.services.observing import Seen, last_seen
-from architecture.services.reports import STANDING, store_report
+from architecture.services.reports import STANDING, record_why_of, store_report
 from architecture.services.ways_back import already, ground_of, ways_of, why, written_since
 
 _REPEAT = "METADATA_UNCHANGED"
@@ -54,7 +54,9 @@ def undo_report(
     _refuse_foreign(found.foreign, others)
     if found.kept:
         _taken_back(record, ground, found.done, found.kept, strict=True)
-    return _standing(record, made, found) or _store(record, basis, made, found, person)
+    report = _standing(record, made, found) or _store(record, basis, made, found, person)
+    record_why_of(report, "requested")
+    return report
 
 
 def _taken_back(

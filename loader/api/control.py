@@ -74,7 +74,8 @@ class LookViewSet(Resource, ListModelMixin, RetrieveModelMixin, GenericViewSet):
         if report is not None and not may(request.user, Permission.EXECUTE_REPORTS, place_of_report(report)):
             raise PermissionDenied
         with refusals(), writing(reason):
-            look = _look_of_report(report, request) if report is not None else _look_of_scope(scope_of(given), request)
+            asked = _of_report(report) if report is not None else _of_scope(scope_of(given))
+            look = request_look(**asked, user=request.user, reason=reason)
         return _waits_for(look, request)
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -98,7 +99,7 @@ class DriftViewSet(drift.DriftViewSet):
         """Ask a worker to look at every table that was applied or is described; the drift is read again then."""
         _, reason = self.given(NothingSerializer)
         with refusals(), writing(reason):
-            look = request_look(keys=_tables(Scope()), then={"do": DRIFT}, user=request.user)
+            look = request_look(keys=_tables(Scope()), then={"do": DRIFT}, user=request.user, reason=reason)
         return _waits_for(look, request)
 
 
@@ -114,14 +115,14 @@ def _tables(scope: Scope) -> Collection[str]:
     return keys
 
 
-def _look_of_scope(scope: Scope, request: Request) -> ReadRequest:
-    return request_look(keys=_tables(scope), then={"do": REPORT, "scope": scope_row(scope)}, user=request.user)
+def _of_scope(scope: Scope) -> dict[str, Any]:
+    return {"keys": _tables(scope), "then": {"do": REPORT, "scope": scope_row(scope)}}
 
 
-def _look_of_report(report_id: UUID, request: Request) -> ReadRequest:
+def _of_report(report_id: UUID) -> dict[str, Any]:
     report = report_named(str(report_id))
     then = {"do": PREVIEW, "report": str(report.report_id)}
-    return request_look(keys=tables_of(report), then=then, user=request.user, sizes=True)
+    return {"keys": tables_of(report), "then": then, "sizes": True}
 
 
 def _must_have_seen(pk: int, keys: Collection[str], user: Any) -> None:

@@ -60,7 +60,18 @@ class LookSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = ReadRequest
-        fields = ("id", "status", "environment", "then", "tables", "found", "error", "requested_at", "finished_at")
+        fields = (
+            "id",
+            "status",
+            "environment",
+            "then",
+            "tables",
+            "reason",
+            "found",
+            "error",
+            "requested_at",
+            "finished_at",
+        )
 
     @extend_schema_field(LookForSerializer)
     def get_then(self, look: ReadRequest) -> dict[str, Any]:

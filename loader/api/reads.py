@@ -82,7 +82,7 @@ class ReadSerializer(ReadListSerializer):
     answer = serializers.SerializerMethodField(help_text="Null until it is there.")
 
     class Meta(ReadListSerializer.Meta):
-        fields = (*ReadListSerializer.Meta.fields, "arguments", "answer")
+        fields = (*ReadListSerializer.Meta.fields, "arguments", "reason", "answer")
 
     @extend_schema_field(AnswerSerializer(allow_null=True))
     def get_answer(self, read: ReadRequest) -> dict[str, Any] | None:
@@ -146,14 +146,14 @@ class ReadViewSet(ReadOnly):
     @extend_schema(request=QuestionSerializer, responses={202: ReadSerializer}, parameters=[_LOCATION])
     def create(self, request: Request) -> Response:
         """Put a question. ``Location`` says where its answer will be; ``rows/`` below it has the rows."""
-        asked, _reason = self.given(QuestionSerializer)
+        asked, reason = self.given(QuestionSerializer)
         with refusals():
             arguments = arguments_of(asked)
             if asked["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
                 arguments |= {"only": arguments["op"], "op": INSERTED}
             self._refuse_too_many()
             read = request_read(
-                kind=asked["kind"], dataset=asked["dataset"], arguments=arguments, user=request.user
+                kind=asked["kind"], dataset=asked["dataset"], arguments=arguments, user=request.user, reason=reason
             ).read
         where = self.reverse_action("detail", kwargs={"pk": read.pk})
         made = self.get_serializer(self.get_queryset().get(pk=read.pk)).data

@@ -112,9 +112,9 @@ class ScheduleViewSet(Deletable):
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def run(self, request: Request, key: UUID) -> Response:
         """Start what it loads now, whatever the time is. `Location` is the run's."""
-        schedule, _ = self.get_object(), self.given(ReasonOfRun)
+        schedule, (_, reason) = self.get_object(), self.given(ReasonOfRun)
         with refusals():
-            run = run_now(schedule=schedule, user=request.user).run
+            run = run_now(schedule=schedule, user=request.user, reason=reason).run
         where = reverse("api-load-run-detail", args=[run.run_id], request=request)
         now = load_run_detail().get(pk=run.pk)
         return Response(LoadRunSerializer(now).data, status.HTTP_202_ACCEPTED, headers={"Location": where})

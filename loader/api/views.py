@@ -107,9 +107,9 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def again(self, request: Request, run_id: str) -> Response:
         """Queue a run again that did not succeed: what it finished is not done twice."""
-        run, _ = self.get_object(), self.given(ReasonOfRun)
+        run, (_, reason) = self.get_object(), self.given(ReasonOfRun)
         with refusals():
-            asked = request_load_run(run_id=run.run_id, user=request.user)
+            asked = request_load_run(run_id=run.run_id, user=request.user, reason=reason)
             if not asked.requested:
                 said = asked.run.get_status_display().lower()
                 raise Refusal("RUN_FINISHED", f"run {run.run_id} is {said}: there is nothing to do again")
@@ -119,13 +119,13 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def cancel(self, request: Request, run_id: str) -> Response:
         """Ask a run to stop: one that waits is cancelled at once, one under way when its worker hears."""
-        run, _ = self.get_object(), self.given(ReasonOfRun)
+        run, (_, reason) = self.get_object(), self.given(ReasonOfRun)
         if run.is_finished:
             said = f"run {run.run_id} is {run.get_status_display().lower()}"
             with refusals():
                 raise Refusal("RUN_FINISHED", said, hint="only what waits or is under way can be cancelled")
         with transaction.atomic():
-            request_cancel(run=run, user=request.user)
+            request_cancel(run=run, user=request.user, reason=reason)
         return self._accepted(run)
 
     def _accepted(self, run: LoadRun) -> Response:

@@ -10,7 +10,7 @@ class ReadRequest(models.Model):
     ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``check`` (asked by a
     command, answered with findings) or ``observe`` (tables as they are, kept as observations);
     ``arguments`` and ``answer`` are its JSON. ``table_version`` is the Delta version the answer was
-    read at.
+    read at. ``reason`` is why somebody asked, if they said.
     """
 
     class Status(models.TextChoices):
@@ -32,6 +32,7 @@ class ReadRequest(models.Model):
     requested_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
     claimed_by = models.CharField(max_length=200, blank=True, default="")
+    reason = models.CharField(max_length=1000, blank=True, default="")
 
     class Meta:
         ordering = ["-id"]

@@ -19,10 +19,12 @@ from loader.services.reads import OBSERVE, request_read
 REPORT, PREVIEW, DRIFT = "report", "preview", "drift"
 
 
-def request_look(*, keys: Collection[str], then: Mapping[str, Any], user: Any, sizes: bool = False) -> ReadRequest:
+def request_look(
+    *, keys: Collection[str], then: Mapping[str, Any], user: Any, sizes: bool = False, reason: str = ""
+) -> ReadRequest:
     """Ask for these tables to be looked at (``sizes``: measured, too); ``then["do"]`` is what for."""
     arguments = {"tables": sorted(keys), "sizes": sizes, "then": dict(then)}
-    return request_read(kind=OBSERVE, arguments=arguments, user=user).read
+    return request_read(kind=OBSERVE, arguments=arguments, user=user, reason=reason).read
 
 
 def looks_of(user: Any) -> QuerySet[ReadRequest]:

@@ -74,8 +74,9 @@ def request_read(
     arguments: Mapping[str, Any] | None = None,
     user: Any = None,
     wake_worker: bool = True,
+    reason: str = "",
 ) -> RequestedRead:
-    """Ask a question; the answer will be in the row. ``discover`` asks about a source dataset.
+    """Ask a question; the answer will be in the row, as is the reason. ``discover`` asks about a source dataset.
 
     ``observe`` asks for tables as they are (``tables``: stable keys; ``sizes``: how large, too); they are
     stored as observations.
@@ -90,7 +91,12 @@ def request_read(
         asked["source_dataset"] = str(source.key)
     with transaction.atomic():
         read = ReadRequest.objects.create(
-            environment=current_environment(), kind=kind, dataset=dataset, arguments=asked, requested_by=user
+            environment=current_environment(),
+            kind=kind,
+            dataset=dataset,
+            arguments=asked,
+            requested_by=user,
+            reason=reason,
         )
         result = RequestedRead(read)
         if wake_worker:

@@ -100,9 +100,9 @@ def request_load_run(
     """Ask for a load run; the same run id again asks for the same run. ``reason`` stays with a new one.
 
     Without a scope everything is loaded. A run that succeeded or is under way is returned as it is;
-    one that failed, was blocked, cancelled or lost is queued again. Refusal for a scope that names
-    nothing, and for a run id that stands for another scope or time. Without ``wake_worker`` nobody
-    is told: the caller claims the run in the same transaction.
+    one that failed, was blocked, cancelled or lost is queued again, and its log says why. Refusal for a
+    scope that names nothing, and for a run id that stands for another scope or time. Without
+    ``wake_worker`` nobody is told: the caller claims the run in the same transaction.
     """
     wanted = Asked(
         scope=scope,
@@ -146,7 +146,7 @@ def request_run(
         else:
             _refuse_another(known, wanted)
             _refuse_reverted(known)
-            result = _ask_again(known, wanted.allow_empty, user)
+            result = _ask_again(known, wanted, user)
         if result.requested and wake_worker:
             transaction.on_commit(result.send_wakeup)
     return result
@@ -206,7 +206,7 @@ def _refuse_reverted(run: LoadRun) -> None:
         )
 
 
-def _ask_again(run: LoadRun, allow_empty: bool, user: Any) -> RequestedRun:
+def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     mark_lost(run_pk=run.pk)
     # Who answers for a governed run's next attempt need not be who asked first.
     again = {}
@@ -214,7 +214,7 @@ def _ask_again(run: LoadRun, allow_empty: bool, user: Any) -> RequestedRun:
         again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": user.get_username()}
     queued = LoadRun.objects.filter(pk=run.pk, status__in=states.may_become(states.QUEUED)).update(
         status=states.QUEUED,
-        allow_empty=run.allow_empty or allow_empty,
+        allow_empty=run.allow_empty or wanted.allow_empty,
         error=None,
         phase="",
         claimed_by="",
@@ -225,6 +225,10 @@ def _ask_again(run: LoadRun, allow_empty: bool, user: Any) -> RequestedRun:
         **again,
     )
     run.refresh_from_db()
+    if queued and wanted.reason:
+        # The run's own reason stays that of who asked first.
+        said = f"asked for again{f' by {user}' if user is not None else ''}: {wanted.reason}"
+        RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=said)
     return RequestedRun(run, requested=bool(queued))
 
 
@@ -264,13 +268,13 @@ def attempt_of(run: LoadRun) -> Attempt:
     return Attempt(run.pk, run.attempt)
 
 
-def request_cancel(*, run: LoadRun, user: Any = None) -> LoadRun:
+def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadRun:
     """Ask for a run to stop: a queued one is cancelled at once, a running one when its worker hears.
 
-    A run that is finished stays as it is.
+    A run that is finished stays as it is; another one says by whom and, if it is told, why.
     """
     who = f"cancelled by {user}" if user is not None else "cancelled"
-    error = {"code": "CANCELED", "message": who}
+    error = {"code": "CANCELED", "message": f"{who}: {reason}" if reason else who}
     with transaction.atomic():
         canceled = LoadRun.objects.filter(pk=run.pk, status=states.QUEUED).update(
             status=states.CANCELED, finished_at=timezone.now(), error=error

@@ -83,8 +83,10 @@ def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
         remove([row])
 
 
-def run_now(*, schedule: Schedule, user: Any) -> RequestedRun:
+def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
     """Start what the schedule loads, whatever the time is, active or not. Due times stay as they are.
+
+    ``reason`` stays with the run.
 
     Refused (STILL_GOING) while the run before is under way; Refusal for a scope that names nothing any more.
     """
@@ -94,7 +96,7 @@ def run_now(*, schedule: Schedule, user: Any) -> RequestedRun:
         if going is not None:
             raise Refusal("STILL_GOING", f"load run {going} of this schedule is still {going.status}")
         wanted = _asked(row)
-        asked = request_run(replace(wanted, check=partial(plan_load, wanted.scope)), user=user)
+        asked = request_run(replace(wanted, check=partial(plan_load, wanted.scope), reason=reason), user=user)
         _hold_on_to(row, asked.run)
         return asked
 

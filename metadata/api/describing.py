@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.db import connection, models
+from django.db.backends.base.operations import BaseDatabaseOperations
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
@@ -49,6 +51,20 @@ class DescribedSchema(AutoSchema):
         """The description's first sentence: lists of operations show it."""
         first = self.get_description().strip().partition("\n")[0].partition(". ")[0]
         return super().get_summary() or first.rstrip(".") or None
+
+    def _insert_min_max(self, field: Any, content: dict[str, Any]) -> None:
+        """How far a whole number reaches, the same on every database.
+
+        Databases keep more or less of one kind of column, SQLite 64 bits of each; promised is what all keep.
+        """
+        super()._insert_min_max(field, content)
+        kind = _kind_of_column(field)
+        if kind in BaseDatabaseOperations.integer_field_ranges:
+            here = connection.ops.integer_field_range(kind)
+            everywhere = BaseDatabaseOperations.integer_field_ranges[kind]
+            for bound, kept, promised in zip(("minimum", "maximum"), here, everywhere, strict=True):
+                if content.get(bound) == kept:
+                    content[bound] = promised
 
     def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
         operation = super().get_operation(*args, **kwargs)
@@ -105,6 +121,14 @@ class DescribedSchema(AutoSchema):
         problem = self._get_response_for_code(ProblemSerializer, "4XX", [PROBLEM_TYPE])
         responses.setdefault("4XX", problem | {"description": "Refused; `code` says why."})
         responses.setdefault("503", problem | {"description": "The control database does not answer."})
+
+
+def _kind_of_column(field: Any) -> str:
+    """The kind of the model's column that an answer's field shows; empty if it shows none."""
+    model = getattr(getattr(field.parent, "Meta", None), "model", None)
+    columns = {column.name: column for column in model._meta.get_fields()} if model is not None else {}
+    column = columns.get(field.source)
+    return column.get_internal_type() if isinstance(column, models.Field) else ""
 
 
 def _header(name: str, description: str, schema: dict[str, Any] | None = None, required: bool = False) -> dict:

@@ -15,6 +15,7 @@ from metadata.api.refusing import refusals
 from metadata.api.resources import Deletable, ReadOnly
 from metadata.api.strict import ChangeSerializer, NothingSerializer
 from metadata.domain.notices import CHOICES, URL_LENGTH
+from metadata.domain.roles import Place
 from metadata.models import Delivery, DeliveryAttempt, Event, Notice, Webhook
 from metadata.notice_lists import (
     DeliveryFilter,
@@ -30,7 +31,7 @@ from metadata.services.notices import mark_read
 from metadata.services.webhooks import MANAGE, create_webhook, delete_webhook, test_webhook, update_webhook
 
 EVENTS = [(str(kind), str(kind)) for kind in CHOICES]
-_MANAGERS = permitted_to(MANAGE)
+_MANAGERS = permitted_to(MANAGE, on=Place)
 _SECRET_HELP = "The name of the worker's environment variable that holds the secret; never the secret."
 
 
@@ -135,16 +136,20 @@ class NoticeViewSet(ReadOnly):
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def read(self, request: Request, pk: int) -> Response:
         """Mark it as read."""
-        self.given(NothingSerializer)
-        mark_read(person=request.user, notice=self.get_object())
+        _, reason = self.given(NothingSerializer)
+        notice = self.get_object()
+        with refusals(), writing(reason):
+            mark_read(person=request.user, notice=notice)
         return self.answer(self.get_object())
 
     @extend_schema(operation_id="notices_read_all", request=NothingSerializer, responses=ReadAnswer)
     @action(detail=False, methods=["post"], url_path="read", filter_backends=(), pagination_class=None)
     def read_all(self, request: Request) -> Response:
         """Mark all of them as read."""
-        self.given(NothingSerializer)
-        return Response({"read": mark_read(person=request.user)})
+        _, reason = self.given(NothingSerializer)
+        with refusals(), writing(reason):
+            count = mark_read(person=request.user)
+        return Response({"read": count})
 
 
 @extend_schema_view(

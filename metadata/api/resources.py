@@ -127,23 +127,17 @@ class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
         return Response(shown, status=code, headers={"ETag": tag})
 
 
-class Editable(ReadOnly):
-    """A resource whose rows are made and changed by services.
+class Made(ReadOnly):
+    """A resource whose rows are made by a service (``make``), and changed by verbs of their own if at all.
 
-    ``create_serializer`` and ``change_serializer`` read what is sent; ``make`` and ``change`` are the
-    services.
+    ``create_serializer`` reads what is sent.
     """
 
     writes = permitted_to(Permission.CHANGE_METADATA)
     tagged = True
-    may_match = frozenset({"partial_update"})
     create_serializer: ClassVar[type[ChangeSerializer]]
-    change_serializer: ClassVar[type[ChangeSerializer]]
 
     def make(self, **given: Any) -> Model:
-        raise NotImplementedError
-
-    def change(self, row: Any, expected_version: int, **given: Any) -> Model:
         raise NotImplementedError
 
     def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -154,14 +148,6 @@ class Editable(ReadOnly):
         answer = self.answer(made, status.HTTP_201_CREATED)
         answer.headers["Location"] = self.address_of(made)
         return answer
-
-    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        row = self.get_object()
-        check_match(request, self.version_of(row), required=self.action in self.must_match)
-        given, reason = self.given(self.change_serializer, partial=True)
-        with refusals(), writing(reason):
-            self.change(row, self.version_of(row), **given)
-        return self.answer(self.fresh(row))
 
     def verb(self, deed: Any, serializer: type[ChangeSerializer] = NothingSerializer) -> Response:
         """``deed(row, reason, **given)`` over the version that the caller saw."""
@@ -179,6 +165,24 @@ class Editable(ReadOnly):
     def address_of(self, row: Model) -> str:
         value = str(getattr(row, self.lookup_field))
         return self.reverse_action("detail", kwargs={self.lookup_url_kwarg or self.lookup_field: value})
+
+
+class Editable(Made):
+    """A resource whose rows are made and changed by services: ``change_serializer`` reads, ``change`` does it."""
+
+    may_match = frozenset({"partial_update"})
+    change_serializer: ClassVar[type[ChangeSerializer]]
+
+    def change(self, row: Any, expected_version: int, **given: Any) -> Model:
+        raise NotImplementedError
+
+    def partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        row = self.get_object()
+        check_match(request, self.version_of(row), required=self.action in self.must_match)
+        given, reason = self.given(self.change_serializer, partial=True)
+        with refusals(), writing(reason):
+            self.change(row, self.version_of(row), **given)
+        return self.answer(self.fresh(row))
 
 
 class Deletable(Editable):

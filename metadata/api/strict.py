@@ -35,5 +35,10 @@ class ChangeSerializer(StrictSerializer):
     )
 
 
+def both(reason: str, message: str) -> str:
+    """A reason that a deed asks for and the message that came with it, as one: the log keeps both."""
+    return ": ".join(said for said in (reason.strip(), message.strip()) if said)
+
+
 class NothingSerializer(ChangeSerializer):
     """A deed that needs no more said than, perhaps, why."""

@@ -25,7 +25,7 @@ from metadata.api.inputs import (
     SystemChange,
     datasets_named,
 )
-from metadata.api.resources import NAME, Editable, Lasting
+from metadata.api.resources import NAME, Deletable, Editable, Lasting
 from metadata.api.serializers import (
     DatasetListSerializer,
     DatasetSerializer,
@@ -57,7 +57,7 @@ from metadata.selectors import (
     target_columns,
     target_datasets,
 )
-from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.deletion import delete_column, delete_dataset, delete_schema, delete_system
 from metadata.services.generation import generate_targets
 from metadata.services.lifecycle import (
     rename_column,
@@ -91,12 +91,13 @@ from metadata.shown import details, stable_keys
     create=extend_schema(description="Register a system."),
     partial_update=extend_schema(description="Change a system."),
 )
-class SystemViewSet(Editable):
+class SystemViewSet(Bulk, Deletable):
     """Systems that deliver data."""
 
     queryset = System.objects.none()
     serializer_class = SystemSerializer
     create_serializer = change_serializer = SystemChange
+    known_by = "short_name"
     filterset_class = SystemFilter
     lookup_field = "short_name"
     lookup_value_regex = NAME
@@ -109,6 +110,9 @@ class SystemViewSet(Editable):
 
     def change(self, row: System, expected_version: int, **given: Any) -> System:
         return update_system(system=row, expected_version=expected_version, **given)
+
+    def erase(self, row: System, expected_version: int, reason: str) -> None:
+        delete_system(system=row, expected_version=expected_version, reason=reason)
 
 
 @extend_schema_view(
@@ -171,12 +175,13 @@ class SourceColumnViewSet(Bulk, Editable):
     create=extend_schema(description="Make a schema."),
     partial_update=extend_schema(description="Change a schema."),
 )
-class SchemaViewSet(Editable):
+class SchemaViewSet(Bulk, Deletable):
     """Schemas of the warehouse, each in one layer."""
 
     queryset = TargetSchema.objects.none()
     serializer_class = SchemaSerializer
     create_serializer = change_serializer = SchemaChange
+    known_by = "name"
     filterset_class = SchemaFilter
     lookup_field = "name"
     lookup_value_regex = NAME
@@ -189,6 +194,9 @@ class SchemaViewSet(Editable):
 
     def change(self, row: TargetSchema, expected_version: int, **given: Any) -> TargetSchema:
         return update_schema(schema=row, expected_version=expected_version, **given)
+
+    def erase(self, row: TargetSchema, expected_version: int, reason: str) -> None:
+        delete_schema(schema=row, expected_version=expected_version, reason=reason)
 
 
 @extend_schema_view(

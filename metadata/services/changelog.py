@@ -93,6 +93,16 @@ def record_change(
         unit.told.append(Change(str(action), subject_kind, subject_key, subject_name, *fields, dataset_key))
 
 
+def record_why(*, action: str, subject_kind: str, subject_key: str, subject_name: str) -> None:
+    """An entry about a deed that has a row of its own which keeps no reason (a report, a preview), if one was given.
+
+    That it was done, by whom and when is in that row; why stands in the log, on the unit that is open.
+    """
+    unit = _unit.get()
+    if unit is not None and unit.reason:
+        unit.told.append(Change(action, subject_kind, subject_key, subject_name, {}, {}))
+
+
 def _write(changes: list[Change], actor: Actor, at: datetime, reason: str) -> None:
     if not changes:
         return

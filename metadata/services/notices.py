@@ -18,7 +18,7 @@ from django.utils import timezone
 from metadata.domain.errors import MetadataError
 from metadata.domain.notices import CHOICES, TRIES, Kind, check_kinds
 from metadata.models import Delivery, Event, Notice, NoticeChoice, Webhook
-from metadata.services.changelog import record_change
+from metadata.services.changelog import record_change, record_why
 from metadata.services.common import writing
 
 # How long what happened is kept, with who was told and what was sent.
@@ -102,7 +102,12 @@ def mark_read(*, person: Any, notice: Notice | None = None) -> int:
     unread = Notice.objects.filter(person=person, read_at__isnull=True)
     if notice is not None:
         unread = unread.filter(pk=notice.pk)
-    return unread.update(read_at=timezone.now())
+    count = unread.update(read_at=timezone.now())
+    if count:
+        who = person.get_username()
+        key, name = (who, f"all of {who}") if notice is None else (str(notice.pk), f"{notice.pk} of {who}")
+        record_why(action="read", subject_kind="notice", subject_key=key, subject_name=name)
+    return count
 
 
 def choose_events(

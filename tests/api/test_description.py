@@ -41,6 +41,7 @@ def one_connection(db) -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
+@pytest.fixture(scope="module")
 def described() -> Any:
     """The description as clients read it, told by the application itself."""
     document = SchemaGenerator().get_schema(request=None, public=True)
@@ -49,8 +50,16 @@ def described() -> Any:
     return schema
 
 
-def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> list[str]:
+@pytest.fixture(scope="module")
+def never_wrong() -> set[str]:
+    """Operations to which nothing wrong can be sent. That takes long to find out, and is the same for every role."""
+    return set()
+
+
+def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str], never_wrong: set[str]) -> list[str]:
     """What generated requests to one operation found; what they changed is taken back."""
+    if mode is GenerationMode.NEGATIVE and operation.label in never_wrong:
+        return []
 
     @QUICKLY
     @given(case=operation.as_strategy(mode))
@@ -68,20 +77,22 @@ def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str
     except Failure as one:
         return [f"{operation.label}: {one}"]
     except Unsatisfiable:
-        # Nothing that could be sent to it is wrong.
         assert mode is GenerationMode.NEGATIVE
+        never_wrong.add(operation.label)
     return []
 
 
 @pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("role", Role, ids=str)
-def test_operations_answer_as_they_are_described(one_connection, warehouse, role: Role, mode: GenerationMode):
+def test_operations_answer_as_they_are_described(
+    one_connection, warehouse, described, never_wrong, role: Role, mode: GenerationMode
+):
     del warehouse
     _, token = create_token(user=person("vera", role))
     headers = {"Authorization": f"Token {token}"}
     found = [
         broken
-        for operation in described().get_all_operations()
-        for broken in broken_promises(operation.ok(), mode, headers)
+        for operation in described.get_all_operations()
+        for broken in broken_promises(operation.ok(), mode, headers, never_wrong)
     ]
     assert not found, "\n".join(found)
