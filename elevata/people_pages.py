@@ -17,12 +17,22 @@ from django.views.decorators.http import require_http_methods, require_safe
 from architecture.models import Environment
 from elevata.locks import locks, unlock
 from metadata.domain.errors import MetadataError
-from metadata.domain.roles import ROLES, Permission, Role
-from metadata.forms.people import GrantForm, NewPasswordForm, NewPersonForm, PasswordForm, RolesForm, TokenForm
+from metadata.domain.roles import Permission, Role
+from metadata.filtersets import PersonFilter
+from metadata.forms.people import (
+    ROLE_WORDS,
+    GrantForm,
+    NewPasswordForm,
+    NewPersonForm,
+    PasswordForm,
+    RolesForm,
+    TokenForm,
+)
 from metadata.models import PersonalToken, RoleGrant
 from metadata.permissions import for_everybody, may, only, roles_of
 from metadata.services import people as services
 from metadata.services.tokens import DIGEST_SHOWN, create_token, revoke_token
+from metadata.views.paging import one_page
 
 # Everywhere, not for one place: who manages people may give themselves whatever they like.
 managers = only(
@@ -50,8 +60,8 @@ def me(request: HttpRequest) -> HttpResponse:
 def _me(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
     user, accounts = request.user, [account.user for account in _accounts_of(request.user)]
     context = {
-        "roles": [(role, sorted(ROLES[role])) for role in Role if role in roles_of(user)],
-        "grants": user.role_grants.select_related("schema"),
+        "roles": [(role, ROLE_WORDS[role]) for role in Role if role in roles_of(user)],
+        "grants": [(grant, ROLE_WORDS[Role(grant.role)]) for grant in user.role_grants.select_related("schema")],
         "holders": [(one, _tokens(one)) for one in (user, *accounts)],
         "now": timezone.now(),
         "token_form": TokenForm(accounts=[one.get_username() for one in accounts], prefix="token"),
@@ -98,9 +108,17 @@ def _change_own_password(request: HttpRequest) -> HttpResponse:
 @require_safe
 @managers
 def person_list(request: HttpRequest) -> HttpResponse:
-    """Everybody, with their roles; and who is locked out of sign-in."""
+    """Everybody, with their roles, as the address filters them; and who is locked out of sign-in."""
     locked = locks()
-    context = {"people": list(_people().order_by("username")), "locks": locked, "locked": {one.name for one in locked}}
+    chosen = PersonFilter({"ordering": "name", **request.GET.dict()}, queryset=_people(), request=request)
+    context = {
+        "filter": chosen,
+        # People are few: to count them first would be a query more.
+        "page": one_page(request, list(chosen.qs)),
+        "roles": list(Role),
+        "locks": locked,
+        "locked": {one.name for one in locked},
+    }
     return render(request, "people/list.html", context)
 
 
@@ -161,7 +179,8 @@ def _person(request: HttpRequest, person: Any, status: int = 200, **more: Any) -
         "accounts": _accounts_of(person),
         "identities": person.identities.all(),
         "tokens": _tokens(person),
-        "grants": person.role_grants.select_related("schema"),
+        # Fetched with the person.
+        "grants": person.role_grants.all(),
         "locks": locks(person.get_username()),
         "now": timezone.now(),
         "roles_form": RolesForm(initial=has, prefix="roles"),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.forms.boundfield import BoundWidget
 
 from metadata.domain.notices import CHOICES, SECRET_PREFIX, WORDS
 from metadata.forms.base import EditForm, MetadataForm
@@ -93,7 +94,7 @@ class DeleteWebhookForm(EditForm):
 class NoticeChoiceForm(MetadataForm):
     """What somebody wants to be told of, and how."""
 
-    listed = EventsField(label="In the list of notices", required=False, help_text="Behind the bell, on every page.")
+    listed = EventsField(label="In the list", required=False, help_text="Behind the bell, on every page.")
     emailed = EventsField(label="By e-mail", required=False, help_text="As soon as it happens.")
     address = forms.EmailField(
         label="E-mail address",
@@ -101,6 +102,13 @@ class NoticeChoiceForm(MetadataForm):
         max_length=254,
         help_text="Where mail goes. Titles name reports, runs and datasets: take an address that may know them.",
     )
+
+    def by_event(self) -> list[tuple[str, BoundWidget, BoundWidget]]:
+        """Each event's words with its two boxes: for the list, by e-mail."""
+        return [
+            (listed.choice_label, listed, mailed)
+            for listed, mailed in zip(self["listed"], self["emailed"], strict=True)
+        ]
 
 
 class ReadForm(forms.Form):

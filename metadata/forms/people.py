@@ -29,6 +29,10 @@ class RolesForm(MetadataForm):
     def chosen(self) -> list[Role]:
         return [role for name, role in role_fields().items() if self.cleaned_data.get(name)]
 
+    def role_boxes(self) -> list[forms.BoundField]:
+        """The boxes alone, for a template that draws them together."""
+        return [self[name] for name in role_fields()]
+
 
 def role_fields() -> dict[str, Role]:
     return {f"role_{role.value}": role for role in Role}
@@ -55,11 +59,11 @@ class NewPersonForm(RolesForm):
         help_text="Without one they sign in by single sign-on, or act by tokens only.",
     )
     owner = forms.CharField(
-        label="Service account of",
+        label="Who answers for it",
         max_length=150,
         required=False,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="For a program: the person who answers for it, for good. What it does counts as theirs.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "list": "owners"}),
+        help_text="The name of a person, for good: what the program does counts as theirs. Leave it empty for people.",
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -106,6 +110,7 @@ class TokenForm(MetadataForm):
     elsewhere = {"name": "label"}
 
     label = forms.CharField(
+        label="Name",
         max_length=LONGEST_NAME,
         help_text="What it is for, to tell tokens apart.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
@@ -117,7 +122,11 @@ class TokenForm(MetadataForm):
         help_text="One that reads changes nothing, whatever its person may.",
     )
     days = forms.IntegerField(
-        min_value=1, max_value=LONGEST_DAYS, initial=90, help_text="How many days it is good for."
+        label="Good for (days)",
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        initial=90,
+        help_text=f"At most {LONGEST_DAYS}; then a new one takes its place.",
     )
     account = forms.ChoiceField(label="For", required=False, help_text="You, or a service account that you answer for.")
 

@@ -156,6 +156,31 @@
     }
   });
 
+  // --- tabs that do not fit: the one that is open is in sight --------------------------------------
+  function inSight() {
+    document.querySelectorAll(".tabs [aria-current]").forEach(function (open) {
+      var tabs = open.closest(".tabs"), over = open.getBoundingClientRect().right - tabs.getBoundingClientRect().right;
+      if (over > 0) tabs.scrollLeft += over;
+    });
+  }
+  inSight();
+  document.addEventListener("htmx:afterSettle", inSight);
+
+  // --- a question beside its button: Esc, and a click elsewhere, take it back --------------------
+  function takeBack(question, focus) {
+    question.open = false;
+    if (focus) question.querySelector("summary").focus();
+  }
+  document.addEventListener("keydown", function (event) {
+    var question = event.key === "Escape" && event.target.closest && event.target.closest("details.sure[open]");
+    if (question) takeBack(question, true);
+  });
+  document.addEventListener("click", function (event) {
+    document.querySelectorAll("details.sure[open]").forEach(function (question) {
+      if (!question.contains(event.target)) takeBack(question, false);
+    });
+  });
+
   // --- "/" goes to the page's search field ----------------------------------------------------
   document.addEventListener("keydown", function (event) {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 LISTS = (
     *("/", "/inbox/", "/datasets/", "/schemas/", "/sources/", "/load-runs/", "/schedules/", "/leases/"),
-    *("/reports/", "/executions/", "/drift/", "/changes/"),
+    *("/reports/", "/executions/", "/drift/", "/changes/", "/notices/"),
 )
 
 

@@ -119,7 +119,16 @@ def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
 def test_without_permission_there_is_a_page_that_says_so(reader: Client):
     answer = reader.post("/start-load/", {"scope": "all"})
     assert answer.status_code == 403
-    assert "This needs the permission" in answer.content.decode()
+    assert "Your account may not do this" in answer.content.decode()
+    assert "This needs the permission loader.start_load" in answer.content.decode()
+
+
+def test_who_has_not_signed_in_has_no_account_that_may_not(client: Client, settings):
+    settings.PASSWORD_SIGN_IN = False
+    answer = client.post("/sign-in/", {"username": "ada", "password": "analytical engine"})
+    assert answer.status_code == 403
+    assert "sign in by single sign-on" in answer.content.decode()
+    assert "Your account" not in answer.content.decode()
 
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from metadata.domain.notices import CHOICES, WORDS
 from metadata.models import ChangeLogEntry, Delivery, Notice, NoticeChoice, Webhook
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.web.forms import typed, words
@@ -61,6 +62,13 @@ def test_what_one_is_told_of_is_saved(reader: Client, person: User):
     assert reader.post("/notices/settings/", fields).url == "/notices/settings/"
     choice = NoticeChoice.objects.get()
     assert (choice.person, choice.listed, choice.emailed) == (person, ["load.failed"], ["drift.found"])
+
+
+def test_every_event_has_a_box_for_the_list_and_one_for_mail(reader: Client):
+    said = words(text_of(reader, "/notices/settings/"))
+    for event in CHOICES:
+        assert f"{WORDS[event]}: in the list" in said
+        assert f"{WORDS[event]}: by e-mail" in said
 
 
 def test_where_no_mail_is_sent_it_is_said(reader: Client, settings: Any):

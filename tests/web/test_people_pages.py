@@ -9,7 +9,7 @@ from django.test import Client
 from metadata.domain.roles import Role
 from metadata.models import PersonalToken, ServiceAccount
 from metadata.permissions import roles_of
-from metadata.services.people import create_service_account, grant_role
+from metadata.services.people import create_person, create_service_account, grant_role
 from metadata.services.tokens import create_token, token_in_use
 from tests.factories import TargetSchemaFactory
 from tests.web.forms import words
@@ -82,6 +82,15 @@ def test_changing_it_ends_other_sessions(reader: Client, person: User):
     assert elsewhere.get("/me/").status_code == 302
 
 
+def test_what_ones_roles_let_one_do_is_said_with_the_place(reader: Client, person: User):
+    grant_role(user=person, role="editor", layer="raw")
+    assert "editor layer raw Changes metadata." in words(reader.get("/me/").content.decode())
+
+
+def test_who_has_no_role_is_told_who_gives_them(reader: Client, person: User):
+    assert "Whoever administers this installation gives roles." in words(reader.get("/me/").content.decode())
+
+
 # --- everybody ---------------------------------------------------------------------------------
 
 
@@ -95,6 +104,49 @@ def test_a_service_account_is_made(operator: Client, person: User):
     operator.post("/new-person/", {"name": "robot", "owner": "ada", "role_operator": "on"})
     assert ServiceAccount.objects.get().owner == person
     assert "service account of ada" in words(operator.get("/people/").content.decode())
+
+
+@pytest.fixture
+def many(person: User) -> list[str]:
+    """A page and a half of people beside ada and eve, in no order; the names by themselves sorted."""
+    names = [f"person-{number:02}" for number in range(75)]
+    User.objects.bulk_create(User(username=name) for name in reversed(names))
+    return names
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    return re.findall(r'class="name" href="/people/([^/]+)/"', client.get(f"/people/{query}").content.decode())
+
+
+def test_people_are_listed_by_name_a_page_at_a_time(operator: Client, many: list[str]):
+    assert listed(operator) == ["ada", "eve", *many[:48]]
+    assert listed(operator, "?page=2") == many[48:]
+
+
+@pytest.mark.parametrize("query", ["?q=GRA", "?role=approver", "?active=false", "?q=gra&role=approver&active=false"])
+def test_people_are_found_by_name_role_and_state(operator: Client, person: User, query: str):
+    grace = create_person(name="grace", roles=[Role.APPROVER])
+    User.objects.filter(pk=grace.pk).update(is_active=False)
+    assert listed(operator, query) == ["grace"]
+
+
+def test_that_nobody_is_found_is_said(operator: Client):
+    assert "Nobody fits these filters." in words(operator.get("/people/?q=nobody").content.decode())
+
+
+def test_names_that_somebody_guesses_do_not_fill_the_page(operator: Client):
+    for number in range(7):
+        for _ in range(5):
+            Client().post("/sign-in/", {"username": f"guess/{number}", "password": "wrong"})
+    said = words(operator.get("/people/").content.decode())
+    assert said.count("gave too many wrong passwords") == 5
+    assert "7 locks in all" in said
+
+
+def test_the_owner_of_a_service_account_is_chosen_among_people(operator: Client, person: User):
+    create_service_account(name="robot", owner=person)
+    offered = re.findall(r'<option value="([^"]+)"></option>', operator.get("/new-person/").content.decode())
+    assert offered == ["ada", "eve"]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class Addresses(dict):
             "key": lambda: ("key", self._warehouse.key),
             "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
             "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
+            "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),

@@ -1,37 +1,53 @@
 """Every page of the address list, in Chromium, light and dark, wide and narrow: nothing that keeps
-anybody out. All pages are looked at once; what was found is told by page."""
+anybody out. All pages are looked at once; what was found is told by page.
+
+By day each is looked at wide, in both colours, and whether it fits a telephone; by night axe looks at it
+narrow, too, and the keyboard goes through it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.test import Client
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import Error as BrowserError
 
 from architecture.models import Preview
+from elevata.provider import Provider
 from metadata.models import TargetDataset
 from metadata.services.deletion import delete_dataset
 from metadata.services.lifecycle import retire_dataset
 from metadata.services.targets import create_schema, create_target_dataset
+from metadata.services.tokens import create_token
 from tests.services.axe import AXE, Complaints, accessible_faults, sideways, unreached_by_tab, unseen_focus
 from tests.web.routes import RULES
 from tests.web.test_routes import Addresses, controlled  # noqa: F401
 from tests.web.walks.conftest import WIDTHS, let_in
 
-# Every page in four ways takes minutes.
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.services,
-    pytest.mark.nightly,
-    pytest.mark.django_db(transaction=True),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.services, pytest.mark.django_db(transaction=True)]
 
 # A part that a page brings in by itself has no head: it is looked at where it stands.
 WHOLE = b"<!doctype html>"
 # Pages without an address of their own, by how one comes to them.
-BESIDES = ("sign_in_again", "not_found", "deleted", "form_with_errors", "conflict")
+SIGNING_IN = ("sign_in", "sign_in_again", "single_sign_on", "wrong_password", "too_many")
+BESIDES = (
+    *SIGNING_IN[1:],
+    "not_found",
+    "deleted",
+    "only_forms",
+    "not_allowed",
+    "unavailable",
+    "form_with_errors",
+    "webhook_with_errors",
+    "person_with_errors",
+    "token_made",
+    "token_question",
+    "nobody_found",
+    "conflict",
+)
 NAMES = sorted(name for name, rule in RULES.items() if rule.page and rule.method == "get") + list(BESIDES)
 
 
@@ -48,55 +64,147 @@ class Found:
 
 
 @pytest.fixture(scope="module")
-def looked_at() -> dict[str, Found]:
-    """What was found, once somebody looked."""
+def looked_at() -> dict[str, dict[str, Found]]:
+    """What was found by day and by night, once somebody looked."""
     return {}
 
 
-@pytest.fixture
-def survey(looked_at: dict[str, Found], request: pytest.FixtureRequest) -> dict[str, Found]:
-    """The pages are filled and looked at for the first test that asks."""
-    if not looked_at:
+def _look(way: str, looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
+    if way not in looked_at:
         found = {name: Found() for name in NAMES}
-        request.getfixturevalue("look")(found)
-        looked_at.update(found)
-    return looked_at
+        request.getfixturevalue("visits")(found, by_night_looked if way == "night" else by_day_looked)
+        looked_at[way] = found
+    return looked_at[way]
 
 
 @pytest.fixture
-def look(site: str, browser: Browser, warehouse: TargetDataset, starter: User, request: pytest.FixtureRequest):
-    """Looks at all pages as somebody who may do everything."""
+def by_day(looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
+    """The pages are filled and looked at for the first test that asks."""
+    return _look("day", looked_at, request)
 
-    def all_pages(found: dict[str, Found]) -> None:
+
+@pytest.fixture
+def by_night(looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
+    """The same pages, looked at for what takes long."""
+    return _look("night", looked_at, request)
+
+
+@dataclass
+class Visit:
+    """Somebody at a browser who goes from page to page, and what is looked for there."""
+
+    page: Page
+    site: str
+    complaints: Complaints
+    found: dict[str, Found]
+    examined: Callable[[Page, Found], None]
+
+    def to(self, name: str, way: str | Callable[[Page], None], *, refused: bool = False) -> None:
+        """Go there and look. ``refused``: the page's own status is an error."""
+        found = self.found[name]
+        found.whole = True
+        try:
+            way(self.page) if callable(way) else self.page.goto(f"{self.site}{way}")
+            expect(self.page.locator(".graph-wait")).to_have_count(0)
+            self.examined(self.page, found)
+        except BrowserError as broken:
+            found.complaints.append(f"could not be looked at: {broken}")
+        self.page.set_viewport_size(WIDTHS["wide"])
+        said = self.complaints.take()
+        found.complaints += [one for one in said if not (refused and "Failed to load resource" in one)]
+
+
+@pytest.fixture
+def visits(
+    site: str,
+    browser: Browser,
+    warehouse: TargetDataset,
+    starter: User,
+    person: User,
+    settings,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+):
+    """Visits all pages: signing in, then as somebody who may do everything, then as somebody who may not."""
+
+    def all_pages(found: dict[str, Found], examined: Callable[[Page, Found], None]) -> None:
         def preview() -> Preview:
             return request.getfixturevalue("controlled")
 
         addresses = Addresses(warehouse, starter, preview)
-        client = Client()
-        client.force_login(starter)
         context = browser.new_context(viewport=WIDTHS["wide"], reduced_motion="reduce")
         context.set_default_timeout(60_000)
         context.add_init_script(path=AXE)
-        complaints = Complaints().watch(context)
-        page = context.new_page()
-        examine(page, f"{site}/sign-in/", found["sign_in"], complaints)
-        examine(page, f"{site}/sign-in/?next=/load-runs/&sent=yes", found["sign_in_again"], complaints)
+        visit = Visit(context.new_page(), site, Complaints().watch(context), found, examined)
+        _signing_in(visit, person, settings)
         let_in(context, site, starter)
-        for name in NAMES:
-            if name in BESIDES or name == "sign_in":
-                continue
-            answer = client.get(addresses[name], follow=True)
-            if answer.status_code != 200:
-                found[name].complaints.append(f"answers {answer.status_code}")
-            elif answer.content.lstrip()[:15].lower() == WHOLE:
-                examine(page, f"{site}{addresses[name]}", found[name], complaints)
-        examine(page, f"{site}/nowhere/", found["not_found"], complaints, refused=True)
-        examine(page, f"{site}/datasets/{_deleted()}/", found["deleted"], complaints, refused=True)
-        examine(page, lambda page: _wrong_schema(page, site), found["form_with_errors"], complaints, refused=True)
-        examine(page, lambda page: _conflict(page, site, warehouse), found["conflict"], complaints, refused=True)
+        create_token(user=starter, name="laptop")
+        _by_address(visit, addresses, starter)
+        _forms(visit, warehouse)
+        _refusals(visit, monkeypatch)
+        let_in(context, site, person)
+        visit.to("not_allowed", "/people/", refused=True)
         context.close()
 
     return all_pages
+
+
+def _signing_in(visit: Visit, person: User, settings) -> None:
+    visit.to("sign_in", "/sign-in/")
+    visit.to("sign_in_again", "/sign-in/?next=/load-runs/&sent=yes")
+    visit.to("wrong_password", lambda page: _wrong_password(page, visit.site))
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        Client().post("/sign-in/", {"username": person.username, "password": "wrong"})
+    visit.to("too_many", lambda page: _wrong_password(page, visit.site), refused=True)
+    settings.SINGLE_SIGN_ON = Provider(issuer="https://id.example.org", client_id="elevata", name="Example")
+    visit.to("single_sign_on", "/sign-in/?next=/load-runs/")
+    settings.SINGLE_SIGN_ON = None
+
+
+def _wrong_password(page: Page, site: str) -> None:
+    page.goto(f"{site}/sign-in/")
+    page.get_by_label("User name").fill("ada")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.locator("[role=alert], .plain-id").first.wait_for()
+
+
+def _by_address(visit: Visit, addresses: Addresses, person: User) -> None:
+    client = Client()
+    client.force_login(person)
+    for name in NAMES:
+        if name in BESIDES or name in SIGNING_IN:
+            continue
+        answer = client.get(addresses[name], follow=True)
+        if answer.status_code == 200 and answer.content.lstrip()[:15].lower() == WHOLE:
+            visit.to(name, addresses[name])
+        elif answer.status_code != 200 and RULES[name].operator == 200:
+            visit.found[name].complaints.append(f"answers {answer.status_code}")
+
+
+def _forms(visit: Visit, dataset: TargetDataset) -> None:
+    for name, address in (
+        ("form_with_errors", "/schemas/new/"),
+        ("webhook_with_errors", "/webhooks/new/"),
+        ("person_with_errors", "/new-person/"),
+    ):
+        visit.to(name, lambda page, address=address: _sent_empty(page, f"{visit.site}{address}"), refused=True)
+    visit.to("token_question", lambda page: _question(page, visit.site))
+    visit.to("token_made", lambda page: _token(page, visit.site))
+    visit.to("nobody_found", "/people/?q=nobody-is-called-so")
+    visit.to("conflict", lambda page: _conflict(page, visit.site, dataset), refused=True)
+
+
+def _refusals(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("the database is away")
+
+    visit.to("not_found", "/nowhere/", refused=True)
+    visit.to("deleted", f"/datasets/{_deleted()}/", refused=True)
+    visit.to("only_forms", "/start-load/", refused=True)
+    with monkeypatch.context() as broken:
+        broken.setattr("loader.views.runs.load_runs", away)
+        visit.to("unavailable", "/load-runs/", refused=True)
 
 
 def _deleted() -> object:
@@ -106,10 +214,23 @@ def _deleted() -> object:
     return gone.key
 
 
-def _wrong_schema(page: Page, site: str) -> None:
-    page.goto(f"{site}/schemas/new/")
-    page.locator("main .form-panel button[type=submit]").click()
+def _sent_empty(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator("main form.panel button[type=submit]").click()
     page.locator(".field-error").first.wait_for()
+
+
+def _question(page: Page, site: str) -> None:
+    page.goto(f"{site}/me/")
+    page.locator("details.sure > summary").first.click()
+    page.locator("details.sure[open] button").wait_for()
+
+
+def _token(page: Page, site: str) -> None:
+    page.goto(f"{site}/me/")
+    page.get_by_label("Name", exact=True).fill("nightly")
+    page.get_by_role("button", name="Make the token").click()
+    page.locator("#made-token").wait_for()
 
 
 def _conflict(page: Page, site: str, dataset: TargetDataset) -> None:
@@ -120,30 +241,23 @@ def _conflict(page: Page, site: str, dataset: TargetDataset) -> None:
     page.locator("#conflict").wait_for()
 
 
-def examine(
-    page: Page, way: str | Callable[[Page], None], found: Found, complaints: Complaints, *, refused: bool = False
-) -> None:
-    """Go there and look at the page in all four ways. ``refused``: the page's own status is an error."""
-    found.whole = True
-    try:
-        way(page) if callable(way) else page.goto(way)
-        expect(page.locator(".graph-wait")).to_have_count(0)
-        found.axe += _at("light, wide", accessible_faults(page))
-        found.focus = unseen_focus(page)
-        found.unreached = unreached_by_tab(page)
-        _in_colours(page, "dark")
-        found.axe += _at("dark, wide", accessible_faults(page, rules=["color-contrast"]))
-        page.set_viewport_size(WIDTHS["narrow"])
-        expect(page.locator(".graph-wait")).to_have_count(0)
-        found.axe += _at("dark, narrow", accessible_faults(page, rules=["color-contrast"]))
-        _in_colours(page, "light")
-        found.axe += _at("light, narrow", accessible_faults(page))
-        found.sideways = sideways(page)
-    except BrowserError as broken:
-        found.complaints.append(f"could not be looked at: {broken}")
-    page.set_viewport_size(WIDTHS["wide"])
-    said = complaints.take()
-    found.complaints += [one for one in said if not (refused and "Failed to load resource" in one)]
+def by_day_looked(page: Page, found: Found) -> None:
+    found.axe += _at("light, wide", accessible_faults(page))
+    _in_colours(page, "dark")
+    found.axe += _at("dark, wide", accessible_faults(page, rules=["color-contrast"]))
+    page.set_viewport_size(WIDTHS["narrow"])
+    expect(page.locator(".graph-wait")).to_have_count(0)
+    found.sideways = sideways(page)
+
+
+def by_night_looked(page: Page, found: Found) -> None:
+    found.focus = unseen_focus(page)
+    found.unreached = unreached_by_tab(page)
+    page.set_viewport_size(WIDTHS["narrow"])
+    expect(page.locator(".graph-wait")).to_have_count(0)
+    found.axe += _at("light, narrow", accessible_faults(page))
+    _in_colours(page, "dark")
+    found.axe += _at("dark, narrow", accessible_faults(page, rules=["color-contrast"]))
 
 
 def _in_colours(page: Page, theme: str) -> None:
@@ -168,28 +282,36 @@ def wrong(survey: dict[str, Found], aspect: str) -> dict[str, object]:
     return {name: getattr(found, aspect) for name, found in survey.items() if getattr(found, aspect)}
 
 
-def test_axe_finds_nothing_serious_on_any_page(survey: dict[str, Found]):
-    assert wrong(survey, "axe") == {}
+def test_axe_finds_nothing_serious_on_any_page(by_day: dict[str, Found]):
+    assert wrong(by_day, "axe") == {}
 
 
-def test_nothing_scrolls_sideways_at_390_pixels(survey: dict[str, Found]):
-    assert wrong(survey, "sideways") == {}
+def test_nothing_scrolls_sideways_at_390_pixels(by_day: dict[str, Found]):
+    assert wrong(by_day, "sideways") == {}
 
 
-def test_whatever_has_the_focus_shows_it(survey: dict[str, Found]):
-    assert wrong(survey, "focus") == {}
-
-
-def test_the_tab_key_comes_to_everything(survey: dict[str, Found]):
-    assert wrong(survey, "unreached") == {}
-
-
-def test_the_browser_complains_of_nothing(survey: dict[str, Found]):
+def test_the_browser_complains_of_nothing(by_day: dict[str, Found]):
     """No error in a script, nothing that the content policy refuses, nothing missing."""
-    assert wrong(survey, "complaints") == {}
+    assert wrong(by_day, "complaints") == {}
 
 
-def test_all_pages_were_looked_at(survey: dict[str, Found]):
-    looked = {name for name, found in survey.items() if found.whole}
-    assert {"home", "dataset_page", "report_page", "run_page", "execution_page", "schedule_edit", *BESIDES} <= looked
-    assert len(looked) > len(survey) * 2 / 3
+def test_all_pages_were_looked_at(by_day: dict[str, Found]):
+    looked = {name for name, found in by_day.items() if found.whole}
+    assert {"home", "dataset_page", "report_page", "run_page", "execution_page", "schedule_edit"} <= looked
+    assert {"me", "person_page", "webhook_page", "delivery_page", "api_swagger", *BESIDES} <= looked
+    assert len(looked) > len(by_day) * 2 / 3
+
+
+@pytest.mark.nightly
+def test_axe_finds_nothing_serious_on_a_telephone(by_night: dict[str, Found]):
+    assert wrong(by_night, "axe") == {}
+
+
+@pytest.mark.nightly
+def test_whatever_has_the_focus_shows_it(by_night: dict[str, Found]):
+    assert wrong(by_night, "focus") == {}
+
+
+@pytest.mark.nightly
+def test_the_tab_key_comes_to_everything(by_night: dict[str, Found]):
+    assert wrong(by_night, "unreached") == {}
