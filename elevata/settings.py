@@ -152,7 +152,7 @@ if not PASSWORD_SIGN_IN and SINGLE_SIGN_ON is None:
 AUTHENTICATION_BACKENDS = [
     # Counts wrong passwords, and stops who gave too many of them.
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "elevata.accounts.AccountBackend",
     *(["elevata.single_sign_on.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
 ]
 # The header that a proxy in front tells the caller's address in, and how many proxies add to it; none is believed
@@ -162,6 +162,10 @@ CLIENT_ADDRESS_PROXIES = max(1, int(os.environ.get("ELEVATA_CLIENT_ADDRESS_PROXI
 AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
 AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+# Wider bounds, for the same time: for a name wherever from, for an address whatever names.
+AXES_HANDLER = "elevata.throttling.Handler"
+SIGN_IN_FAILURES_OF_NAME = max(1, int(os.environ.get("ELEVATA_SIGN_IN_FAILURES_OF_NAME") or 50))
+SIGN_IN_FAILURES_OF_ADDRESS = max(1, int(os.environ.get("ELEVATA_SIGN_IN_FAILURES_OF_ADDRESS") or 50))
 AXES_RESET_ON_SUCCESS = True
 # Trying on while locked out neither makes the lock longer nor writes anything.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
@@ -283,6 +287,8 @@ SOURCE_ROOTS = [root for root in os.environ.get("ELEVATA_SOURCE_ROOTS", "").spli
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
 # Streams of events that a process of the web server has open at once: each takes one of its threads.
 API_STREAMS = int(os.environ.get("ELEVATA_API_STREAMS") or 2)
+# How many of them one person may have, with their service accounts.
+API_STREAMS_EACH = int(os.environ.get("ELEVATA_API_STREAMS_EACH") or 1)
 # Files of history batches that are sent: where they lie, and how large a request and a file unpacked may be.
 BATCH_FOLDER = os.environ.get("ELEVATA_BATCH_FOLDER") or str(DATA_DIR / "landing" / "history-batches")
 BATCH_MAX_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_MB") or 256) * 2**20

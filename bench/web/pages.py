@@ -14,7 +14,7 @@ from bench.web.control import Control
 from loader.domain.governance import REVERT
 from loader.models import GovernedRunRecord, LoadRun, ReadRequest
 from loader.services.governedrecords import seal_end
-from metadata.models import ChangeLogEntry, Delivery, Notice, Webhook
+from metadata.models import ChangeLogEntry, Delivery, Notice, Reference, Webhook
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.web.routes import RULES
 
@@ -84,6 +84,7 @@ class Things:
             "column_key": lambda: ("key", dataset.columns.order_by("-ordinal")[0].key),
             "source_column_key": lambda: ("key", source.columns.order_by("ordinal")[1].key),
             "source_key": lambda: ("key", source.key),
+            "reference": lambda: ("key", Reference.objects.order_by("pk")[0].key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
