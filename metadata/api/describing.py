@@ -71,6 +71,8 @@ class DescribedSchema(AutoSchema):
         if operation is None:
             return None
         given = operation.setdefault("parameters", [])
+        for parameter in given:
+            _settle_choice(parameter)
         known = {one["name"] for one in given}
         given += [one for one in self._taken() if one["name"] not in known]
         if not given:
@@ -121,6 +123,16 @@ class DescribedSchema(AutoSchema):
         problem = self._get_response_for_code(ProblemSerializer, "4XX", [PROBLEM_TYPE])
         responses.setdefault("4XX", problem | {"description": "Refused; `code` says why."})
         responses.setdefault("503", problem | {"description": "The control database does not answer."})
+
+
+def _settle_choice(parameter: dict[str, Any]) -> None:
+    """Yes or no is a boolean, not one of two texts; a filter's choice that is left empty asks for nothing."""
+    schema = parameter["schema"]
+    if parameter["in"] != "query" or "enum" not in schema:
+        return
+    if schema.get("type") == "boolean":
+        del schema["enum"]
+    parameter["allowEmptyValue"] = True
 
 
 def _kind_of_column(field: Any) -> str:
