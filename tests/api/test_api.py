@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", "columns", "load-runs"]
 
 OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "people", "reads", "schedules"]
-OTHERS += ["search", "webhooks"]
+OTHERS += ["references", "search", "webhooks"]
 
 
 def get(client: Client, path: str) -> Any:
