@@ -129,6 +129,11 @@ sys.exit(subprocess.run(command, env=os.environ | {{"PYTHONPATH": {root!r}}}).re
 """
 
 
+def surroundings() -> dict[str, str]:
+    """This process's variables, but for the one that lets tests with a browser have their database."""
+    return {name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"}
+
+
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Runs lines of the page in an empty folder, with an installation of its own."""
@@ -145,7 +150,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", lines],
             cwd=work,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+            env={**surroundings(), "PYTHONPATH": str(ROOT), **variables},
             capture_output=True,
             text=True,
         )
@@ -293,7 +298,7 @@ def test_the_web_is_started_as_the_page_says(
         web = subprocess.Popen(
             [str(Path(sys.executable).with_name("gunicorn")), *words[1:]],
             cwd=ROOT,
-            env={**os.environ, **variables},
+            env={**surroundings(), **variables},
             stdout=output,
             stderr=output,
         )
@@ -344,7 +349,7 @@ def test_the_scheduler_sends_what_is_due(
     program = str(Path(sys.executable).with_name("celery"))
     with (tmp_path / "beat.log").open("w") as output:
         beat = subprocess.Popen(
-            [program, *words[1:], "--pidfile", ""], cwd=ROOT, env=dict(os.environ), stdout=output, stderr=output
+            [program, *words[1:], "--pidfile", ""], cwd=ROOT, env=surroundings(), stdout=output, stderr=output
         )
     try:
         deadline = time.monotonic() + 180
