@@ -110,11 +110,11 @@ class Web:
 
 
 @contextlib.contextmanager
-def web(person: Any) -> Iterator[Web]:
+def web(person: Any, *, workers: int = _WORKERS, threads: int = _THREADS) -> Iterator[Web]:
     """Serve the database for as long as it takes, with a session of this person."""
     port = _free_port()
     command = [sys.executable, "-m", "gunicorn", "elevata.wsgi:application", "--bind", f"127.0.0.1:{port}"]
-    command += ["--workers", str(_WORKERS), "--threads", str(_THREADS), "--log-level", "warning"]
+    command += ["--workers", str(workers), "--threads", str(threads), "--log-level", "warning"]
     process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), start_new_session=True)
     try:
         _wait_for(process, port)
