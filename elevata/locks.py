@@ -61,14 +61,7 @@ def unlock(*, name: str) -> int:
     opened = len(locks(name))
     AccessAttempt.objects.filter(username=name).delete()
     if opened:
-        record_change(
-            action="changed",
-            subject_kind="person",
-            subject_key=name,
-            subject_name=name,
-            before={"sign_in": "locked"},
-            after={"sign_in": "unlocked"},
-        )
+        _record("person", name)
     return opened
 
 
@@ -81,15 +74,20 @@ def unlock_address(*, address: str) -> bool:
     was_locked = of_address(address) is not None
     AccessAttempt.objects.filter(ip_address=address).delete()
     if was_locked:
-        record_change(
-            action="changed",
-            subject_kind="address",
-            subject_key=address,
-            subject_name=address,
-            before={"sign_in": "locked"},
-            after={"sign_in": "unlocked"},
-        )
+        _record("address", address)
     return was_locked
+
+
+def _record(kind: str, name: str) -> None:
+    """An entry of the change log: sign-in is open again for a person's name, or an address."""
+    record_change(
+        action="changed",
+        subject_kind=kind,
+        subject_key=name,
+        subject_name=name,
+        before={"sign_in": "locked"},
+        after={"sign_in": "unlocked"},
+    )
 
 
 def _must_manage() -> None:

@@ -81,8 +81,8 @@ class NewSystemForm(SystemFields, MetadataForm):
     field_order = SYSTEM_FIELDS
 
 
-class NewSourceForm(DescribedFields, MetadataForm):
-    """A source dataset that is imported: what it is called, and what is done with it."""
+class SourceFields(DescribedFields):
+    """What a source dataset is called, and what people say about it."""
 
     name = forms.CharField(
         max_length=200,
@@ -93,9 +93,14 @@ class NewSourceForm(DescribedFields, MetadataForm):
     short_name = forms.CharField(
         max_length=90,
         widget=forms.TextInput(attrs=_MONO),
-        help_text="Goes into the names of generated tables: letters, digits and _.",
+        help_text="Goes into the names of tables generated from now on: letters, digits and _.",
         error_messages={"required": "A source dataset needs a short name."},
     )
+
+
+class NewSourceForm(SourceFields, MetadataForm):
+    """A source dataset that is imported: what it is called, and what is done with it."""
+
     historize = forms.BooleanField(
         required=False,
         initial=True,
@@ -164,7 +169,7 @@ class ReadingForm(MetadataForm):
         )
 
 
-class SourceForm(DescribedFields, EditForm):
+class SourceForm(SourceFields, EditForm):
     """A source dataset's own facts; its columns are compared with a delivery, its history policy comes by YAML or REST.
 
     An option that is left empty is as usual, and is not stored.
@@ -176,18 +181,6 @@ class SourceForm(DescribedFields, EditForm):
     field_order = (*FACTS, *OPTIONS, "version")
     elsewhere = {"options": "format", **{f"options.{name}": name for name in OPTIONS}}
 
-    name = forms.CharField(
-        max_length=200,
-        widget=forms.TextInput(attrs=_MONO),
-        help_text="What the system calls it.",
-        error_messages={"required": "A source dataset needs a name."},
-    )
-    short_name = forms.CharField(
-        max_length=90,
-        widget=forms.TextInput(attrs=_MONO),
-        help_text="Goes into the names of tables generated from now on; those that are there keep theirs.",
-        error_messages={"required": "A source dataset needs a short name."},
-    )
     location = forms.CharField(
         max_length=1000,
         widget=forms.TextInput(attrs=_MONO),
