@@ -152,7 +152,11 @@ def _formerly(text: str) -> Q:
     """A list in JSON, as text. SQLite holds other letters than ASCII's escaped."""
     quote = '"' if text.startswith('"') else ""
     escaped = quote + json.dumps(text.removeprefix('"'))[1:-1]
-    return Q(former_names__icontains=text) | Q(former_names__icontains=escaped)
+    found = Q(former_names__icontains=text)
+    if escaped != text:
+        found |= Q(former_names__icontains=escaped)
+    # Hardly a row has any: looking is quicker than making a text of every list.
+    return ~Q(former_names=[]) & found
 
 
 def _with_column(text: str) -> QuerySet:

@@ -68,26 +68,33 @@ def source_columns() -> QuerySet[SourceColumn]:
 
 def target_columns() -> QuerySet[TargetColumn]:
     """Described columns with their dataset and what they read."""
+    return TargetColumn.objects.select_related("dataset__schema").prefetch_related(Prefetch("inputs", _column_inputs()))
+
+
+def _column_inputs() -> QuerySet[ColumnInput]:
+    """What columns read, with where that is; in the order within one column.
+
+    Rows that follow their column or dataset have no need of the order of all: it names the tables above them.
+    """
     read = ColumnInput.objects.select_related("source_column__dataset__system", "upstream_column__dataset__schema")
-    return TargetColumn.objects.select_related("dataset__schema").prefetch_related(Prefetch("inputs", read))
+    return read.order_by("ordinal", "id")
 
 
 def references() -> QuerySet[Reference]:
     """References with the datasets at their ends and the columns they pair."""
-    paired = ReferencePair.objects.select_related("child_column", "parent_column")
+    paired = ReferencePair.objects.select_related("child_column", "parent_column").order_by("id")
     ends = Reference.objects.select_related("child__schema", "parent__schema")
     return ends.prefetch_related(Prefetch("pairs", paired))
 
 
 def target_dataset_detail() -> QuerySet[TargetDataset]:
     """Target datasets with all that their page shows, in a constant number of queries."""
-    column_inputs = ColumnInput.objects.select_related(
-        "source_column__dataset__system", "upstream_column__dataset__schema"
-    )
+    columns = TargetColumn.objects.order_by("ordinal", "id").prefetch_related(Prefetch("inputs", _column_inputs()))
+    inputs = DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
     referring = references()
     return target_datasets().prefetch_related(
-        Prefetch("columns", TargetColumn.objects.prefetch_related(Prefetch("inputs", column_inputs))),
-        Prefetch("inputs", DatasetInput.objects.select_related("source__system", "upstream__schema")),
+        Prefetch("columns", columns),
+        Prefetch("inputs", inputs),
         Prefetch("feeds", DatasetInput.objects.select_related("dataset__schema")),
         Prefetch("references", referring),
         Prefetch("referenced_by", referring),

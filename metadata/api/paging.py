@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError as FieldError
@@ -21,6 +22,8 @@ from rest_framework.pagination import PageNumberPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import remove_query_param, replace_query_param
+
+from metadata.paging import KeyedPages
 
 CURSOR = "cursor"
 _signer = Signer(salt="elevata.cursor")
@@ -64,6 +67,7 @@ class Paging(PageNumberPagination):
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list | None:
         if CURSOR not in request.query_params or not isinstance(queryset, QuerySet):
+            self._page_by_keys(queryset, request, view)
             return super().paginate_queryset(queryset, request, view)
         if self.page_query_param in request.query_params:
             raise ValidationError({CURSOR: ["Pages go by number or by key, not by both."]})
@@ -77,6 +81,13 @@ class Paging(PageNumberPagination):
         found = list(rows[: size + 1])
         self._next = _write(parts, found[size - 1]) if len(found) > size else None
         return found[:size]
+
+    def _page_by_keys(self, queryset: Any, request: Request, view: Any) -> None:
+        """Far pages, and those of a search, are found by their keys; a first page is quicker read at once."""
+        searched = bool(request.query_params.get("q"))
+        far = request.query_params.get(self.page_query_param, "1") != "1"
+        if isinstance(queryset, QuerySet) and (searched or far):
+            self.django_paginator_class = partial(KeyedPages, every=view.get_queryset(), once=searched)
 
     def get_paginated_response(self, data: Any) -> Response:
         if not self._by_key:

@@ -8,29 +8,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django_filters import FilterSet
 
+from metadata.paging import KeyedPages
+
 PER_PAGE = 50
 
 
 def one_page(request: HttpRequest, rows: QuerySet | Sequence[Any], per_page: int = PER_PAGE) -> Page:
     """The page of the address; one that does not exist is the nearest that does."""
     return Paginator(rows, per_page).get_page(request.GET.get("page"))
-
-
-class Found(Paginator):
-    """Pages of rows that take long to find: they are found once, by their keys; counting them is no second search.
-
-    ``every`` is what was searched, with all that is shown of a row.
-    """
-
-    def __init__(self, found: QuerySet, every: QuerySet, per_page: int) -> None:
-        super().__init__(list(found.values_list("pk", flat=True)), per_page)
-        self._every = every
-
-    def page(self, number: int | str) -> Page:
-        page = super().page(number)
-        rows = {row.pk: row for row in self._every.filter(pk__in=page.object_list)}
-        page.object_list = [rows[pk] for pk in page.object_list if pk in rows]
-        return page
 
 
 def filtered(
@@ -40,5 +25,5 @@ def filtered(
     chosen = filterset(request.GET, queryset=rows, request=request)
     chosen.leaves_out = any(request.GET.get(name) for name in chosen.filters if name != "ordering")
     if request.GET.get("q"):
-        return chosen, Found(chosen.qs, rows, per_page).get_page(request.GET.get("page"))
+        return chosen, KeyedPages(chosen.qs, per_page, every=rows, once=True).get_page(request.GET.get("page"))
     return chosen, one_page(request, chosen.qs, per_page)

@@ -4,7 +4,7 @@ import pytest
 from django.db.models import QuerySet
 
 from metadata.models import ChangeLogEntry
-from metadata.views.paging import Found
+from metadata.paging import KeyedPages
 from tests.architecture.world import World
 from tests.web.controlling import rename
 
@@ -21,17 +21,29 @@ def entries(world: World) -> QuerySet[ChangeLogEntry]:
 
 def test_pages_are_those_of_the_search_in_its_order(entries: QuerySet[ChangeLogEntry]):
     found = entries.filter(action="renamed")
-    pages = Found(found, entries, 4)
+    pages = KeyedPages(found, 4, every=entries, once=True)
     assert pages.count == 6
     assert [entry for number in pages.page_range for entry in pages.page(number)] == list(found)
 
 
 def test_rows_come_with_all_that_is_shown_of_them(entries: QuerySet[ChangeLogEntry], django_assert_num_queries):
     with django_assert_num_queries(2):
-        page = Found(entries.filter(action="renamed"), entries.select_related("user"), 4).get_page(9)
+        page = KeyedPages(
+            entries.filter(action="renamed"), 4, every=entries.select_related("user"), once=True
+        ).get_page(9)
         assert {entry.user.username for entry in page} == {"ada"}
 
 
 def test_a_row_that_went_meanwhile_is_left_out(entries: QuerySet[ChangeLogEntry]):
-    pages = Found(entries.filter(action="renamed"), entries.none(), 4)
+    pages = KeyedPages(entries.filter(action="renamed"), 4, every=entries.none(), once=True)
     assert (pages.count, list(pages.page(1))) == (6, [])
+
+
+def test_what_is_quickly_found_is_counted_and_only_a_pages_keys_are_read(
+    entries: QuerySet[ChangeLogEntry], django_assert_num_queries
+):
+    found = entries.filter(action="renamed")
+    second = list(found[4:])
+    pages = KeyedPages(found, 4, every=entries)
+    with django_assert_num_queries(3):
+        assert (pages.count, list(pages.page(2))) == (6, second)
