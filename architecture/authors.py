@@ -6,7 +6,7 @@ generated from. Whoever edited one of these after the dataset was last carried o
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -43,15 +43,17 @@ def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, da
 
 def authors(environment: Environment, since: Since) -> frozenset[str]:
     """User names of everybody with a hand in what these datasets are to be."""
-    return frozenset(hand.person for hand in hands(environment, since) if hand.person)
+    since = _under_every_key(environment, since)
+    renamed = (hand.person for hand in (*_of_schemas(since), *_of_parents(since)))
+    edited = (person for trail in _trails(since) for person in trail.people())
+    return frozenset(person for person in (*renamed, *edited) if person)
 
 
 def hands(environment: Environment, since: Since) -> tuple[Hand, ...]:
     """Every entry behind what these datasets are to be, newest first."""
     since = _under_every_key(environment, since)
-    found: dict[int, Hand] = {}
-    for one in (*_own(since), *_of_schemas(since), *_of_parents(since), *_of_sources(since)):
-        found[one.entry] = one
+    edits = (hand for trail in _trails(since) for hand in trail.hands())
+    found = {one.entry: one for one in (*edits, *_of_schemas(since), *_of_parents(since))}
     return tuple(found[pk] for pk in sorted(found, reverse=True))
 
 
@@ -81,25 +83,47 @@ def _entries(*about: Q) -> QuerySet[ChangeLogEntry]:
     return ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*about).order_by("pk")
 
 
-def _hands(found: QuerySet[ChangeLogEntry], since: Since) -> Iterator[Hand]:
-    """Those of the entries that came after their dataset, or their subject, was carried out."""
-    if since and None not in since.values():
-        found = found.filter(at__gt=min(since.values()))
-    rows = found.annotate(who=ANSWERS).values_list("pk", "at", "who", "dataset_key", "subject_key")
-    for pk, at, person, dataset, subject in rows:
-        if any(key in since and _is_after(at, since[key]) for key in (str(dataset), subject)):
-            yield Hand(pk, at, person or "")
+@dataclass(frozen=True)
+class _Trail:
+    """Edits of things, each after the time of its key (None: all of them); ``about`` finds those of some keys."""
+
+    since: Since
+    about: Callable[[Collection[str]], Q]
+
+    def hands(self) -> Iterator[Hand]:
+        return self._after(self.since)
+
+    def people(self) -> Iterator[str]:
+        """Who made them. What was never carried out has all of its log behind it, so only names are read of that."""
+        never = [key for key, at in self.since.items() if at is None]
+        named = _entries(self.about(never)).order_by().annotate(who=ANSWERS)
+        yield from (person for person in named.values_list("who", flat=True).distinct() if person)
+        yield from (hand.person for hand in self._after({key: at for key, at in self.since.items() if at is not None}))
+
+    def _after(self, since: Since) -> Iterator[Hand]:
+        found = _entries(self.about(since))
+        if since and None not in since.values():
+            found = found.filter(at__gt=min(since.values()))
+        rows = found.annotate(who=ANSWERS).values_list("pk", "at", "who", "dataset_key", "subject_key")
+        for pk, at, person, dataset, subject in rows:
+            if any(key in since and _is_after(at, since[key]) for key in (str(dataset), subject)):
+                yield Hand(pk, at, person or "")
+
+
+def _trails(since: Since) -> Iterator[_Trail]:
+    yield _own(since)
+    yield from _of_sources(since)
 
 
 def _is_after(at: datetime, since: datetime | None) -> bool:
     return since is None or at > since
 
 
-def _own(since: Since) -> Iterator[Hand]:
+def _own(since: Since) -> _Trail:
     """Edits of the datasets, of their histories, and of all that belongs to them."""
     histories = TargetDataset.objects.filter(history_of__key__in=list(since)).values_list("key", "history_of__key")
     times = dict(since) | {str(history): since[str(base)] for history, base in histories}
-    return _hands(_entries(Q(dataset_key__in=list(times)) | Q(subject_key__in=list(times))), times)
+    return _Trail(times, lambda keys: Q(dataset_key__in=list(keys)) | Q(subject_key__in=list(keys)))
 
 
 def _of_schemas(since: Since) -> Iterator[Hand]:
@@ -137,7 +161,7 @@ def _of_parents(since: Since) -> Iterator[Hand]:
             yield rename.hand
 
 
-def _of_sources(since: Since) -> Iterator[Hand]:
+def _of_sources(since: Since) -> tuple[_Trail, _Trail]:
     """Edits of the source datasets that these were generated from, or read, and of their systems."""
     times: dict[str, datetime | None] = {}
     systems: dict[str, datetime | None] = {}
@@ -149,8 +173,10 @@ def _of_sources(since: Since) -> Iterator[Hand]:
         if source is not None:
             _earliest(times, str(source), since[str(key)])
             _earliest(systems, system, since[str(key)])
-    yield from _hands(_entries(Q(dataset_key__in=list(times))), times)
-    yield from _hands(_entries(Q(subject_kind="system"), Q(subject_key__in=list(systems))), systems)
+    return (
+        _Trail(times, lambda keys: Q(dataset_key__in=list(keys))),
+        _Trail(systems, lambda keys: Q(subject_kind="system", subject_key__in=list(keys))),
+    )
 
 
 def _earliest(times: dict[str, datetime | None], key: str, at: datetime | None) -> None:

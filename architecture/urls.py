@@ -11,6 +11,7 @@ urlpatterns = [
     path("reports/<uuid:report_id>/", reports.report_page, name="report_page"),
     path("reports/<uuid:report_id>/standing/", report_parts.report_standing, name="report_standing"),
     path("reports/<uuid:report_id>/differences/", report_parts.report_differences, name="report_differences"),
+    path("reports/<uuid:report_id>/behind/", report_parts.report_behind, name="report_behind"),
     path("reports/<uuid:report_id>/downstream/", report_parts.report_downstream, name="report_downstream"),
     path("reports/<uuid:report_id>/approve/", reports.report_approve, name="report_approve"),
     path("reports/<uuid:report_id>/reject/", reports.report_reject, name="report_reject"),

@@ -7,6 +7,7 @@ needs the table to be exactly as its step left it by then.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.states.tables import TableSpec
@@ -34,6 +35,11 @@ class Ground:
         """Stable keys of the columns that people described, before the record or with it."""
         states = [state for side in (self.before, self.left) for state in side.values() if state is not None]
         return frozenset(column.key for state in states for column in state.columns)
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """Stable keys of all columns that are applied."""
+        return frozenset(column.key for state in self.applied.values() for column in state.columns)
 
 
 @dataclass(frozen=True)
@@ -137,11 +143,12 @@ def _unread(taken: Sequence[WayBack], states: Mapping[str, State], ground: Groun
         for column in (side[key].columns if key in side else ())
     }
     reading = {
-        key for key, state in after.items() if key in states or any(touched & {*c.inputs} for c in state.columns)
+        key
+        for key, state in after.items()
+        if key in states or not all(touched.isdisjoint(column.inputs) for column in state.columns)
     }
-    known = {column.key for state in ground.applied.values() for column in state.columns}
-    before = unreadable(ground.applied, reading, known)
-    for (key, column_key), lacking in unreadable(after, reading, known).items():
+    before = unreadable(ground.applied, reading, ground.known)
+    for (key, column_key), lacking in unreadable(after, reading, ground.known).items():
         if before.get((key, column_key)) == lacking:
             continue
         column = next(column for column in after[key].columns if column.key == column_key)

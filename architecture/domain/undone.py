@@ -245,14 +245,17 @@ def unreadable(
     ``known`` are the keys of columns that are missed if they are not there; a text over others, those of
     sources, is not judged.
     """
-    names = {column.key: column.name.lower() for state in states.values() for column in state.columns}
+    readers = [states[key] for key in reading if key in states]
+    wanted = {one for state in readers for column in state.columns for one in column.inputs}
+    names = {
+        column.key: column.name.lower() for state in states.values() for column in state.columns if column.key in wanted
+    }
     found: dict[tuple[str, str], tuple[str, ...]] = {}
-    for key in reading:
-        state = states.get(key)
-        for column in state.active_columns if state is not None and state.active else ():
+    for state in readers:
+        for column in state.active_columns if state.active else ():
             lacking = _lacking(column, names, known)
             if lacking:
-                found[key, column.key] = lacking
+                found[state.key, column.key] = lacking
     return found
 
 

@@ -1,4 +1,4 @@
-"""Parts of a report's page that come by themselves: whether it holds, its datasets side by side, what reads them."""
+"""Parts of a report's page that come by themselves: whether it holds, who changed what, before and after, readers."""
 
 from typing import Any
 from uuid import UUID
@@ -9,12 +9,13 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from architecture import change_log
 from architecture.domain.comparison import compare
 from architecture.downstream import touched_by
 from architecture.models import ChangeReport
 from architecture.services.reports import operations_of
 from architecture.shown import names_of, scope_of
-from architecture.views.reports import OPERATIONS_SHOWN, find
+from architecture.views.reports import CHANGES_SHOWN, OPERATIONS_SHOWN, find
 from architecture.views.standing import state_of
 
 COMPARED = 20
@@ -42,6 +43,14 @@ def report_standing(request: HttpRequest, report_id: UUID) -> HttpResponse:
         "oob": bool(request.htmx and differs),
     }
     return render(request, "architecture/report_standing.html", context)
+
+
+@never_cache
+@require_safe
+def report_behind(request: HttpRequest, report_id: UUID) -> HttpResponse:
+    """Who changed what: the entries of the change log that the report brings to the warehouse."""
+    report = find(report_id)
+    return _part(request, report, "behind", {"behind": change_log.behind(report, limit=CHANGES_SHOWN)})
 
 
 @never_cache

@@ -42,6 +42,8 @@ from metadata.views.paging import filtered
 PER_PAGE = 25
 SUGGESTED = 500
 CHANGES_SHOWN = 40
+# What stands behind a longer report takes longer to find than its page may take: it follows.
+_TOLD_AT_ONCE = 500
 OPERATIONS_SHOWN = 100
 
 
@@ -118,14 +120,15 @@ def story(
     preview = now.preview
     tables = steps_by_table(preview) if preview is not None else []
     rehearsal = preview.rehearsals.order_by("-pk").first() if preview is not None else None
+    operation_count = len(report.document["rows"])
     context = {
         "tab": "reports",
         "report": report,
         "scope": scope_of(report),
         "operations": operation_rows(report, limit=None if "all" in request.GET else OPERATIONS_SHOWN),
-        "operation_count": len(report.document["rows"]),
+        "operation_count": operation_count,
         "warnings": report.document.get("warnings", []),
-        "behind": change_log.behind(report, limit=CHANGES_SHOWN),
+        "behind": change_log.behind(report, limit=CHANGES_SHOWN) if operation_count <= _TOLD_AT_ONCE else None,
         "preview": preview,
         "tables": tables,
         "touched": touched(preview, tables) if preview is not None else None,

@@ -12,6 +12,7 @@ PARTS = {
     "home_warehouse": "follows the home page",
     "inbox_rows": "follows the inbox: makes reports again, for a second and a half",
     "report_standing": "follows the report's page: makes the report again",
+    "report_behind": "follows the page of a long report",
     "report_differences": "follows the report's page",
     "report_downstream": "follows the report's page",
 }

@@ -26,11 +26,12 @@ from architecture.domain.states.tables import (
     ObservedColumn,
     ObservedTable,
     TableSpec,
+    stored,
 )
 from architecture.domain.states.tables import tables_of as tables_of_dataset
 from architecture.domain.steps.rendering import place_of
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
-from architecture.domain.steps.step import StepProblem, stored
+from architecture.domain.steps.step import StepProblem
 from loader.spark import steps
 from loader.spark.tables import DeltaTable
 from metadata.domain.state import DatasetState

@@ -7,12 +7,14 @@ they follow a rename of their table.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from uuid import UUID, uuid5
 
 from metadata.domain import naming
 from metadata.domain.history_columns import SEGMENT, layout_of, memory_columns, time_type, version_columns
 from metadata.domain.history_policy import BATCH_FILES, LOAD_TIME, HistoryPolicy
 from metadata.domain.state import DatasetState
+from metadata.domain.types import parse, stored_type
 
 OPEN, CLOSED, DELETED = "open", "closed", "deleted"
 
@@ -96,6 +98,17 @@ class ObservedTable:
     partition_by: tuple[str, ...] = ()
     properties: dict = field(default_factory=dict)
     dropped: bool = False
+
+    @cached_property
+    def as_stored(self) -> tuple[ObservedColumn, ...]:
+        """What steps care for of its columns: names, keys, and types as the warehouse says them."""
+        return tuple(ObservedColumn(column.name, stored(column.type), key=column.key) for column in self.columns)
+
+
+@lru_cache(maxsize=4096)
+def stored(type_: str) -> str:
+    """A type as the warehouse says it."""
+    return str(stored_type(parse(type_)))
 
 
 def kept_histories(strangers: Mapping[str, ObservedTable]) -> frozenset[str]:

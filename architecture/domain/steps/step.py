@@ -8,11 +8,9 @@ at the table, and a list of steps can be taken up wherever it was left (``steps_
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec, stored
 from metadata.domain.errors import MetadataError
-from metadata.domain.types import parse, stored_type
 
 CREATE_TABLE, RENAME_TABLE, DROP_TABLE = "create_table", "rename_table", "drop_table"
 PUBLISH_TABLE, RESTORE_TABLE, REBUILD_TABLE = "publish_table", "restore_table", "rebuild_table"
@@ -144,18 +142,11 @@ class Step:
         return f"{subject}.{self.column.name} {self.column.type}" if self.column else subject
 
 
-@lru_cache(maxsize=4096)
-def stored(type_: str) -> str:
-    """A type as the warehouse says it."""
-    return str(stored_type(parse(type_)))
-
-
 def shape_of(observed: ObservedTable | None) -> TableShape | None:
     """What steps care for of an observed table."""
     if observed is None:
         return None
-    columns = tuple(ObservedColumn(c.name, stored(c.type), key=c.key) for c in observed.columns)
-    return TableShape(observed.qualified_name, columns, tuple(observed.partition_by), observed.dropped)
+    return TableShape(observed.qualified_name, observed.as_stored, tuple(observed.partition_by), observed.dropped)
 
 
 def becomes(step: Step) -> TableShape | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
-from architecture.domain.states.tables import ColumnSpec, ObservedColumn, TableSpec
+from architecture.domain.states.tables import ColumnSpec, ObservedColumn, TableSpec, stored
 from architecture.domain.steps.names import moving_name, order_moves, retired_name
 from architecture.domain.steps.step import (
     ADD_COLUMN,
@@ -25,7 +25,6 @@ from architecture.domain.steps.step import (
     Step,
     StepProblem,
     TableShape,
-    stored,
 )
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from metadata.domain.types import parse

@@ -9,7 +9,7 @@ written. A history that was made stays: it may have been written to.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from architecture.domain.states.tables import TableSpec
+from architecture.domain.states.tables import TableSpec, stored
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
@@ -28,7 +28,6 @@ from architecture.domain.steps.step import (
     StepProblem,
     TableShape,
     becomes,
-    stored,
 )
 
 KEPT = ("history", "memory")
