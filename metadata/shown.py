@@ -60,6 +60,12 @@ def retired_columns(dataset: TargetDataset) -> tuple[TargetColumn, ...]:
     return tuple(column for column in described.columns.all() if not column.active)
 
 
+def may_refer(dataset: TargetDataset) -> bool:
+    """Whether rows of a dataset can refer to others: from the layers whose rows have keys, and not from a history."""
+    keyless = (TargetSchema.Layer.RAW, TargetSchema.Layer.STAGE)
+    return dataset.active and dataset.history_of_id is None and dataset.schema.layer not in keyless
+
+
 @dataclass(frozen=True)
 class LayerCount:
     """How many active datasets a layer has; histories are counted as a layer of their own."""

@@ -14,7 +14,7 @@ from metadata.history_words import history_facts
 from metadata.models import TargetColumn, TargetDataset
 from metadata.places import may_change
 from metadata.selectors import LineageNode, lineage
-from metadata.shown import details, headed, retired_columns, shown_columns, stable_keys
+from metadata.shown import details, headed, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.views.columns import panel_context
 
 
@@ -34,6 +34,7 @@ def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
         "may_edit": may_edit,
         "references": sorted(described.references.all(), key=lambda one: not one.active),
         "may_retire": may_edit and dataset.history_of_id is None,
+        "may_refer": may_edit and may_refer(dataset),
         "referenced_by": [one for one in described.referenced_by.all() if one.active],
         "history_facts": _history_facts(described),
     }

@@ -136,6 +136,8 @@ TABLE: dict[str, dict[str, Needs]] = {
     "person_page": _form(PEOPLE),
     "policy_page": _sent(POLICIES),
     "reference_restore": _form(CHANGE),
+    "reference_create": _form(CHANGE),
+    "reference_pairs": _form(CHANGE),
     "reference_retire": _form(CHANGE),
     "report_approve": _form(APPROVE),
     "report_build": _form(BUILD),

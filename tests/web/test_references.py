@@ -1,7 +1,8 @@
-"""References between datasets in the browser: retired with a reason, brought back, never lost."""
+"""References between datasets in the browser: typed, retired with a reason, brought back, never lost."""
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.http import HttpResponse
@@ -107,3 +108,86 @@ def test_one_that_is_not_there_is_said_so(editor: Client, reference: Reference):
     key = reference.key
     reference.delete()
     assert editor.get(f"/references/{key}/retire/").status_code == 404
+
+
+# --- a new one ---------------------------------------------------------------------------------
+
+
+def new(child: TargetDataset, **asked: str) -> str:
+    return f"/datasets/{child.key}/references/new/" + (f"?{urlencode(asked)}" if asked else "")
+
+
+def describe(client: Client, child: TargetDataset, parent: TargetDataset, *, by: str, **over: str) -> HttpResponse:
+    """Name the parent, as a person does; its fields come; choose the column ``by`` for the key's only one."""
+    page = read(client, new(child, parent=str(parent)))
+    (key,) = parent.columns.filter(role="business_key").values_list("key", flat=True)
+    column = child.columns.get(name=by).key
+    return client.post(
+        new(child), typed(page, having="parent", **{f"pair-{key}": str(column), "parent": str(parent), **over})
+    )
+
+
+def test_a_dataset_with_keys_offers_to_add_one(editor: Client, airport: TargetDataset):
+    assert new(airport) in read(editor, f"/datasets/{airport.key}/")
+
+
+def test_raw_rows_have_no_keys_so_nothing_is_offered(editor: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    assert new(raw) not in read(editor, f"/datasets/{raw.key}/")
+
+
+def test_naming_the_parent_asks_for_its_business_key(editor: Client, reference: Reference):
+    part = read(editor, f"/datasets/{reference.child.key}/references/pairs/?parent={reference.parent}")
+    assert "Holds icao" in words(part)
+    assert "origin_icao string" in words(part)
+
+
+def test_a_parent_that_is_not_there_is_said_while_one_types(editor: Client, reference: Reference):
+    part = read(editor, f"/datasets/{reference.child.key}/references/pairs/?parent=rawcore.rc_nowhere")
+    assert "No dataset in use is called rawcore.rc_nowhere." in words(part)
+
+
+def test_what_was_described_is_there_and_logged(editor: Client, reference: Reference):
+    answer = describe(editor, reference.child, reference.parent, by="origin_icao", role_name="home")
+    made = Reference.objects.get(role_name="home")
+    assert answer.url == f"/datasets/{made.child.key}/#reference-{made.key}"
+    (pair,) = made.pairs.all()
+    assert (pair.child_column.name, pair.parent_column.name) == ("origin_icao", "icao")
+    assert ChangeLogEntry.objects.filter(subject_kind="reference", action="created", actor="mia").exists()
+
+
+def test_a_second_one_to_the_same_parent_needs_a_role_of_its_own(editor: Client, reference: Reference):
+    answer = describe(editor, reference.child, reference.parent, by="origin_icao", role_name="origin")
+    assert answer.status_code == 422
+    assert form_of(answer.content.decode(), having="role_name")["role_name"] == ["origin"]
+    assert Reference.objects.count() == 1
+
+
+def test_a_column_of_another_type_is_refused_by_its_reason(editor: Client, reference: Reference):
+    child = reference.child
+    child.columns.filter(name="route_no").update(data_type="integer", length=None)
+    answer = describe(editor, child, reference.parent, by="route_no", role_name="odd")
+    assert answer.status_code == 422
+    assert "route_no is integer" in words(answer.content.decode())
+
+
+def test_a_name_that_nothing_has_is_said_at_its_field_and_kept(editor: Client, reference: Reference):
+    place = new(reference.child)
+    answer = editor.post(
+        place, typed(read(editor, place), having="parent", parent="rawcore.rc_nowhere", role_name="origin")
+    )
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "There is no dataset" in words(page[page.index('id="id_parent_error"') :])
+    assert form_of(page, having="parent")["parent"] == ["rawcore.rc_nowhere"]
+
+
+def test_a_column_that_was_not_chosen_is_asked_for(editor: Client, reference: Reference):
+    page = read(editor, new(reference.child, parent=str(reference.parent)))
+    answer = editor.post(new(reference.child), typed(page, having="parent", role_name="home"))
+    assert answer.status_code == 422
+    assert "Choose the column that holds icao." in words(answer.content.decode())
+
+
+def test_of_a_history_it_is_its_bases_to_say(editor: Client, airport: TargetDataset):
+    assert editor.get(new(airport.history)).url == new(airport)
