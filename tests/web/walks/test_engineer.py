@@ -1,5 +1,6 @@
 """Mia's day: columns in the grid, a paste, a rename, lineage, the change log, and a colleague at the same row."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -109,3 +110,21 @@ def test_who_saves_second_sees_both_and_loses_nothing(mia: Walker, airport: Targ
     expect(mia.page.locator("#conflict")).to_have_count(0)
     saved = TargetColumn.objects.get(pk=column.pk)
     assert (saved.description, saved.owner) == ("Mia's words", "Ben")
+
+
+def test_a_reference_is_typed_and_its_key_asked_for(mia: Walker, airport: TargetDataset):
+    routes = airport.referenced_by.get().child
+    mia.go(f"/datasets/{routes.key}/")
+    mia.use("link", "Add a reference")
+    mia.fill("Refers to", "rawcore.rc_air_airport")
+    holds = mia.page.get_by_label("Holds icao")
+    expect(holds).to_be_visible()
+    holds.focus()
+    mia.type("origin_icao")
+    # Leaving the first field and typing in the second must not ask for the pairs anew: the choice would be lost.
+    mia.fill("As", "home")
+    expect(holds.locator("option:checked")).to_have_text(re.compile("^origin_icao"))
+    mia.picture("engineer-reference")
+    mia.use("button", "Describe it")
+    expect(mia.page.locator("body")).to_contain_text("refers to rawcore.rc_air_airport now")
+    assert routes.references.filter(role_name="home").exists()
