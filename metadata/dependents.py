@@ -97,7 +97,7 @@ def of_dataset_rename(dataset: TargetDataset, name: str = "") -> list[Dependent]
 
 def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
     old_key, new_key = (naming.entity_key_name(one) if one else "" for one in (dataset.name, name))
-    if dataset.schema.layer not in ("raw", "stage"):
+    if dataset.schema.layer not in naming.KEYLESS_LAYERS:
         yield Dependent(FOLLOWS, dataset, "key column", "is called after its dataset", old_key, new_key)
     if hasattr(dataset, "history"):
         new = naming.history_name(name) if name else ""

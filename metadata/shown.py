@@ -62,8 +62,8 @@ def retired_columns(dataset: TargetDataset) -> tuple[TargetColumn, ...]:
 
 def may_refer(dataset: TargetDataset) -> bool:
     """Whether rows of a dataset can refer to others: from the layers whose rows have keys, and not from a history."""
-    keyless = (TargetSchema.Layer.RAW, TargetSchema.Layer.STAGE)
-    return dataset.active and dataset.history_of_id is None and dataset.schema.layer not in keyless
+    keyed = dataset.history_of_id is None and dataset.schema.layer not in naming.KEYLESS_LAYERS
+    return dataset.active and keyed
 
 
 @dataclass(frozen=True)

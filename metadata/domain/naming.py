@@ -25,6 +25,8 @@ VIEW_SUFFIXES = {
 }
 KEY_SUFFIX = "_key"
 PREFIXES = {"raw": "raw", "stage": "stg", "rawcore": "rc"}
+# Rows of these layers have no entity key, so nothing refers to them and they refer to nothing.
+KEYLESS_LAYERS = ("raw", "stage")
 
 # The catalog's limit is 128; a history and what stands beside it need room for their suffixes.
 MAX_TABLE_NAME = 128 - len(HISTORY_SUFFIX) - max(map(len, (MEMORY_SUFFIX, *VIEW_SUFFIXES.values())))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 
 from metadata.domain.errors import MetadataError, as_sentence
 from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
@@ -11,14 +12,14 @@ from metadata.models import SourceDataset, TargetDataset, TargetSchema
 
 # As many as REST takes.
 MOST_INPUTS = 100
-_MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
+MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 class DatasetNamesField(TextField):
     """Datasets by their names, one a line, as a list of names; none twice."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **_MONO}), **options)
+        super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **MONO}), **options)
 
     def to_python(self, value: Any) -> list[str]:
         lines = value if isinstance(value, list) else (value or "").splitlines()
@@ -84,7 +85,7 @@ class NewDatasetForm(DatasetFields, MetadataForm):
     )
     name = forms.CharField(
         max_length=200,
-        widget=forms.TextInput(attrs=_MONO),
+        widget=forms.TextInput(attrs=MONO),
         help_text="Letters, digits and _, for it is the table's name. A rename later moves no data.",
         error_messages={"required": "A dataset needs a name."},
     )
@@ -173,7 +174,7 @@ def datasets_called(
 class SchemaFields(DescribedFields):
     name = forms.CharField(
         max_length=100,
-        widget=forms.TextInput(attrs=_MONO),
+        widget=forms.TextInput(attrs=MONO),
         help_text="The first half of its tables' names: letters, digits and _.",
         error_messages={"required": "A schema needs a name."},
     )
@@ -196,12 +197,17 @@ class NewSchemaForm(SchemaFields, MetadataForm):
     field_order = ("name", "layer", "ordinal", "description", "owner", "tags")
 
 
+def targets_called(name: str) -> QuerySet[TargetDataset]:
+    """``schema.name`` of a target dataset; case does not part names."""
+    schema, _, rest = name.partition(".")
+    return TargetDataset.objects.select_related("schema").filter(schema__name__iexact=schema, name__iexact=rest)
+
+
 def _named(name: str) -> SourceDataset | TargetDataset | None:
     """``schema.name`` of a target dataset, else ``system.name`` of a source; case does not part names."""
     first, _, rest = name.partition(".")
-    target = TargetDataset.objects.select_related("schema").filter(schema__name__iexact=first, name__iexact=rest)
     source = SourceDataset.objects.select_related("system").filter(system__short_name__iexact=first, name__iexact=rest)
-    return target.first() or source.first()
+    return targets_called(name).first() or source.first()
 
 
 def _like(name: str) -> str:

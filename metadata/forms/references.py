@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 
+from metadata.domain import naming
 from metadata.forms.base import MetadataForm
+from metadata.forms.datasets import MONO, targets_called
 from metadata.models import TargetColumn, TargetDataset
 
-_MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 _PAIR = "pair-"
 
 
@@ -18,12 +20,10 @@ class ReferenceForm(MetadataForm):
     ``named`` is that parent, None while none is found; ``pairs`` are (child column, parent column) when valid.
     """
 
-    elsewhere = {"child": "", "columns": ""}
-
     parent = forms.CharField(
         max_length=300,
         label="Refers to",
-        widget=forms.TextInput(attrs={**_MONO, "list": "parent-names"}),
+        widget=forms.TextInput(attrs={**MONO, "list": "parent-names"}),
         help_text="schema.name of a dataset with a business key, by which its rows are known.",
         error_messages={"required": "Say which dataset it refers to."},
     )
@@ -31,7 +31,7 @@ class ReferenceForm(MetadataForm):
         required=False,
         max_length=100,
         label="As",
-        widget=forms.TextInput(attrs=_MONO),
+        widget=forms.TextInput(attrs=MONO),
         help_text="What the parent is here, where two references go to the same one: origin, destination. "
         "The foreign key's column is called after it.",
     )
@@ -40,7 +40,7 @@ class ReferenceForm(MetadataForm):
     def __init__(self, *args: Any, child: TargetDataset, **options: Any) -> None:
         super().__init__(*args, **options)
         given = self.data.get("parent") if self.is_bound else self.initial.get("parent")
-        self.named = _called(str(given or "").strip())
+        self.named = targets_called(str(given or "").strip()).filter(history_of__isnull=True, active=True).first()
         self._mine = list(child.columns.filter(active=True).order_by("ordinal", "id"))
         self._keyed = _business_key(self.named) if self.named is not None else []
         for column in self._keyed:
@@ -75,18 +75,12 @@ class ReferenceForm(MetadataForm):
         return [(mine[self.cleaned_data[f"{_PAIR}{column.key}"]], column) for column in self._keyed]
 
 
-def referable() -> Any:
+def referable() -> QuerySet:
     """Datasets that have a business key to be referred to by, as (schema, name)."""
     keyed = TargetColumn.objects.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY).order_by().values("dataset")
     found = TargetDataset.objects.filter(active=True, history_of__isnull=True, pk__in=keyed)
-    found = found.exclude(schema__layer__in=("raw", "stage")).order_by("schema__name", "name")
+    found = found.exclude(schema__layer__in=naming.KEYLESS_LAYERS).order_by("schema__name", "name")
     return found.values_list("schema__name", "name")
-
-
-def _called(name: str) -> TargetDataset | None:
-    schema, _, rest = name.partition(".")
-    found = TargetDataset.objects.select_related("schema").filter(history_of__isnull=True, active=True)
-    return found.filter(schema__name__iexact=schema, name__iexact=rest).first()
 
 
 def _business_key(dataset: TargetDataset) -> list[TargetColumn]:

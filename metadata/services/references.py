@@ -125,7 +125,7 @@ def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, Target
 
 def _check_ends(reference: Reference, where: str) -> None:
     for field, dataset in (("child", reference.child), ("parent", reference.parent)):
-        if dataset.history_of_id is not None or dataset.schema.layer in ("raw", "stage"):
+        if dataset.history_of_id is not None or dataset.schema.layer in naming.KEYLESS_LAYERS:
             raise MetadataError("invalid", f"{dataset} has no entity key to refer by", field, where)
     column_name = naming.foreign_key_name(reference.role_name, reference.parent.name)
     reserved = naming.reserved_column_names(reference.child.schema.layer, reference.child.name)

@@ -46,6 +46,17 @@ def test_the_changes_behind_a_report_stay_the_same_once_it_was_executed(world: W
     assert "amount" not in text
 
 
+def test_behind_a_long_report_who_changed_what_follows_its_page(
+    viewer: Client, renamed: ChangeReport, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("architecture.views.reports._TOLD_AT_ONCE", 0)
+    page = read(viewer, address(renamed))
+    assert "since these datasets were last carried out" not in words(page)
+    assert address(renamed, "behind/") in section(page, "changes")
+    part = read(viewer, address(renamed, "behind/"))
+    assert "ada column rawcore.rc_crm_customer.display_name renamed" in words(section(part, "changes"))
+
+
 def test_a_report_that_holds_says_so_and_a_stale_one_what_moved(world: World, viewer: Client, renamed: ChangeReport):
     assert "Still holds" in read(viewer, address(renamed, "standing/"))
     rename(world, "balance", "amount")
