@@ -37,7 +37,7 @@ class Hand:
 def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, datetime | None]:
     """Since when edits of these datasets wait to be carried out in an environment."""
     found: dict[str, datetime | None] = dict.fromkeys(keys)
-    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__in=list(keys))
+    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__among=keys)
     return found | {str(key): at for key, at in rows.values_list("dataset_key", "described_at")}
 
 
@@ -59,9 +59,9 @@ def hands(environment: Environment, since: Since) -> tuple[Hand, ...]:
 
 def _under_every_key(environment: Environment, since: Since) -> dict[str, datetime | None]:
     """The same with the keys that metadata has by now for what it described anew under a name."""
-    known = set(map(str, TargetDataset.objects.filter(key__in=list(since)).values_list("key", flat=True)))
+    known = set(map(str, TargetDataset.objects.filter(key__among=since).values_list("key", flat=True)))
     applied = AppliedDataset.objects.filter(environment=environment)
-    gone = applied.filter(dataset_key__in=[key for key in since if key not in known])
+    gone = applied.filter(dataset_key__among=[key for key in since if key not in known])
     names = {name.lower(): str(key) for key, name in gone.values_list("dataset_key", "qualified_name")}
     if not names:
         return dict(since)
@@ -121,9 +121,9 @@ def _is_after(at: datetime, since: datetime | None) -> bool:
 
 def _own(since: Since) -> _Trail:
     """Edits of the datasets, of their histories, and of all that belongs to them."""
-    histories = TargetDataset.objects.filter(history_of__key__in=list(since)).values_list("key", "history_of__key")
+    histories = TargetDataset.objects.filter(history_of__key__among=since).values_list("key", "history_of__key")
     times = dict(since) | {str(history): since[str(base)] for history, base in histories}
-    return _Trail(times, lambda keys: Q(dataset_key__in=list(keys)) | Q(subject_key__in=list(keys)))
+    return _Trail(times, lambda keys: Q(dataset_key__among=keys) | Q(subject_key__among=keys))
 
 
 def _of_schemas(since: Since) -> Iterator[Hand]:
@@ -151,12 +151,12 @@ def _followed_back(name: str, since: datetime, renames: "list[_Rename]") -> Iter
 
 def _of_parents(since: Since) -> Iterator[Hand]:
     """New names of the datasets that these refer to: the column of a foreign key is called after them."""
-    references = Reference.objects.filter(active=True, child__key__in=list(since))
+    references = Reference.objects.filter(active=True, child__key__among=since)
     times: dict[str, datetime] = {}
     for child, parent, made in references.values_list("child__key", "parent__key", "created_at"):
         at = max(since[str(child)] or made, made)
         times[str(parent)] = min(at, times.get(str(parent), at))
-    for rename in _renames(_entries(Q(subject_kind="dataset"), Q(subject_key__in=list(times)))):
+    for rename in _renames(_entries(Q(subject_kind="dataset"), Q(subject_key__among=times))):
         if rename.hand.at > times[rename.subject]:
             yield rename.hand
 
@@ -165,7 +165,7 @@ def _of_sources(since: Since) -> tuple[_Trail, _Trail]:
     """Edits of the source datasets that these were generated from, or read, and of their systems."""
     times: dict[str, datetime | None] = {}
     systems: dict[str, datetime | None] = {}
-    fed = DatasetInput.objects.filter(dataset__key__in=list(since), source__isnull=False)
+    fed = DatasetInput.objects.filter(dataset__key__among=since, source__isnull=False)
     for key, source, system in (
         *_described(since).values_list("key", "generated_from__key", "generated_from__system__short_name"),
         *fed.values_list("dataset__key", "source__key", "source__system__short_name"),
@@ -174,8 +174,8 @@ def _of_sources(since: Since) -> tuple[_Trail, _Trail]:
             _earliest(times, str(source), since[str(key)])
             _earliest(systems, system, since[str(key)])
     return (
-        _Trail(times, lambda keys: Q(dataset_key__in=list(keys))),
-        _Trail(systems, lambda keys: Q(subject_kind="system", subject_key__in=list(keys))),
+        _Trail(times, lambda keys: Q(dataset_key__among=keys)),
+        _Trail(systems, lambda keys: Q(subject_kind="system", subject_key__among=keys)),
     )
 
 
@@ -185,7 +185,7 @@ def _earliest(times: dict[str, datetime | None], key: str, at: datetime | None) 
 
 
 def _described(since: Since) -> QuerySet[TargetDataset]:
-    return TargetDataset.objects.filter(key__in=list(since))
+    return TargetDataset.objects.filter(key__among=since)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def _carried_out(report: ChangeReport, keys: set[str]) -> dict[str, datetime | N
     beside = ExecutionOperation.objects.filter(execution=OuterRef("execution"), dataset_key=OuterRef("dataset_key"))
     finished = ExecutionOperation.objects.filter(
         ~Exists(beside.exclude(status=succeeded)),
-        dataset_key__in=keys,
+        dataset_key__among=keys,
         execution__environment=report.environment,
     ).exclude(execution__report=report)
     # What was taken back waits again, and taking it back carried out nothing that is described.
@@ -53,7 +53,7 @@ def _carried_out(report: ChangeReport, keys: set[str]) -> dict[str, datetime | N
     for key, at in rows.values_list("dataset_key").annotate(Max("described")):
         since[str(key)] = at
     applied = AppliedDataset.objects.filter(
-        environment=report.environment, dataset_key__in=keys, described_at__lt=report.created_at
+        environment=report.environment, dataset_key__among=keys, described_at__lt=report.created_at
     )
     for key, at in applied.values_list("dataset_key", "described_at"):
         known = since[str(key)]

@@ -61,7 +61,7 @@ def touched_by(report: ChangeReport) -> Touched:
 
 def _described(content: Mapping[str, Any], keys: Collection[str]) -> dict[str, str]:
     """The metadata's stable key of each dataset that it still describes; the environment may know it by another."""
-    rows = TargetDataset.objects.filter(key__in=keys, history_of__isnull=True)
+    rows = TargetDataset.objects.filter(key__among=keys, history_of__isnull=True)
     found = {str(key): str(key) for key in rows.values_list("key", flat=True)}
     names = {(row[1], row[2]): row[0] for row in content["desired"] if row[0] in keys and row[0] not in found}
     if names:

@@ -65,9 +65,9 @@ def described_state(dataset: TargetDataset, *, environment: Environment) -> Data
 def dataset_names(keys: Collection[str], *, environment: Environment) -> dict[str, str]:
     """A name for each stable key: as metadata has it, as it was applied, or the key itself."""
     names = {key: key for key in keys}
-    applied = AppliedDataset.objects.filter(environment=environment, dataset_key__in=keys)
+    applied = AppliedDataset.objects.filter(environment=environment, dataset_key__among=keys)
     names |= {str(row.dataset_key): row.qualified_name for row in applied}
-    described = TargetDataset.objects.filter(key__in=keys).select_related("schema")
+    described = TargetDataset.objects.filter(key__among=keys).select_related("schema")
     return names | {str(row.key): str(row) for row in described}
 
 

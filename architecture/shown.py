@@ -209,7 +209,7 @@ def names_of(keys: Collection[str]) -> dict[str, str]:
     """What the datasets and columns with these stable keys are called now; keys that nothing describes are left out."""
     found: dict[str, str] = {}
     for model, parts in _NAMED.items():
-        for key, *names in model.objects.filter(key__in=keys).values_list("key", *parts):
+        for key, *names in model.objects.filter(key__among=keys).values_list("key", *parts):
             found[str(key)] = ".".join(names)
     return found
 

@@ -52,7 +52,7 @@ def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
     """Of every dataset (of those with these stable keys), the row of the newest run that succeeded on it."""
     succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind=COMPACT).order_by()
     if keys is not None:
-        succeeded = succeeded.filter(dataset_key__in=keys)
+        succeeded = succeeded.filter(dataset_key__among=keys)
     newest = succeeded.values("dataset_key").annotate(newest=Max("pk")).values("newest")
     return DatasetRun.objects.filter(pk__in=newest)
 
@@ -83,7 +83,7 @@ class LastLoad:
 def last_loads(keys: Iterable) -> dict[str, LastLoad]:
     """The last loads of the given datasets, by stable key."""
     wanted = list(keys)
-    rows = DatasetRun.objects.filter(dataset_key__in=wanted).order_by()
+    rows = DatasetRun.objects.filter(dataset_key__among=wanted).order_by()
     newest = rows.values("dataset_key").annotate(newest=Max("pk")).values("newest")
     found = {
         str(row.dataset_key): LastLoad(row) for row in DatasetRun.objects.filter(pk__in=newest).select_related("run")

@@ -2,13 +2,17 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.db import connections
+from django.db.models import Field
 from django.db.models.signals import post_migrate
+
+from metadata.lookups import Among
 
 
 class MetadataConfig(AppConfig):
     name = "metadata"
 
     def ready(self) -> None:
+        Field.register_lookup(Among)
         # After Django's own handlers, which make the permissions that roles give.
         post_migrate.connect(_after_migration, dispatch_uid="metadata.after_migration")
 

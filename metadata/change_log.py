@@ -132,7 +132,7 @@ def _named(text: str) -> Q:
 
 def of_keys(keys: Collection[UUID | str]) -> Q:
     """Entries about these datasets, or about something that belongs to one of them."""
-    return Q(dataset_key__in=list(keys)) | Q(subject_key__in=[str(key) for key in keys])
+    return Q(dataset_key__among=keys) | Q(subject_key__among=[str(key) for key in keys])
 
 
 def of_row(row: Versioned) -> QuerySet[ChangeLogEntry]:

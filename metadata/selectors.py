@@ -306,7 +306,7 @@ def downstream(keys: Collection[str]) -> Lineage:
 
     Keys of datasets that nothing describes are passed over.
     """
-    starts = [f"target:{pk}" for pk in TargetDataset.objects.filter(key__in=keys).values_list("pk", flat=True)]
+    starts = [f"target:{pk}" for pk in TargetDataset.objects.filter(key__among=keys).values_list("pk", flat=True)]
     flows = _flows()
     distances = _reached(starts, _following(flows), 1)
     return Lineage(_nodes(distances), tuple(_edges_within(flows, distances)))
@@ -371,7 +371,7 @@ def _nodes(distances: dict[str, int]) -> tuple[LineageNode, ...]:
     ids = {kind: [int(node.split(":")[1]) for node in distances if node.startswith(kind)] for kind in _KINDS}
     nodes = [
         LineageNode(f"source:{row.pk}", "source", str(row), "source", row.pk, row.active, 0)
-        for row in SourceDataset.objects.select_related("system").filter(pk__in=ids["source"])
+        for row in SourceDataset.objects.select_related("system").filter(pk__among=ids["source"])
     ] + [
         LineageNode(
             f"target:{row.pk}",
@@ -382,7 +382,7 @@ def _nodes(distances: dict[str, int]) -> tuple[LineageNode, ...]:
             row.active,
             0,
         )
-        for row in TargetDataset.objects.select_related("schema").filter(pk__in=ids["target"])
+        for row in TargetDataset.objects.select_related("schema").filter(pk__among=ids["target"])
     ]
     placed = [LineageNode(**{**vars(node), "distance": distances[node.id]}) for node in nodes]
     return tuple(sorted(placed, key=lambda node: (node.distance, node.label)))

@@ -99,7 +99,7 @@ def stable_keys(lineage: Lineage) -> dict[str, UUID]:
     keys: dict[str, UUID] = {}
     for kind, model in (("source", SourceDataset), ("target", TargetDataset)):
         pks = [node.pk for node in lineage.nodes if node.id.startswith(kind)]
-        keys |= {f"{kind}:{pk}": key for pk, key in model.objects.filter(pk__in=pks).values_list("pk", "key")}
+        keys |= {f"{kind}:{pk}": key for pk, key in model.objects.filter(pk__among=pks).values_list("pk", "key")}
     return keys
 
 

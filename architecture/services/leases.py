@@ -123,7 +123,7 @@ def break_lease(*, lease: Lease, person: Any, reason: str) -> Lease:
 
 
 def _leases(environment: Environment, keys: Collection[str]) -> QuerySet[Lease]:
-    return Lease.objects.filter(environment=environment, dataset_key__in=list(keys))
+    return Lease.objects.filter(environment=environment, dataset_key__among=keys)
 
 
 def _of(environment: Environment, holder: Holder) -> QuerySet[Lease]:

@@ -30,9 +30,7 @@ def keep_what_was_seen(
     Not for looks in the middle of an execution: what it has changed is not applied yet.
     """
     before = dict(
-        Observation.objects.filter(environment=environment, table_key__in=list(asked)).values_list(
-            "table_key", "document"
-        )
+        Observation.objects.filter(environment=environment, table_key__among=asked).values_list("table_key", "document")
     )
     before = {str(key): document for key, document in before.items()}
     store_observations(environment=environment, asked=asked, tables=tables, sizes=sizes)

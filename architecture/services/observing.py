@@ -107,7 +107,7 @@ def last_seen(*, environment: Environment, keys: Collection[str] | None = None) 
     """The last observation of these tables (or of all that were ever looked at)."""
     rows = Observation.objects.filter(environment=environment)
     if keys is not None:
-        rows = rows.filter(table_key__in=list(keys))
+        rows = rows.filter(table_key__among=keys)
     found = list(rows.values_list("pk", "table_key", "observed_at", "size", named=True))
     tables = _TABLES.by_pk(rows.filter(document__isnull=False))
     return Seen(

@@ -193,7 +193,7 @@ def end_datasets(
 
 def _described_by(states: list[DatasetState]) -> dict[str, int]:
     """The rows that describe these datasets, by the key they are loaded under; metadata may know them by another."""
-    found = TargetDataset.objects.filter(key__in=[state.key for state in states]).values_list("key", "pk")
+    found = TargetDataset.objects.filter(key__among=[state.key for state in states]).values_list("key", "pk")
     ids = {str(key): pk for key, pk in found}
     for state in (one for one in states if one.key not in ids):
         named = TargetDataset.objects.filter(schema__name=state.schema, name=state.name, history_of__isnull=True)
@@ -204,7 +204,7 @@ def _described_by(states: list[DatasetState]) -> dict[str, int]:
 
 
 def _newest_sequences(keys: list[str]) -> dict[str, int]:
-    found = DatasetRun.objects.filter(dataset_key__in=keys).order_by().values_list("dataset_key")
+    found = DatasetRun.objects.filter(dataset_key__among=keys).order_by().values_list("dataset_key")
     return {str(key): newest or 0 for key, newest in found.annotate(newest=Max("sequence"))}
 
 

@@ -25,7 +25,7 @@ def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
     for state in chosen:
         if not _has_history(state):
             raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
-    found = {str(row.key): row for row in TargetDataset.objects.filter(key__in=[state.key for state in chosen])}
+    found = {str(row.key): row for row in TargetDataset.objects.filter(key__among=[state.key for state in chosen])}
     return [found[key] for key in dict.fromkeys(state.key for state in chosen)]
 
 

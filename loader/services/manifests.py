@@ -286,7 +286,7 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
     wanted = {key for state in states for key in state.inputs}
     known = {state.key for state in states}
     found = (
-        SourceDataset.objects.filter(key__in=wanted - known, active=True, system__active=True)
+        SourceDataset.objects.filter(key__among=wanted - known, active=True, system__active=True)
         .select_related("system")
         .prefetch_related(Prefetch("columns", SourceColumn.objects.filter(active=True).order_by("ordinal", "id")))
     )

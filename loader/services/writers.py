@@ -20,7 +20,7 @@ def runs_that_wrote(
     moved = Q(table_version_before__isnull=True) | Q(table_version_after__gt=F("table_version_before"))
     rows = DatasetRun.objects.filter(
         moved,
-        dataset_key__in=list(dataset_keys),
+        dataset_key__among=dataset_keys,
         run__environment=environment,
         table_version_after__isnull=False,
         finished_at__gt=after,

@@ -1,0 +1,54 @@
+"""Lookups that Django does not have, on every database that serves metadata."""
+
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.db.models import Q
+from django.test.utils import CaptureQueriesContext
+
+from metadata.models import SourceColumn, SourceDataset
+from tests.factories import SourceColumnFactory, SourceDatasetFactory
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+
+
+@pytest.fixture
+def three() -> list[SourceDataset]:
+    return [SourceDatasetFactory(name=name) for name in ("a", "b", "c")]
+
+
+def names(*wanted: Q, **fields: object) -> set[str]:
+    return set(SourceDataset.objects.filter(*wanted, **fields).values_list("name", flat=True))
+
+
+def test_stable_keys_are_found_as_keys_and_as_texts(three: list[SourceDataset]) -> None:
+    assert names(key__among=[three[0].key, str(three[2].key), uuid4()]) == {"a", "c"}
+
+
+def test_texts_and_numbers_are_found(three: list[SourceDataset]) -> None:
+    assert names(name__among={"a", 'it\'s {"quoted", \\}', "100 %"}, pk__among=(one.pk for one in three)) == {"a"}
+
+
+def test_a_column_of_another_table_is_found_by(three: list[SourceDataset]) -> None:
+    column = SourceColumnFactory(dataset=three[1])
+    assert SourceColumn.objects.get(dataset__key__among=[three[1].key]) == column
+
+
+def test_a_statement_may_be_asked_twice(three: list[SourceDataset]) -> None:
+    found = SourceDataset.objects.filter(pk__among=(one.pk for one in three))
+    assert (found.count(), found.count()) == (3, 3)
+
+
+def test_among_nothing_there_is_nothing(three: list[SourceDataset]) -> None:
+    assert names(key__among=[]) == set()
+    assert names(~Q(key__among=[])) == {"a", "b", "c"}
+    assert names(Q(key__among=[]) | Q(name="b")) == {"b"}
+
+
+def test_thousands_of_keys_are_one_parameter(three: list[SourceDataset]) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        assert names(key__among=[*(uuid4() for _ in range(5000)), three[1].key]) == {"b"}
+    (one,) = asked.captured_queries
+    assert one["sql"].count("SELECT") <= 2
+    assert ", '" not in one["sql"].partition("WHERE")[2]
