@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import meter
 from bench.problem import BenchProblem
 from bench.web.control import Control
 from bench.web.pages import Page
@@ -19,6 +21,7 @@ from bench.web.served import Web
 from elevata.bootstrap.places import ROOT
 
 _KILO = 1024
+_LOOKS_EVERY = 0.05  # seconds
 # Seconds for one page, and how many answers are counted in any case.
 _LONGEST, _LEAST = 8.0, 2
 
@@ -102,7 +105,7 @@ def of_plan(folder: Path) -> dict[str, Any]:
     began = time.perf_counter()
     with (folder / "report.json").open("w") as answer:
         process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=answer)
-        _, status, used = os.wait4(process.pid, 0)
+        status, used, peak = _waited_for(process)
     seconds = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -111,7 +114,21 @@ def of_plan(folder: Path) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 1),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak_mb": round(used.ru_maxrss / _KILO),
+        "peak_mb": round(peak / _KILO**2),
         "file_mb": [round((folder / f"{name}.json").stat().st_size / _KILO**2, 1) for name in states],
         "operations": len(report["operations"]),
     }
+
+
+def _waited_for(process: subprocess.Popen) -> tuple[int, resource.struct_rusage, int]:
+    """Status, what it used, and the most bytes it had in memory.
+
+    Not ``ru_maxrss``: the kernel counts what the process that started it held at that moment.
+    """
+    peak = 0
+    while True:
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            return status, used, peak
+        peak = meter.peak_bytes(process.pid) or peak  # nothing is left of it in its last moment
+        time.sleep(_LOOKS_EVERY)
