@@ -1,7 +1,8 @@
 """Who may see and do what, for every route there is."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -134,9 +135,43 @@ def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpRespons
     return getattr(client, rule.method)(address, rule.data, **options)
 
 
-def check(answer: HttpResponse, expected: object) -> None:
+@dataclass(frozen=True)
+class Answer:
+    """What somebody was answered."""
+
+    status_code: int
+    url: str
+    headers: Mapping[str, str]
+    text: str
+
+    @classmethod
+    def of(cls, answer: HttpResponse) -> "Answer":
+        text = "" if answer.streaming else answer.content.decode(errors="replace")
+        return cls(answer.status_code, getattr(answer, "url", ""), dict(answer.headers), text)
+
+
+@pytest.fixture(scope="module")
+def given() -> dict[tuple[str, str], Answer]:
+    """The answers so far, by who asked and the route."""
+    return {}
+
+
+@pytest.fixture
+def answered(given: dict[tuple[str, str], Answer], request: pytest.FixtureRequest) -> Callable[[str, str], Answer]:
+    """What a visitor (``client``, ``reader`` or ``operator``) is answered at a route; asked once for all tests here."""
+
+    def by(visitor: str, name: str) -> Answer:
+        if (visitor, name) not in given:
+            address = request.getfixturevalue("addresses")[name]
+            given[visitor, name] = Answer.of(ask(request.getfixturevalue(visitor), RULES[name], address))
+        return given[visitor, name]
+
+    return by
+
+
+def check(answer: Answer, expected: object) -> None:
     if isinstance(expected, int):
-        assert answer.status_code == expected, answer.content[:300]
+        assert answer.status_code == expected, answer.text[:300]
     else:
         assert answer.status_code == 302
         assert answer.url.startswith("/sign-in/?next=" if expected == SIGN_IN else str(expected))
@@ -147,29 +182,26 @@ def test_every_route_has_a_rule():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_anonymous(client: Client, addresses: dict[str, str], name: str):
-    rule = RULES[name]
-    check(ask(client, rule, addresses[name]), rule.anonymous)
+def test_anonymous(answered: Callable[[str, str], Answer], name: str):
+    check(answered("client", name), RULES[name].anonymous)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_signed_in(reader: Client, addresses: dict[str, str], name: str):
-    rule = RULES[name]
-    check(ask(reader, rule, addresses[name]), rule.reader)
+def test_signed_in(answered: Callable[[str, str], Answer], name: str):
+    check(answered("reader", name), RULES[name].reader)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_with_permission(operator: Client, addresses: dict[str, str], name: str):
-    rule = RULES[name]
-    check(ask(operator, rule, addresses[name]), rule.operator)
+def test_with_permission(answered: Callable[[str, str], Answer], name: str):
+    check(answered("operator", name), RULES[name].operator)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_hold_nothing_inline(operator: Client, client: Client, addresses: dict[str, str], name: str):
+def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name: str):
     """What the content policy forbids would only break in a browser, so it is looked for here."""
-    for visitor in (operator, client):
-        answer = visitor.get(addresses[name])
-        text = answer.content.decode()
+    for visitor in ("operator", "client"):
+        answer = answered(visitor, name)
+        text = answer.text
         assert answer.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
         assert not re.search(r"\sstyle\s*=", text)
         assert not re.search(r"<style|\son[a-z]+\s*=|javascript:", text)
@@ -179,11 +211,14 @@ def test_pages_hold_nothing_inline(operator: Client, client: Client, addresses: 
 
 
 @pytest.mark.parametrize("name", sorted(set(RULES) - {"sign_out"}))
-def test_every_answer_names_its_request(operator: Client, addresses: dict[str, str], name: str):
-    rule = RULES[name]
-    assert re.fullmatch(r"[0-9a-f]{32}", ask(operator, rule, addresses[name]).headers["X-Request-ID"])
-    given = ask(operator, rule, addresses[name], headers={"X-Request-ID": "from-the-proxy.7"})
-    assert given.headers["X-Request-ID"] == "from-the-proxy.7"
+def test_every_answer_names_its_request(answered: Callable[[str, str], Answer], name: str):
+    assert re.fullmatch(r"[0-9a-f]{32}", answered("operator", name).headers["X-Request-ID"])
+
+
+@pytest.mark.parametrize("name", ["healthz", "home", "api-dataset-list"])
+def test_a_request_id_of_the_proxy_is_kept(operator: Client, addresses: dict[str, str], name: str):
+    answer = operator.get(addresses[name], headers={"X-Request-ID": "from-the-proxy.7"})
+    assert answer.headers["X-Request-ID"] == "from-the-proxy.7"
 
 
 def test_an_odd_request_id_is_not_taken(client: Client):
@@ -192,19 +227,19 @@ def test_an_odd_request_id_is_not_taken(client: Client):
 
 
 @pytest.mark.parametrize("name", sorted(set(PAGES) - {"sign_in"}))
-def test_fields_are_explained_where_they_stand(operator: Client, addresses: dict[str, str], name: str):
-    answer = operator.get(addresses[name])
+def test_fields_are_explained_where_they_stand(answered: Callable[[str, str], Answer], name: str):
+    answer = answered("operator", name)
     if answer.status_code == 200:
-        assert unexplained(answer.content.decode()) == []
+        assert unexplained(answer.text) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_are_whole(operator: Client, addresses: dict[str, str], name: str):
+def test_pages_are_whole(answered: Callable[[str, str], Answer], name: str):
     """No template variable stands there unfilled, no tag is left open, no id is there twice."""
-    answer = operator.get(addresses[name])
+    answer = answered("operator", name)
     if answer.status_code != 200:
         return
-    text = answer.content.decode()
+    text = answer.text
     assert "{%" not in text
     assert "{#" not in text
     ids = re.findall(r'\sid="([^"]+)"', text)
