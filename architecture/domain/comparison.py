@@ -241,10 +241,28 @@ class _Operations:
 def compare(content: Mapping[str, Any]) -> tuple[DatasetPair, ...]:
     """The datasets of a report that differ or have an operation, by name."""
     operations = _operations(content["operations"])
-    before = [_found(row, operations) for row in content["current"]]
-    after = [_dataset(row) for row in content["desired"]]
+    # Both sides of a key belong together whatever else there is, so what stays as it is can be left out at once.
+    desired = {row[0]: row for row in content["desired"]}
+    stays = {row[0][0] for row in content["current"] if _stays(row, desired.get(row[0][0]), operations)}
+    before = [_found(row, operations) for row in content["current"] if row[0][0] not in stays]
+    after = [_dataset(row) for key, row in desired.items() if key not in stays]
     pairs = [_pair(left, right, operations) for left, right in _same(before, after)]
     return tuple(sorted((one for one in pairs if not one.is_same), key=lambda one: one.either.name))
+
+
+def _stays(row: list[Any], desired: list[Any] | None, operations: _Operations) -> bool:
+    """Whether nothing is to be told of a dataset, found out without making anything of it."""
+    state, tables, missing = row
+    if state != desired or missing or state[0] in operations.by_dataset:
+        return False
+    if not tables:
+        return True
+    base, columns = tables[0], state[-1]
+    shown = {key: (name, type_) for key, name, type_, _ in base[3]}
+    named = [
+        (active, key in shown, shown.get(key) == (name, type_)) for key, name, _, type_, _, _, active, *_ in columns
+    ]
+    return base[:2] == state[1:3] and all(same or not (known or active) for active, known, same in named)
 
 
 def _same(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from architecture.domain import comparison
 from architecture.domain.comparison import ColumnRow, DatasetPair, Told, compare
 from architecture.domain.policy import PolicySet
 from architecture.domain.report import build_report
@@ -232,3 +233,28 @@ def test_every_column_stands_once_on_each_side_where_it_is(left: list, right: li
 
 def _names(rows: tuple[ColumnRow, ...], where: str) -> set[str]:
     return {getattr(one, where)[0].text for one in rows if getattr(one, where)}
+
+
+# Each column as the table shows it: as described, by another name, of another type, or not at all.
+SEEN = st.tuples(
+    st.sampled_from([("id", "id", "int"), ("id", "id", "bigint"), None]),
+    st.sampled_from([("c", "c", "int"), ("c", "c", "bigint"), ("c", "e", "int"), None]),
+    st.sampled_from([("d", "d", "bigint"), ("d", "d", "int"), None]),
+    st.sampled_from([None, ("x", "x", "int")]),
+)
+
+
+@given(SEEN, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, active: bool, same: bool, planned: bool):
+    d = column("d", type_="bigint", active=active)
+    applied = dataset(KEY, "rc_a", ID, column("c", type_="integer"), d)
+    after = applied if same else dataset(KEY, "rc_a", ID, column("c", type_="bigint"), d)
+    tables = {KEY: ObservedTable(KEY, "rawcore.rc_a", tuple(seen(*one) for one in shown if one), 3)} if there else {}
+    made = build_report(CurrentState.of_warehouse([applied], tables, [after]), [after], PolicySet(), environment="dev")
+    content = json.loads(json.dumps(made.content))
+    if not planned:
+        content["operations"] = []
+    with pytest.MonkeyPatch.context() as patch:
+        found = compare(content)
+        patch.setattr(comparison, "_stays", lambda *_: False)
+        assert found == compare(content)
