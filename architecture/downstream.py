@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from django.urls import reverse
 
@@ -44,12 +43,12 @@ class Touched:
 def touched_by(report: ChangeReport) -> Touched:
     """The datasets of a report's operations with what is downstream of them as metadata describes it now."""
     operations = operations_of(report)
-    described = _described(report.content, {one.dataset_key for one in operations})
+    described = _described(report, {one.dataset_key for one in operations})
     found = downstream(set(described.values()))
     keys = {node: str(key) for node, key in stable_keys(found).items()}
     plain = of_lineage(found, lambda node: reverse("dataset_page", args=[keys[node.id]]))
     graph = _marked(plain, _risks(operations, found, keys, described))
-    graph = _with_gone(graph, operations, described, keys, report.content)
+    graph = _with_gone(graph, operations, described, keys, report)
     order = {state: place for place, state in enumerate(_WORDS)}
     told = sorted(graph.nodes, key=lambda node: (order[node.state], node.sub, node.title))
     return Touched(
@@ -59,12 +58,16 @@ def touched_by(report: ChangeReport) -> Touched:
     )
 
 
-def _described(content: Mapping[str, Any], keys: Collection[str]) -> dict[str, str]:
-    """The metadata's stable key of each dataset that it still describes; the environment may know it by another."""
+def _described(report: ChangeReport, keys: Collection[str]) -> dict[str, str]:
+    """The metadata's stable key of each dataset that it still describes; the environment may know it by another.
+
+    The report's content is long, and read only for names of what its stable key does not lead to.
+    """
     rows = TargetDataset.objects.filter(key__among=keys, history_of__isnull=True)
     found = {str(key): str(key) for key in rows.values_list("key", flat=True)}
-    names = {(row[1], row[2]): row[0] for row in content["desired"] if row[0] in keys and row[0] not in found}
-    if names:
+    others = {key for key in keys if key not in found}
+    if others:
+        names = {(row[1], row[2]): row[0] for row in report.content["desired"] if row[0] in others}
         named = TargetDataset.objects.filter(name__in={name for _, name in names}, history_of__isnull=True)
         for schema, name, key in named.values_list("schema__name", "name", "key"):
             if (schema, name) in names:
@@ -107,20 +110,22 @@ def _with_gone(
     operations: Iterable[Operation],
     described: Mapping[str, str],
     keys: Mapping[str, str],
-    content: Mapping[str, Any],
+    report: ChangeReport,
 ) -> Graph:
     """Datasets that nothing describes any more, with who read them as it was applied."""
     its: dict[str, list[Operation]] = {}
     for one in operations:
         if one.dataset_key not in described:
             its.setdefault(one.dataset_key, []).append(one)
+    if not its:
+        return graph
     gone = {key: _gone(key, done) for key, done in its.items()}
     nodes = {key: node for node, key in keys.items()}
     nodes |= {known: nodes[key] for known, key in described.items() if key in nodes}
     nodes |= {key: node.id for key, node in gone.items()}
     read = (
         Edge(gone[source].id, nodes[state[0]])
-        for state, *_ in content["current"]
+        for state, *_ in report.content["current"]
         for source in state[9]
         if source in gone and state[0] in nodes
     )

@@ -1,14 +1,35 @@
 """The API's description to look at: Swagger UI to try it, Redoc to read it, both from local files."""
 
 import secrets
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework.request import Request
 
 from elevata.middleware import CONTENT_SECURITY_POLICY
 
 TEMPLATE = "api/description.html"
+
+
+class Describer(SchemaGenerator):
+    """The API's description, made once in a process: to make it takes longer than to answer anything else.
+
+    That of some requests alone, what ``public`` keeps from happening, would be another one for everybody.
+    """
+
+    _kept: ClassVar[dict[str | None, dict[str, Any]]] = {}
+
+    def get_schema(self, request: Request | None = None, public: bool = False) -> dict[str, Any]:
+        if not public:
+            return super().get_schema(request, public)
+        if self.api_version not in self._kept:
+            self._kept[self.api_version] = super().get_schema(request, public)
+        return self._kept[self.api_version]
+
+
 _FILES = "drf_spectacular_sidecar"
 
 

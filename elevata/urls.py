@@ -64,7 +64,7 @@ router.register("notices", NoticeViewSet, basename="api-notice")
 router.register("webhooks", WebhookViewSet, basename="api-webhook")
 router.register("deliveries", DeliveryViewSet, basename="api-delivery")
 
-describe_api = SpectacularAPIView.as_view(permission_classes=[IsAuthenticated])
+describe_api = SpectacularAPIView.as_view(generator_class=api_pages.Describer, permission_classes=[IsAuthenticated])
 
 urlpatterns = [
     path("", views.home, name="home"),

@@ -16,6 +16,12 @@ PARTS = {
     "report_differences": "follows the report's page",
     "report_downstream": "follows the report's page",
 }
+# No pages: files of all there is, made as they are sent.
+FILES = {
+    "change_file": "a file: the whole change log",
+    "api-change-export": "a file: the whole change log",
+    "api-metadata-export": "a file: all metadata as YAML",
+}
 _BEGIN, _END = "<!-- bench.web: begin -->", "<!-- bench.web: end -->"
 _SLOWEST = 12
 
@@ -49,7 +55,7 @@ def _server(pages: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]
 
 
 def is_shell(page: dict[str, Any]) -> bool:
-    return page["route"] not in PARTS
+    return page["route"] not in PARTS | FILES
 
 
 def as_markdown(document: dict[str, Any]) -> str:
@@ -71,7 +77,7 @@ def as_markdown(document: dict[str, Any]) -> str:
             seen = f"{paint[one['page']]['median_ms']} ms" if one["page"] in paint else ""
             lines.append(_row(one) + f" {seen} |")
     lines += ["", "| part | queries | processor | median | p95 | kB | |", "|---|---|---|---|---|---|---|"]
-    lines += [_row(one) + f" {PARTS[one['route']]} |" for one in parts]
+    lines += [_row(one) + f" {(PARTS | FILES)[one['route']]} |" for one in parts]
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
+from metadata.selectors import EndRead
 from metadata.services.common import writing
 from metadata.services.importing import Importer, Report
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
@@ -116,9 +117,9 @@ def _files() -> Iterable[tuple[str, dict[str, Any]]]:
     schemas = [_schema(schema) for schema in ordered]
     if schemas:
         yield "schemas.yaml", {"schemas": schemas}
-    rows = selectors.target_dataset_detail().select_related("history").filter(history_of__isnull=True)
-    for dataset in rows:
-        yield f"targets/{dataset.schema.name}/{dataset.name}.yaml", {"dataset": _target(dataset)}
+    read = selectors.ends_read()
+    for dataset in selectors.described_targets():
+        yield f"targets/{dataset.schema.name}/{dataset.name}.yaml", {"dataset": _target(dataset, read)}
 
 
 def _described(row: Any) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
     return fields.without_defaults(values, fields.SCHEMA)
 
 
-def _target(row: TargetDataset) -> dict[str, Any]:
+def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, Any]:
     same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "sensitivity")
     inputs = list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
@@ -176,7 +177,9 @@ def _target(row: TargetDataset) -> dict[str, Any]:
         "history_policy": _sorted(row.history_policy),
         "history": _history(row.history) if hasattr(row, "history") else None,
         "inputs": [_end(item.source, item.upstream) for item in inputs],
-        "columns": [_target_column(column, single=len(inputs) == 1) for column in row.columns.all()],
+        "columns": [
+            _target_column(column, read.get(column.pk, ()), single=len(inputs) == 1) for column in row.columns.all()
+        ],
         "references": [
             _reference(reference)
             for reference in sorted(row.references.all(), key=lambda item: (str(item.parent), item.role_name))
@@ -190,26 +193,24 @@ def _history(row: TargetDataset) -> dict[str, Any]:
     return fields.without_defaults(values, fields.HISTORY)
 
 
-def _target_column(row: TargetColumn, *, single: bool) -> dict[str, Any]:
+def _target_column(row: TargetColumn, read: Iterable[EndRead], *, single: bool) -> dict[str, Any]:
     same = ("name", "former_names", "role", "nullable", "pii", "sensitivity", "expression")
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)
     values |= {
         "key": str(row.key),
         "type": str(row.type),
         "business_key": row.key_ordinal,
-        "inputs": [_column_input(item, single=single) for item in row.inputs.all()],
+        "inputs": [_column_input(end, single=single) for end in read],
     }
     if row.key_ordinal is not None:
         values.pop("role")
     return fields.without_defaults(values, fields.TARGET_COLUMN)
 
 
-def _column_input(item: Any, *, single: bool) -> Any:
-    column = item.source_column or item.upstream_column
+def _column_input(end: EndRead, *, single: bool) -> Any:
     if single:
-        return column.name
-    source, target = (column.dataset, None) if item.source_column else (None, column.dataset)
-    return {**_end(source, target), "column": column.name}
+        return end.column
+    return {"source" if end.is_source else "dataset": end.dataset, "column": end.column}
 
 
 def _end(source: SourceDataset | None, target: TargetDataset | None) -> dict[str, str]:

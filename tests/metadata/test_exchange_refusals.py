@@ -141,12 +141,12 @@ def test_a_dangling_or_impossible_reference_is_refused(
             "no source dataset 'air.runway'",
         ),
         (
-            "    - dataset: stage.stg_air_airport",
-            "    - dataset: stage.stg_x",
+            "  - dataset: stage.stg_air_airport",
+            "  - dataset: stage.stg_x",
             11,
             "no dataset 'stage.stg_x'",
         ),
-        ("      inputs: [icao]", "      inputs: [runway]", 18, "has no column 'runway'"),
+        ("    inputs: [icao]", "    inputs: [runway]", 18, "has no column 'runway'"),
         ("  schema: rawcore", "  schema: core", 3, "no schema 'core'"),
         ("  name: rc_air_airport", "  name: rc_air_airport_hist", 4, "reserved"),
         ("  historize: true", "  historize: true\n  materialization: view", 3, "Only a table"),
@@ -160,9 +160,9 @@ def test_a_dangling_or_impossible_reference_is_refused(
             "new and deleted would both be 'deleted'",
         ),
         ("  historize: true", "  historize: true\n  history_policy:\n    views: [newest]", 9, "must be a list of"),
-        ("      inputs: [lat]", "      inputs: [lat]\n      expression: now()", 23, "now is not allowed"),
-        ("      inputs: [lat]", "      inputs: [lat]\n      retired_at: soon", 23, "time with its zone"),
-        ("    - name: lat", "    - name: row_hash", 19, "technical column"),
+        ("    inputs: [lat]", "    inputs: [lat]\n    expression: now()", 23, "now is not allowed"),
+        ("    inputs: [lat]", "    inputs: [lat]\n    retired_at: soon", 23, "time with its zone"),
+        ("  - name: lat", "  - name: row_hash", 19, "technical column"),
     ],
 )
 def test_a_fault_in_a_target_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:

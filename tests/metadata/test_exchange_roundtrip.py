@@ -240,8 +240,8 @@ def test_an_exported_source_does_not_generate_beside_its_targets(folder: Path) -
 
 
 def test_generate_true_generates_beside_targets(folder: Path) -> None:
-    edit(folder / "systems/air.yaml", "      columns:\n", "      generate: true\n      columns:\n")
-    edit(folder / "systems/air.yaml", "columns:\n", "columns:\n        - {name: later, type: string}\n")
+    edit(folder / "systems/air.yaml", "    columns:\n", "    generate: true\n    columns:\n")
+    edit(folder / "systems/air.yaml", "columns:\n", "columns:\n    - {name: later, type: string}\n")
     import_metadata(folder)
     assert TargetColumn.objects.filter(name="later").count() == 3
 
