@@ -14,7 +14,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, ChangeReport, Environment, Observation
 from architecture.services.policies import policy_of
-from architecture.services.reports import is_stale
+from architecture.services.reports import Gathered, is_stale
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.errors import MetadataError
 from metadata.models import ChangeLogEntry
@@ -60,21 +60,22 @@ def known_refusal(report_id: UUID, signal: str) -> dict[str, Any] | None:
     return cache.get(_place(report_id, signal))
 
 
-def refusal_of(report: ChangeReport, signal: str) -> dict[str, Any]:
+def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = None) -> dict[str, Any]:
     """Why nothing can be done with the report as things are now; {} if it holds.
 
-    ``signal`` is taken before, so what moves while the report is made again is seen the next time.
+    ``signal`` is taken before, so what moves while the report is made again is seen the next time; before
+    anything is ``gathered`` for it, too.
     """
     known = known_refusal(report.report_id, signal)
     if known is None:
-        known = _asked(report)
+        known = _asked(report, gathered)
         cache.set(_place(report.report_id, signal), known, _KEPT)
     return known
 
 
-def _asked(report: ChangeReport) -> dict[str, Any]:
+def _asked(report: ChangeReport, gathered: Gathered | None) -> dict[str, Any]:
     try:
-        code = is_stale(report)
+        code = is_stale(report, gathered)
     except MetadataError as problem:  # what its scope names is gone
         return {**problem.as_json(), "message": problem.one_line()}
     return dict(Refused(code).as_json()) if code else {}

@@ -24,6 +24,7 @@ from architecture.models import ChangeReport
 from architecture.places import place_of_report
 from architecture.selectors import reports_in_play
 from architecture.services.policies import default_policy
+from architecture.services.reports import Gathered
 from architecture.shown import ReportRow, may_build, report_rows
 from metadata.domain.roles import Permission, Role
 from metadata.permissions import granted_to, may, may_somewhere, roles_of
@@ -90,9 +91,15 @@ def count(asks: Iterable[Ask]) -> int:
 def checked(user: Any) -> tuple[Ask, ...]:
     """What waits, once it was found out which reports still hold: of as many as there is patience for."""
     open_ = [one.pk for one in waiting_for(user) if not one.is_checked]
-    began = monotonic()
-    for report in ChangeReport.objects.filter(pk__in=open_).select_related("environment").order_by("pk"):
-        holding.refusal_of(report, holding.signal(report.environment_id))
+    found = ChangeReport.objects.filter(pk__in=open_).select_related("environment").defer("document", "content")
+    signals: dict[int, str] = {}
+    gathered, began = Gathered(), None
+    for report in found.order_by("pk"):
+        if report.environment_id not in signals:
+            signals[report.environment_id] = holding.signal(report.environment_id)
+        holding.refusal_of(report, signals[report.environment_id], gathered)
+        # To gather takes longer than all that follows from it: the patience is for that.
+        began = began or monotonic()
         if monotonic() - began > _PATIENCE:
             break
     return waiting_for(user)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from architecture.domain.operations import BLOCKED, Operation, Warning
-from architecture.domain.planning.plan import plan
+from architecture.domain.planning.plan import Planned
 from architecture.domain.policy import PolicySet, risk_of
 from architecture.domain.scope import Scope
 from architecture.domain.states.current import CurrentState, Placed, Table
@@ -74,30 +74,33 @@ def build_report(
     policy: PolicySet,
     scope: Scope | None = None,
     environment: str = "",
+    planned: Planned | None = None,
 ) -> ChangeReport:
     """The report of what brings ``current`` to ``desired`` in ``scope`` (all, if none is given).
 
-    ScopeProblem if the scope names nothing; TypeProblem for a column whose type is none.
+    ``planned`` is what was planned of them for another scope. ScopeProblem if the scope names nothing;
+    TypeProblem for a column whose type is none.
     """
     scope = scope or Scope()
     states = tuple(desired.datasets if isinstance(desired, ArchitectureState) else desired)
     keys = scope.resolve(current, states)
-    planned = plan(current, states, policy, None if scope.everything else keys)
+    whole = planned or Planned.of(current, states, policy)
+    found = whole.within(None if scope.everything else keys)
     wanted = sorted((flat(state) for state in states if state.key in keys), key=lambda state: state.key)
     there = sorted((one for one in current.datasets if one.state.key in keys), key=lambda one: one.state.key)
     names = {state.key: state.qualified_name for state in (*(placed.state for placed in there), *wanted)}
-    warnings = _in_scope(planned.warnings, there, wanted) if not scope.everything else planned.warnings
+    warnings = _in_scope(found.warnings, there, wanted) if not scope.everything else found.warnings
     content = {
         "format": FORMAT,
         "desired": [_state_content(state) for state in wanted],
         "current": [_placed_content(placed, current.observed) for placed in there],
         "scope": [scope.kind, scope.name, scope.target_only, sorted(keys)],
         "environment": environment,
-        "operations": [_operation_content(operation) for operation in planned.operations],
+        "operations": [_operation_content(operation) for operation in found.operations],
         "policy": policy.as_json(),
     }
     listed = () if scope.everything else tuple(sorted(names.values()))
-    return ChangeReport(scope, environment, listed, planned.operations, warnings, sha256_hex(content), content)
+    return ChangeReport(scope, environment, listed, found.operations, warnings, sha256_hex(content), content)
 
 
 def _in_scope(

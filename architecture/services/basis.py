@@ -9,6 +9,7 @@ from architecture.domain import report as domain
 from architecture.domain.history_views import history_views
 from architecture.domain.operations import Operation, Warning
 from architecture.domain.planning.identity import Known, as_known
+from architecture.domain.planning.plan import Planned
 from architecture.domain.policy import PolicySet
 from architecture.domain.scope import Scope
 from architecture.domain.states.current import CurrentState
@@ -46,9 +47,21 @@ class Basis:
         observed = {key: table for key, table in self.seen.tables.items() if not table.dropped}
         return CurrentState.of_warehouse(self.applied, observed, self.desired)
 
+    def within(self, scope: Scope) -> "Basis":
+        """The same for another scope; what is there is worked out once for both."""
+        other = replace(self, scope=scope)
+        vars(other).update(current=self.current, planned=self.planned)
+        return other
+
+    @cached_property
+    def planned(self) -> Planned:
+        return Planned.of(self.current, self.desired, self.policy)
+
     def report(self) -> domain.ChangeReport:
         """The report of it, pure and the same wherever it is made."""
-        made = domain.build_report(self.current, self.desired, self.policy, self.scope, self.environment.name)
+        made = domain.build_report(
+            self.current, self.desired, self.policy, self.scope, self.environment.name, self.planned
+        )
         if not self.warnings:
             return made
         keys = self.keys()

@@ -136,15 +136,31 @@ def shown(report: ChangeReport) -> dict[str, Any]:
     return {name: value for name, value in report.document.items() if name not in hidden}
 
 
-def basis_of(report: ChangeReport, seen: Seen | None = None, *, begun: bool = False) -> Basis:
+class Gathered:
+    """What reports are made from as things are now, gathered once for each environment that is asked about."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Basis] = {}
+
+    def basis(self, environment: Environment, scope: Scope) -> Basis:
+        if environment.pk not in self._known:
+            self._known[environment.pk] = gather(environment=environment, scope=Scope())
+        return self._known[environment.pk].within(scope)
+
+
+def basis_of(
+    report: ChangeReport, seen: Seen | None = None, *, begun: bool = False, gathered: Gathered | None = None
+) -> Basis:
     """What the report would be made from now; an undo's desired state is its own, not the metadata's.
 
     ``begun``: some of it was done. Then it stays about the datasets that it was about: its scope may name
-    one as it was called before, or a schema that the last one has left.
+    one as it was called before, or a schema that the last one has left. ``gathered`` serves many reports.
     """
     scope = Scope(**report.scope)
     if begun and not scope.everything:
         scope = replace(scope, keys=frozenset(report.content["scope"][-1]))
+    if report.undo_of_id is None and gathered is not None:
+        return gathered.basis(report.environment, scope)
     if report.undo_of_id is None:
         return gather(environment=report.environment, scope=scope, seen=seen)
     desired = [of_row(row) for row in report.document["desired"]["states"]]
@@ -159,19 +175,19 @@ def tables_of(report: ChangeReport, *, begun: bool = False) -> frozenset[str]:
     return table_keys(state for state in (*basis.desired, *basis.applied) if state.key in keys)
 
 
-def refuse_stale(report: ChangeReport, seen: Seen | None = None) -> Basis:
+def refuse_stale(report: ChangeReport, seen: Seen | None = None, gathered: Gathered | None = None) -> Basis:
     """Make the report again; Refused with what moved (POLICY_MOVED, REPORT_STALE, TABLE_MOVED) if it differs."""
-    basis = basis_of(report, seen)
+    basis = basis_of(report, seen, gathered=gathered)
     made = basis.report()
     if made.fingerprint != report.fingerprint:
         raise Refused(what_moved(report.content, made.content))
     return basis
 
 
-def is_stale(report: ChangeReport) -> str:
+def is_stale(report: ChangeReport, gathered: Gathered | None = None) -> str:
     """The code of what moved since the report was made; empty if nothing did."""
     try:
-        refuse_stale(report)
+        refuse_stale(report, gathered=gathered)
     except Refused as refused:
         return refused.code
     return ""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from architecture.domain import operations as ops
 from architecture.domain.operations import BASE, HISTORY
-from architecture.domain.planning.plan import plan
+from architecture.domain.planning.plan import Planned, plan
 from architecture.domain.policy import BLOCK, VIEW_COLUMN, PolicySet
 from architecture.domain.states.current import CurrentState
 from metadata.domain.state import DatasetState
@@ -107,6 +107,15 @@ def test_the_order_of_what_is_described_says_nothing(before, after, chance) -> N
     for one in shuffled:
         chance.shuffle(one)
     assert report(state(*shuffled[1]), state(*shuffled[0])) == report(before, after)
+
+
+@EVERY_PAIR
+@given(states(), states(), st.lists(st.frozensets(st.sampled_from(("d1", "d2", "d3"))) | st.none(), max_size=4))
+def test_what_was_planned_serves_every_scope(before, after, scopes) -> None:
+    current = CurrentState.of_state(before)
+    planned = Planned.of(current, after.datasets, EVERYTHING_ALLOWED)
+    for only in scopes:
+        assert planned.within(only) == plan(current, after.datasets, EVERYTHING_ALLOWED, only)
 
 
 @EVERY_PAIR

@@ -7,9 +7,12 @@ from django.core.cache import cache
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from architecture.domain.scope import Scope
 from architecture.inbox import count_for, waiting_for
 from architecture.models import ChangeReport, Execution
+from architecture.services import reports
 from architecture.services.approvals import approve, reject
+from architecture.services.basis import gather
 from architecture.services.previews import make_preview
 from elevata.accounts import AccountBackend
 from metadata.domain.roles import Role
@@ -157,6 +160,19 @@ def test_a_stale_report_goes_back_to_its_author_once_it_was_found_out(world: Wor
     text = words(read(ada, "/inbox/"))
     assert "Yours, to be made again" in text
     assert "REPORT_STALE" in text
+
+
+def test_what_is_there_is_gathered_once_for_all_reports_that_wait(
+    world: World, renamed: ChangeReport, monkeypatch: pytest.MonkeyPatch
+):
+    alone = world.report(Scope("dataset", "rawcore.rc_crm_customer", target_only=True))
+    cache.clear()
+    gathered = []
+    monkeypatch.setattr(reports, "gather", lambda **said: gathered.append(said) or gather(**said))
+    rename(world, "balance", "amount")
+    assert "Nothing waits for you" in read(signed_in(world.approver), "/inbox/rows/")
+    assert len(gathered) == 1
+    assert asked(world.author) == [("renew", renamed.pk), ("renew", alone.pk)]
 
 
 def test_the_inbox_is_silent_while_nothing_changes(world: World, renamed: ChangeReport):

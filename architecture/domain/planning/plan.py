@@ -53,6 +53,44 @@ class _Entry:
         return ((name if "." in name else f"{schema}.{name}").lower() for name in self.former_names)
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What brings all that is there to all that is desired, before anybody asks for a part of it.
+
+    That takes long, and is the same for every scope: ``within`` one takes little.
+    """
+
+    placed: tuple[Placed, ...]
+    found: Matching[_Entry]
+    plans: tuple[DatasetPlan, ...]
+    policy: PolicySet
+
+    @classmethod
+    def of(cls, current: CurrentState, desired: Sequence[DatasetState], policy: PolicySet) -> "Planned":
+        placed = tuple(current.place(dataset) for dataset in sorted(desired, key=lambda one: one.key))
+        found = match(
+            [_Entry.of(one) for one in sorted(current.datasets, key=lambda one: one.state.key)],
+            [_Entry.of(one) for one in placed],
+            name=lambda entry: entry.name,
+            former=lambda entry: entry.former,
+        )
+        there = {pair.after.key: pair.before.placed.state for pair in found.pairs}
+        renames = Renames((there.get(one.state.key), one.state) for one in placed)
+        return cls(placed, found, tuple(_plans(found, policy, renames)), policy)
+
+    def within(self, only: Collection[str] | None) -> Plan:
+        """The operations on datasets with these stable keys; None is all."""
+        drafts = [_decided(draft, self.policy, only) for one in self.plans for draft in one.drafts]
+        held = {space: names for one in self.plans for space, names in one.held.items()}
+        held[TABLES] = frozenset(_tables_held(self.found))
+        drafts = block_taken_names(drafts, held)
+        inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
+        warnings = [warning for one in self.plans for warning in one.warnings]
+        same = {pair.before.key: pair.after.key for pair in self.found.pairs}
+        warnings += still_read((draft.operation for draft in inside), [one.state for one in self.placed], same)
+        return Plan(in_order(inside, _inputs(self.found)), tuple(sorted(warnings, key=_warning_order)))
+
+
 def plan(
     current: CurrentState,
     desired: Sequence[DatasetState],
@@ -60,24 +98,7 @@ def plan(
     only: Collection[str] | None = None,
 ) -> Plan:
     """Operations that bring ``current`` to ``desired``. ``only`` are the stable keys in scope; None is all."""
-    placed = [current.place(dataset) for dataset in sorted(desired, key=lambda one: one.key)]
-    found = match(
-        [_Entry.of(one) for one in sorted(current.datasets, key=lambda one: one.state.key)],
-        [_Entry.of(one) for one in placed],
-        name=lambda entry: entry.name,
-        former=lambda entry: entry.former,
-    )
-    there = {pair.after.key: pair.before.placed.state for pair in found.pairs}
-    plans = _plans(found, policy, Renames((there.get(one.state.key), one.state) for one in placed))
-    drafts = [_decided(draft, policy, only) for one in plans for draft in one.drafts]
-    held = {space: names for one in plans for space, names in one.held.items()}
-    held[TABLES] = frozenset(_tables_held(found))
-    drafts = block_taken_names(drafts, held)
-    inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
-    warnings = [warning for one in plans for warning in one.warnings]
-    same = {pair.before.key: pair.after.key for pair in found.pairs}
-    warnings += still_read((draft.operation for draft in inside), [one.state for one in placed], same)
-    return Plan(in_order(inside, _inputs(found)), tuple(sorted(warnings, key=_warning_order)))
+    return Planned.of(current, desired, policy).within(only)
 
 
 def _warning_order(warning: Warning) -> tuple[str, str, str]:
