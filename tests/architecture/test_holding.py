@@ -1,5 +1,7 @@
 """Whether a report still holds: asked cheaply, found out once for everybody."""
 
+from typing import Any
+
 import pytest
 
 from architecture import holding
@@ -79,9 +81,9 @@ def test_the_signal_stays_while_people_only_decide(world: World, report: ChangeR
 def test_it_is_found_out_once_for_everybody(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
     asked, really = [], holding.is_stale
 
-    def counted(one: ChangeReport) -> str:
-        asked.append(one)
-        return really(one)
+    def counted(*said: Any) -> str:
+        asked.append(said)
+        return really(*said)
 
     monkeypatch.setattr(holding, "is_stale", counted)
     signal = holding.signal(report.environment_id)
