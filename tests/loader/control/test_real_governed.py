@@ -1,10 +1,11 @@
-"""Governed runs on the real engine, as a person starts them."""
+"""Governed runs on the real engine, as a person starts them and a worker does them."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from tests.loader.control.installation import Installation, working
 from tests.loader.control.processes import manage
 
 # On the embedded stores whatever the session runs on: the test has a data folder of its own.
@@ -32,7 +33,7 @@ system:
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, dict]:
-    done = manage(folder, *arguments, "--local", "--json")
+    done = manage(folder, *arguments, "--json")
     assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)
     return done.returncode, document
@@ -48,30 +49,31 @@ def test_load_batch_revert_and_prune(tmp_path, monkeypatch):
     made = manage(folder, "create_person", "eve", "--role", "operator", "--token", "--json")
     monkeypatch.setenv("ELEVATA_TOKEN", json.loads(made.stdout)["token"])
     landing, item = folder / "landing", "rawcore.rc_shop_item"
-    (landing / "item.csv").write_text("id,name\n1,a\n2,b\n")
-    assert run(folder, "load", "--at", "2024-01-01")[0] == 0
-    (landing / "item.csv").write_text("id,name\n1,WRONG\n")
-    code, loaded = run(folder, "load", "--at", "2024-01-05", "--run-id", "wrong")
-    assert (code, len(loaded["datasets"])) == (0, 2)
+    with working(Installation(folder)):
+        (landing / "item.csv").write_text("id,name\n1,a\n2,b\n")
+        assert run(folder, "load", "--at", "2024-01-01")[0] == 0
+        (landing / "item.csv").write_text("id,name\n1,WRONG\n")
+        code, loaded = run(folder, "load", "--at", "2024-01-05", "--run-id", "wrong")
+        assert (code, len(loaded["datasets"])) == (0, 2)
 
-    files = landing / "member.csv"
-    files.write_text("id,label,_fivetran_start\n1,x,2024-01-01T00:00:00Z\n")
-    code, batch = run(folder, "load_history_batch", "rawcore.rc_shop_member", "--upsert", str(files))
-    assert (code, batch["datasets"][0]["counts"]["opened"]) == (0, 1)
+        files = landing / "member.csv"
+        files.write_text("id,label,_fivetran_start\n1,x,2024-01-01T00:00:00Z\n")
+        code, batch = run(folder, "load_history_batch", "rawcore.rc_shop_member", "--upsert", str(files))
+        assert (code, batch["datasets"][0]["counts"]["opened"]) == (0, 1)
 
-    code, reverted = run(folder, "revert_run", "wrong", item, "--reason", "test data")
-    assert (code, reverted["error"]) == (0, None)
-    assert reverted["datasets"][0]["counts"] == {"versions": 2, "open": 2}
-    versions = reverted["details"]["tables"][f"{item}_hist"]
-    assert versions["version_after"] == versions["version_before"] + 1
-    (landing / "item.csv").write_text("id,name\n1,A\n2,b\n")
-    code, again = run(folder, "load", "--at", "2024-01-03")
-    assert (code, again["datasets"][1]["counts"]["changed"]) == (0, 1)
+        code, reverted = run(folder, "revert_run", "wrong", item, "--reason", "test data")
+        assert (code, reverted["error"]) == (0, None)
+        assert reverted["datasets"][0]["counts"] == {"versions": 2, "open": 2}
+        versions = reverted["details"]["tables"][f"{item}_hist"]
+        assert versions["version_after"] == versions["version_before"] + 1
+        (landing / "item.csv").write_text("id,name\n1,A\n2,b\n")
+        code, again = run(folder, "load", "--at", "2024-01-03")
+        assert (code, again["datasets"][1]["counts"]["changed"]) == (0, 1)
 
-    assert manage(folder, "check_history", "--local").returncode == 0
+        assert manage(folder, "check_history").returncode == 0
 
-    code, pruned = run(folder, "prune_history", item, "--ended-before", "2024-01-04", "--reason", "kept for a day")
-    assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
+        code, pruned = run(folder, "prune_history", item, "--ended-before", "2024-01-04", "--reason", "kept for a day")
+        assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
 
     records = json.loads(manage(folder, "governed_runs", "--json").stdout)["records"]
     told = [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]

@@ -133,6 +133,8 @@ def test_a_missing_file_fails_the_run_in_one_line_and_writes_nothing(shop):
     assert "1 of 2 datasets failed, 1 skipped" in line
 
 
+# By day the walk through the browser has the demo of the releases that it is made for.
+@pytest.mark.nightly
 def test_the_demo_on_other_releases(tmp_path):
     """Needs the package index, as the demo does."""
     folder = tmp_path / "demo"
