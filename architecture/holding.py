@@ -14,7 +14,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, ChangeReport, Environment, Observation
 from architecture.services.policies import policy_of
-from architecture.services.reports import Gathered, is_stale
+from architecture.services.reports import Gathered, authors_of_report, is_stale
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.errors import MetadataError
 from metadata.models import ChangeLogEntry
@@ -70,6 +70,16 @@ def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = No
     if known is None:
         known = _asked(report, gathered)
         cache.set(_place(report.report_id, signal), known, _KEPT)
+    return known
+
+
+def authors(report: ChangeReport, signal: str) -> frozenset[str]:
+    """Who had a hand in what the report changes, for its page; who decides on it is asked for anew."""
+    place = f"report-authors:{report.report_id}:{signal}"
+    known = cache.get(place)
+    if known is None:
+        known = authors_of_report(report)
+        cache.set(place, known, _KEPT)
     return known
 
 

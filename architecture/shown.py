@@ -18,7 +18,7 @@ from architecture.models import Approval, ChangeReport, Environment, Execution, 
 from architecture.places import place_of_report
 from architecture.services.policies import policy_of
 from architecture.services.previews import steps_in
-from architecture.services.reports import authors_of_report, decisions_on, operations_of
+from architecture.services.reports import decisions_on, operations_of
 from metadata.domain.roles import Permission
 from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.permissions import Where, may, may_somewhere
@@ -141,10 +141,10 @@ class Standing:
         return not (self.cannot_approve and self.cannot_reject)
 
 
-def standing(report: ChangeReport, user: Any) -> Standing:
-    """How a report stands, and what this person may do about it now."""
+def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standing:
+    """How a report stands, and what this person may do about it now. ``authors`` had a hand in what it changes."""
     policy = policy_of(report.environment)
-    need, authors = policy.approvals[report.risk], authors_of_report(report)
+    need = policy.approvals[report.risk]
     approvals, decided = tuple(report.approvals.order_by("pk")), decisions_on(report)
     # Pages are shown to people, who answer for themselves.
     name, place = user.get_username(), place_of_report(report)

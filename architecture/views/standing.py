@@ -8,6 +8,7 @@ from architecture import holding
 from architecture.domain import workflow
 from architecture.models import ChangeReport, Execution, Preview
 from architecture.services.previews import newest_preview
+from architecture.services.reports import authors_of_report
 from architecture.shown import against, standing
 from architecture.views.deciding import as_sentence
 from metadata.domain.canonical import sha256_hex
@@ -53,6 +54,10 @@ class State:
     def signal(self) -> str:
         return holding.signal(self.report.environment_id)
 
+    @cached_property
+    def authors(self) -> frozenset[str]:
+        return holding.authors(self.report, self.signal) if self.alive else authors_of_report(self.report)
+
     def refusal(self, *, ask: bool) -> dict[str, Any]:
         """Why the report does not hold any more, in sentences; {} if it does. ``ask``: make it again to know."""
         if not self.alive:
@@ -69,7 +74,7 @@ class State:
         """What templates need for the standing and for the buttons."""
         refusal = self.refusal(ask=ask)
         return {
-            "standing": against(standing(self.report, user), refusal),
+            "standing": against(standing(self.report, user, self.authors), refusal),
             "refusal": refusal,
             "holds": self.alive and not refusal and (ask or self._known is not None),
             "alive": self.alive,
