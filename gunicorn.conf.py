@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 
+from elevata.garbage import collect_less, keep_what_is_loaded
 from elevata.logs import logging_settings
 
 # Requests are counted in every process; any of them tells the sum, from this folder.
@@ -23,6 +24,12 @@ def on_starting(server):
     if wanted > most:
         server.log.warning("ELEVATA_API_STREAMS is %s; with %s threads it is %s", wanted, server.cfg.threads, most)
         os.environ["ELEVATA_API_STREAMS"] = str(most)
+
+
+def post_worker_init(worker):
+    """A process that has begun leaves what it loaded alone."""
+    collect_less()
+    keep_what_is_loaded()
 
 
 def child_exit(server, worker):
