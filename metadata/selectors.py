@@ -80,44 +80,9 @@ def _column_inputs() -> QuerySet[ColumnInput]:
     return read.order_by("ordinal", "id")
 
 
-def described_targets() -> QuerySet[TargetDataset]:
-    """Target datasets with what describes them and their columns; what those read, ``ends_read`` has for all."""
-    inputs = DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
-    return (
-        TargetDataset.objects.filter(history_of__isnull=True)
-        .select_related("schema", "generated_from__system", "history")
-        .prefetch_related(
-            Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id")),
-            Prefetch("inputs", inputs),
-            Prefetch("references", references()),
-        )
-    )
-
-
-@dataclass(frozen=True)
-class EndRead:
-    """A column that a column reads; ``dataset`` is its dataset's name, with its system or schema."""
-
-    is_source: bool
-    dataset: str
-    column: str
-
-
-def ends_read() -> dict[int, list[EndRead]]:
-    """What every column of a target dataset reads, in its order, by the column's row: one query, and no models."""
-    source, upstream = "source_column__dataset", "upstream_column__dataset"
-    found: dict[int, list[EndRead]] = defaultdict(list)
-    rows = ColumnInput.objects.order_by("column_id", "ordinal", "id").values_list(
-        *("column_id", f"{source}__system__short_name", f"{source}__name", "source_column__name"),
-        *(f"{upstream}__schema__name", f"{upstream}__name", "upstream_column__name"),
-    )
-    for column, system, source_name, source_column, schema, name, upstream_column in rows.iterator():
-        found[column].append(
-            EndRead(True, f"{system}.{source_name}", source_column)
-            if source_column is not None
-            else EndRead(False, f"{schema}.{name}", upstream_column)
-        )
-    return found
+def datasets_read() -> QuerySet[DatasetInput]:
+    """What datasets read, with where that is; in the order within one dataset."""
+    return DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
 
 
 def references() -> QuerySet[Reference]:
@@ -130,11 +95,10 @@ def references() -> QuerySet[Reference]:
 def target_dataset_detail() -> QuerySet[TargetDataset]:
     """Target datasets with all that their page shows, in a constant number of queries."""
     columns = TargetColumn.objects.order_by("ordinal", "id").prefetch_related(Prefetch("inputs", _column_inputs()))
-    inputs = DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
     referring = references()
     return target_datasets().prefetch_related(
         Prefetch("columns", columns),
-        Prefetch("inputs", inputs),
+        Prefetch("inputs", datasets_read()),
         Prefetch("feeds", DatasetInput.objects.select_related("dataset__schema")),
         Prefetch("references", referring),
         Prefetch("referenced_by", referring),

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
-from metadata import selectors
+from metadata import described
+from metadata.described import EndRead
 from metadata.domain import exchange as fields
 from metadata.domain.errors import MetadataError
 from metadata.domain.exchange import FORMAT, Node, read_file
@@ -21,7 +22,6 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.selectors import EndRead
 from metadata.services.common import writing
 from metadata.services.importing import Importer, Report
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
@@ -117,8 +117,8 @@ def _files() -> Iterable[tuple[str, dict[str, Any]]]:
     schemas = [_schema(schema) for schema in ordered]
     if schemas:
         yield "schemas.yaml", {"schemas": schemas}
-    read = selectors.ends_read()
-    for dataset in selectors.described_targets():
+    read = described.ends_read()
+    for dataset in described.described_targets():
         yield f"targets/{dataset.schema.name}/{dataset.name}.yaml", {"dataset": _target(dataset, read)}
 
 

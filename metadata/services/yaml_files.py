@@ -127,7 +127,7 @@ def _place(shown: str, mark: yaml.Mark | None) -> str:
     return shown if mark is None else f"{shown}:{mark.line + 1}:{mark.column + 1}"
 
 
-# libyaml's writer is twenty times as fast and writes the same; a PyYAML built without it has its own.
+# libyaml's writer is twenty times as fast. A PyYAML built without it writes what reads the same.
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
     """Block style, lists of plain values on one line, longer texts as blocks, no aliases."""
 

@@ -34,6 +34,13 @@ from tests.web.forms import unexplained
 from tests.web.routes import RULES, SIGN_IN, Rule, route_names
 
 PAGES = sorted(name for name, rule in RULES.items() if rule.page)
+# Who asks, by the fixture of their client, and what they send besides.
+VISITORS: dict[str, tuple[str, dict[str, str]]] = {
+    "client": ("client", {}),
+    "reader": ("reader", {}),
+    "operator": ("operator", {}),
+    "operator behind a proxy": ("operator", {"X-Request-ID": "from-the-proxy.7"}),
+}
 READING = [name for name, rule in RULES.items() if rule.method == "get"]
 
 
@@ -161,18 +168,19 @@ def given() -> dict[tuple[str, str], Answer]:
 def answered(
     db: None, given: dict[tuple[str, str], Answer], request: pytest.FixtureRequest
 ) -> Callable[[str, str], Answer]:
-    """What a visitor (``client``, ``reader`` or ``operator``) is answered at a route.
+    """What a visitor (see ``VISITORS``) is answered at a route.
 
     Asked once for all tests here; what only reads, all at once: to make what there is to see takes longer.
     """
 
     def by(visitor: str, name: str) -> Answer:
         if (visitor, name) not in given:
-            addresses, who = request.getfixturevalue("addresses"), request.getfixturevalue(visitor)
+            client, headers = VISITORS[visitor]
+            addresses, who = request.getfixturevalue("addresses"), request.getfixturevalue(client)
             if name in READING:
                 request.getfixturevalue("controlled")  # while nobody has a lease yet
             for one in READING if name in READING else (name,):
-                given[visitor, one] = Answer.of(ask(who, RULES[one], addresses[one]))
+                given[visitor, one] = Answer.of(ask(who, RULES[one], addresses[one], headers=headers))
         return given[visitor, name]
 
     return by
@@ -222,12 +230,8 @@ def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name:
 @pytest.mark.parametrize("name", sorted(set(RULES) - {"sign_out"}))
 def test_every_answer_names_its_request(answered: Callable[[str, str], Answer], name: str):
     assert re.fullmatch(r"[0-9a-f]{32}", answered("operator", name).headers["X-Request-ID"])
-
-
-@pytest.mark.parametrize("name", ["healthz", "home", "api-dataset-list"])
-def test_a_request_id_of_the_proxy_is_kept(operator: Client, addresses: dict[str, str], name: str):
-    answer = operator.get(addresses[name], headers={"X-Request-ID": "from-the-proxy.7"})
-    assert answer.headers["X-Request-ID"] == "from-the-proxy.7"
+    named = answered("operator behind a proxy", name)
+    assert named.headers["X-Request-ID"] == "from-the-proxy.7"
 
 
 def test_an_odd_request_id_is_not_taken(client: Client):
