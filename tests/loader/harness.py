@@ -1,9 +1,12 @@
 """A small warehouse for tests of the engine: rows go in as a file, the tables come out as rows."""
 
 import json
+import shutil
+import tempfile
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Self
 from uuid import NAMESPACE_DNS, uuid5
 
 from architecture.domain.states.tables import (
@@ -32,6 +35,9 @@ from loader.spark.load import LoadAttempt
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
+
+# What tests began with so far in this process, by how it is described.
+_BEGUN: dict[str, "Dataset"] = {}
 
 
 def stable(*parts: str) -> str:
@@ -102,6 +108,38 @@ class Dataset:
 
     def table(self, spec: TableSpec) -> DeltaTable:
         return DeltaTable(self.spark, self.warehouse, spec.key)
+
+    def given(self, *loads: tuple[list[dict], str]) -> Self:
+        """The dataset as it is after these loads (rows, and when), for what a test begins with.
+
+        They are really loaded once in a process. After that the tables are copies of those, since what a
+        load writes follows from what it is given. A test of a load itself calls ``load``.
+        """
+        assert self.sequence == 0, "a test begins once"
+        described = repr([type(self), *(getattr(self, one.name) for one in fields(self)[2:]), loads])
+        begun = _BEGUN.get(described)
+        if begun is None:
+            begun = _BEGUN[described] = self._begun(loads)
+        shutil.copytree(begun.folder, self.folder, dirs_exist_ok=True)
+        self.sequence, self.events = begun.sequence, list(begun.events)
+        return self
+
+    def _begun(self, loads: tuple[tuple[list[dict], str], ...]) -> Self:
+        begun = replace(self, folder=Path(tempfile.mkdtemp(prefix="begun-", dir=self.folder.parent)), events=[])
+        if not loads:
+            begun.evolve()
+            return begun
+        begun.given(*loads[:-1])
+        rows, at = loads[-1]
+        status, event = begun.load(rows, at=at)
+        assert status == "succeeded", event
+        return begun
+
+    def prepare(self) -> None:
+        """Tables as they are described now."""
+        if not Path(self.warehouse).exists():
+            self.given()
+        self.evolve()
 
     def evolve(self) -> list[str]:
         """Create what is missing; returns the steps that ran."""
@@ -177,7 +215,7 @@ class Dataset:
 
     def load(self, rows: list[dict], *, at: str, run_id: str | None = None, **options) -> tuple[str, dict]:
         """Deliver and load the rows; returns the status and the rawcore dataset's finishing event."""
-        self.evolve()
+        self.prepare()
         self.sequence += 1
         manifest = self.manifest(self.deliver(rows), at=at, run_id=run_id or f"run-{self.sequence}", **options)
         status, events = self.attempt(manifest)

@@ -34,7 +34,7 @@ class Kept(Dataset):
 
     def batch(self, *, at: str, run_id: str | None = None, **files: Any) -> tuple[str, dict]:
         """Take batch files: ``upsert=[paths]`` and so on, ``format`` and ``compression``."""
-        self.evolve()
+        self.prepare()
         self.sequence += 1
         made = self.manifest("nowhere", at=at, run_id=run_id or f"run-{self.sequence}")
         load = replace(

@@ -47,7 +47,7 @@ def test_a_snapshot_opens_changes_closes_and_reopens_versions(item):
 
 
 def test_one_load_is_one_commit_of_each_table(item):
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     history, rawcore = item.table(item.history_spec), item.table(item.rawcore_spec)
     before = history.version(), rawcore.version()
     item.load([{"id": 1, "v": "x"}, {"id": 3, "v": "c"}], at=DAY[1])
@@ -55,7 +55,7 @@ def test_one_load_is_one_commit_of_each_table(item):
 
 
 def test_a_load_without_changes_is_still_known_as_applied(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "a"}], at=DAY[2])
     signed = item.table(item.history_spec).newest_run_commit()
     assert (signed.run_id, signed.at) == ("run-2", DAY[2])
@@ -64,7 +64,7 @@ def test_a_load_without_changes_is_still_known_as_applied(item):
 
 
 def test_a_refused_run_leaves_raw_alone_too(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[1])
+    item.given(([{"id": 1, "v": "a"}], DAY[1]))
     raw = item.table(item.tables()[0])
     before = raw.version()
     item.load([{"id": 1, "v": "z"}], at=DAY[0])
@@ -72,7 +72,7 @@ def test_a_refused_run_leaves_raw_alone_too(item):
 
 
 def test_the_same_run_again_adds_no_commit(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "b"}], at=DAY[1])
     manifest = item.manifest(item.deliver([{"id": 1, "v": "other"}]), at=DAY[1], run_id="run-2")
     before = item.history(), item.table(item.history_spec).version()
@@ -84,8 +84,7 @@ def test_the_same_run_again_adds_no_commit(item):
 
 
 def test_a_number_used_by_another_run_fails_instead_of_doing_nothing(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
-    item.load([{"id": 1, "v": "b"}], at=DAY[1])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]), ([{"id": 1, "v": "b"}], DAY[1]))
     item.sequence = 0
     status, event = item.load([{"id": 1, "v": "c"}], at=DAY[2], run_id="restored")
     assert (status, event["error"]["code"]) == ("failed", "sequence_behind_table")
@@ -93,7 +92,7 @@ def test_a_number_used_by_another_run_fails_instead_of_doing_nothing(item):
 
 @pytest.mark.parametrize("point", ["before history", "between history and rawcore"])
 def test_a_run_killed_at_any_point_and_started_again_ends_right(item, monkeypatch, point):
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     target = {
         "before history": "loader.spark.history.write_history",
         "between history and rawcore": "loader.spark.rawcore.follow",
@@ -118,7 +117,7 @@ def test_a_run_killed_at_any_point_and_started_again_ends_right(item, monkeypatc
 
 
 def test_rawcore_catches_up_with_a_history_that_an_abandoned_run_left_ahead(item, monkeypatch):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
 
     def killed(*_args, **_kwargs):
         raise SystemError("killed")
@@ -131,7 +130,7 @@ def test_rawcore_catches_up_with_a_history_that_an_abandoned_run_left_ahead(item
 
 
 def test_an_empty_snapshot_is_refused_and_closes_nothing(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = item.table(item.history_spec).version()
     status, event = item.load([], at=DAY[1])
     assert (status, event["error"]["code"]) == ("failed", "EMPTY_SNAPSHOT")
@@ -139,13 +138,13 @@ def test_an_empty_snapshot_is_refused_and_closes_nothing(item):
 
 
 def test_an_empty_snapshot_that_the_run_allows_closes_everything(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     status, event = item.load([], at=DAY[1], allow_empty=True)
     assert (status, event["counts"]["deleted"], event["counts"]["open"]) == ("succeeded", 1, 0)
 
 
 def test_a_refused_delivery_writes_nothing_and_skips_what_depends_on_it(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = [item.table(table).version() for table in item.tables()]
     status, event = item.load([{"id": 1, "v": "a"}, {"id": 1, "v": "b"}], at=DAY[1])
     assert (status, event["status"]) == ("failed", "skipped")
@@ -154,7 +153,7 @@ def test_a_refused_delivery_writes_nothing_and_skips_what_depends_on_it(item):
 
 
 def test_a_canceled_run_writes_nothing(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = [item.table(table).version() for table in item.tables()]
     asked = threading.Event()
     asked.set()
@@ -167,7 +166,7 @@ def test_a_canceled_run_writes_nothing(item):
 
 
 def test_an_added_column_opens_versions_only_where_it_has_a_value(item):
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     item.columns = {"id": "integer", "v": "string", "extra": "string"}
     status, event = item.load([{"id": 1, "v": "a", "extra": None}, {"id": 2, "v": "b", "extra": "e"}], at=DAY[1])
     assert status == "succeeded"
@@ -175,7 +174,7 @@ def test_an_added_column_opens_versions_only_where_it_has_a_value(item):
 
 
 def test_adding_a_column_is_one_operation_per_table(item):
-    item.evolve()
+    item.given()
     item.columns = {"id": "integer", "v": "string", "extra": "decimal(10,2)"}
     assert item.evolve() == [
         "add_column raw.raw_t_item.extra string",
@@ -186,14 +185,14 @@ def test_adding_a_column_is_one_operation_per_table(item):
 
 
 def test_a_table_knows_the_stable_keys_of_its_columns(item):
-    item.evolve()
+    item.given()
     observed = item.table(item.history_spec).observe()
     assert {c.name: c.key for c in observed.columns} == {c.name: c.key for c in item.history_spec.columns}
 
 
 def test_a_dataset_without_history_follows_its_snapshots(spark, tmp_path):
     item = Dataset(spark, tmp_path, historize=False)
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     status, event = item.load([{"id": 1, "v": "x"}, {"id": 3, "v": "c"}], at=DAY[1])
     assert status == "succeeded"
     assert item.current() == [{"id": 1, "v": "x"}, {"id": 3, "v": "c"}]
@@ -240,16 +239,16 @@ def _instant(value):
 
 
 def test_stable_keys_name_the_folders(item):
-    item.evolve()
+    item.given()
     assert (item.folder / "warehouse" / stable("hist", "item") / "_delta_log").is_dir()
 
 
 @pytest.mark.parametrize("historize", [True, False])
 def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkeypatch, historize):
     """Three loads, so that a file which has marks already gets more, and one of which nothing is left goes."""
-    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     item = Dataset(spark, tmp_path, historize=historize)
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
+    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     item.load([{"id": 1, "v": "A"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[1])
     status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "C"}, {"id": 4, "v": "d"}], at=DAY[2])
     assert status == "succeeded", event
@@ -275,7 +274,7 @@ def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkey
 @pytest.mark.parametrize("policy", [{"input": "delta"}, {"deletes": "ignore"}])
 def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
     item = Dataset(spark, tmp_path, policy=policy)
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     status, event = item.load([{"id": 1, "v": "A"}], at=DAY[1])
     assert status == "succeeded", event
     assert item.current() == [{"id": 1, "v": "A"}, {"id": 2, "v": "b"}]
@@ -284,11 +283,11 @@ def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
-    if large:
-        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     columns = {"id": "integer", "v": "string", "note": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"deletes": "tombstone", "track": ["v"]})
-    item.load([{"id": 1, "v": "a", "note": "x"}, {"id": 2, "v": "b", "note": "x"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a", "note": "x"}, {"id": 2, "v": "b", "note": "x"}], DAY[0]))
+    if large:
+        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     item.load([{"id": 1, "v": "a", "note": "y"}], at=DAY[1])
     status, event = item.load([{"id": 1, "v": "A", "note": "y"}, {"id": 2, "v": "b", "note": "z"}], at=DAY[2])
     assert status == "succeeded", event
@@ -306,11 +305,11 @@ def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
 
 @pytest.mark.parametrize("large", [False, True])
 def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_path, monkeypatch, large):
-    if large:
-        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
-    item.load([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}, {"id": 1, "v": "c", "at": DAY[2], "op": "U"}], at=DAY[2])
+    item.given(([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}, {"id": 1, "v": "c", "at": DAY[2], "op": "U"}], DAY[2]))
+    if large:
+        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     item.load([{"id": 2, "v": "x", "at": DAY[0], "op": "I"}, {"id": 2, "at": DAY[3], "op": "D"}], at=DAY[2])
     status, event = item.load([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}], at=DAY[2])
     assert status == "succeeded", event
@@ -327,7 +326,7 @@ def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_pa
 def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp_path):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
-    item.load([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}], DAY[0]))
     item.load([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}], at=DAY[1])
     path = item.deliver([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}])
     item.again(item.manifest(path, at=DAY[1], run_id="run-2"))
@@ -336,7 +335,7 @@ def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp
 
 
 def test_a_load_gives_its_memory_back(item):
-    item.load([{"id": 1, "v": "a"}], at=DAY[0])
+    item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "b"}], at=DAY[1])
     assert held_in_memory(item.spark) == []
 
@@ -350,6 +349,6 @@ def test_a_load_gives_its_memory_back(item):
 )
 def test_what_a_batch_that_deletes_nothing_did_not_bring_is_counted(spark, tmp_path, policy, rows):
     item = Dataset(spark, tmp_path, policy=policy)
-    item.load([{"id": n, "v": letter} for n, letter in enumerate("abcd", start=1)], at=DAY[0])
+    item.given(([{"id": n, "v": letter} for n, letter in enumerate("abcd", start=1)], DAY[0]))
     counts = item.load(rows, at=DAY[1])[1]["counts"]
     assert (counts["unchanged"], counts["changed"], counts["new"], counts["missing"]) == (1, 1, 1, 2)

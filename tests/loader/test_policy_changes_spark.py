@@ -41,8 +41,7 @@ def test_the_engine_keeps_a_history_right_through_changes_of_what_is_tracked(spa
 
 def test_a_load_under_a_policy_with_other_versions_is_refused_and_writes_nothing(spark, tmp_path):
     item = Kept(spark, tmp_path)
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01")
-    item.load([{"id": 1, "v": "a"}], at="2024-01-02")
+    item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], "2024-01-01"), ([{"id": 1, "v": "a"}], "2024-01-02"))
     before = item.versions()
     item.policy = {"deletes": "tombstone"}
     status, said = item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-03")

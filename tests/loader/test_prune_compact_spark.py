@@ -100,9 +100,11 @@ def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark
 
 def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
     item = Kept(spark, tmp_path)
-    item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
-    item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], at=DAY[4])
-    item.load([{"id": 1, "v": "AA"}, {"id": 3, "v": "c"}], at=DAY[9])
+    item.given(
+        ([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]),
+        ([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], DAY[4]),
+        ([{"id": 1, "v": "AA"}, {"id": 3, "v": "c"}], DAY[9]),
+    )
     status, event = item.govern(PRUNE, item.prune_manifest(DAY[9]))
     assert (status, event["counts"]) == ("succeeded", {"versions": 3, "open": 2, "removed": 2})
     assert [(v[0], v[1]) for v in item.versions()] == [(1, "A"), (1, "AA"), (3, "c")]
@@ -111,10 +113,9 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
 
 
 def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
-    item = Kept(spark, tmp_path)
+    item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     history = item.table(item.history_spec)
-    item.load([{"id": n, "v": "a"} for n in range(4)], at=DAY[0])
+    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     _, event = item.load([{"id": n, "v": "b" if n == 0 else "a"} for n in range(4)], at=DAY[1])
     assert not event["crowded"]
     _, event = item.load([{"id": n, "v": "c" if n < 3 else "a"} for n in range(4)], at=DAY[2])
@@ -126,11 +127,10 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
 
 
 def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(spark, tmp_path, monkeypatch):
+    item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
     monkeypatch.setattr(governance, "SMALL_FILE_BYTES", 1)
     monkeypatch.setattr(governance, "COMPACTED_FILE_BYTES", 2)
-    item = Kept(spark, tmp_path)
-    item.load([{"id": n, "v": "a"} for n in range(4)], at=DAY[0])
     item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
     before = item.versions()
     assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"

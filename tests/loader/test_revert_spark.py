@@ -50,8 +50,7 @@ def never(*batches) -> list[tuple]:
 
 
 def loaded(feed: Kept) -> None:
-    for n, rows in enumerate(BATCHES):
-        assert feed.load(rows, at=DAY[10 + n])[0] == "succeeded"
+    feed.given(*((rows, DAY[10 + n]) for n, rows in enumerate(BATCHES)))
 
 
 @pytest.mark.nightly
@@ -102,8 +101,7 @@ def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
 
 
 def test_a_run_whose_rows_came_again_is_not_reverted(feed):
-    feed.load([row(1, "a", 0)], at=DAY[10])
-    feed.load([row(1, "a", 0), row(2, "b", 0)], at=DAY[11])
+    feed.given(([row(1, "a", 0)], DAY[10]), ([row(1, "a", 0), row(2, "b", 0)], DAY[11]))
     before = feed.table(feed.history_spec).version()
     status, event = feed.govern(REVERT, feed.revert_manifest("run-1", 1, later_runs=("run-2",)))
     assert (status, event["error"]["code"], event["error"]["samples"][0][:2]) == ("failed", "LATER_RUNS", "1,")
@@ -111,7 +109,7 @@ def test_a_run_whose_rows_came_again_is_not_reverted(feed):
 
 
 def test_the_newest_snapshot_is_restored(snapshot):
-    snapshot.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
+    snapshot.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     expected = snapshot.versions()
     snapshot.load([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], at=DAY[5])
     early = snapshot.revert_manifest("run-1", 1)
@@ -129,7 +127,7 @@ def test_the_newest_snapshot_is_restored(snapshot):
 
 
 def test_a_reverted_run_is_not_applied_again(snapshot):
-    snapshot.load([{"id": 1, "v": "a"}], at=DAY[0])
+    snapshot.given(([{"id": 1, "v": "a"}], DAY[0]))
     snapshot.evolve()
     snapshot.sequence += 1
     second = snapshot.manifest(snapshot.deliver([{"id": 1, "v": "b"}]), at=DAY[1], run_id="run-2")
@@ -141,8 +139,9 @@ def test_a_reverted_run_is_not_applied_again(snapshot):
 
 
 def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapshot, monkeypatch):
-    snapshot.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at=DAY[0])
-    snapshot.load([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], at=DAY[1])
+    snapshot.given(
+        ([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]), ([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], DAY[1])
+    )
     with monkeypatch.context() as patch:
         patch.setattr(rawcore, "rebuild", killing)
         assert snapshot.govern(REVERT, snapshot.revert_manifest("run-2", 2))[0] == "failed"
@@ -153,7 +152,7 @@ def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapsh
 
 
 def test_a_history_with_other_columns_since_is_not_restored(snapshot):
-    snapshot.load([{"id": 1, "v": "a"}], at=DAY[0])
+    snapshot.given(([{"id": 1, "v": "a"}], DAY[0]))
     snapshot.columns["w"] = "string"
     snapshot.evolve()
     before = snapshot.table(snapshot.history_spec).version()
