@@ -64,8 +64,13 @@ class TableFiles:
                 found.append(file)
         return found
 
-    def frame(self, files: list[Any], *, placed: bool = False) -> DataFrame:
-        """The rows of these files; with ``placed`` also where each lies."""
+    def frame(self, files: list[Any] | None = None, *, placed: bool = False) -> DataFrame:
+        """The rows of these files, else of all; with ``placed`` also where each lies.
+
+        No job asks the log which files there are, as one does before the rows of ``DeltaTable.frame``. That
+        skips files by their statistics, and this reads every one it is given.
+        """
+        files = self.all if files is None else files
         log = self._snapshot.deltaLog()
         none = _option(self.session)
         frame = DataFrame(log.createDataFrame(self._snapshot, _seq(self.session, files), False, none), self.session)

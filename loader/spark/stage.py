@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from architecture.domain.states.tables import ColumnSpec
 from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.domain.refusals import Refusal
+from loader.spark.commits import TableFiles
 from loader.spark.conversion import fits, typed
 from loader.spark.hashing import digest
 from loader.spark.samples import SAMPLES, sample_rows
@@ -41,9 +42,12 @@ def typed_stage(
 def _input_frame(
     session: SparkSession, warehouse: str, load: RawcoreLoad, stage_input: StageInput, fill: dict
 ) -> DataFrame:
-    frame = DeltaTable(session, warehouse, stage_input.table.key).frame()
+    table = DeltaTable(session, warehouse, stage_input.table.key)
     if stage_input.feed:
-        frame = frame.where(F.col(quote_identifier(stage_input.table.column("run_id").name)) == fill["run_id"])
+        run_id = quote_identifier(stage_input.table.column("run_id").name)
+        frame = table.frame().where(F.col(run_id) == fill["run_id"])
+    else:
+        frame = TableFiles(session, table).frame()
     if stage_input.filter:
         frame = frame.where(bound(stage_input.filter, **fill))
     delivered = {column.name: column for column in stage_input.table.columns}

@@ -103,7 +103,7 @@ class HistoryTable:
 
     def frame(self, *segments: str, placed: bool = False) -> DataFrame:
         """The versions, or only those in some segments: no file of another is read."""
-        return self.files.frame(self.files_of(*segments) if segments else self.files.all, placed=placed)
+        return self.files.frame(self.files_of(*segments) if segments else None, placed=placed)
 
     def label(self, state: Column) -> Column:
         """A state in the team's own word."""

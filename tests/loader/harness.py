@@ -31,6 +31,7 @@ from loader.domain.manifest import (
     StageInput,
 )
 from loader.spark import steps
+from loader.spark.commits import TableFiles
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -229,7 +230,7 @@ class Dataset:
         """The history's rows: columns of the data, interval as text, state and runs; in order."""
         spec = self.history_spec
         shown: list[ColumnSpec] = [*spec.of_purpose("business_key", "attribute")]
-        frame = self.table(spec).frame()
+        frame = TableFiles(self.spark, self.table(spec)).frame()
         columns = [f"{quote_identifier(c.name)}" for c in shown]
         rows = frame.selectExpr(
             *columns,
@@ -248,7 +249,7 @@ class Dataset:
         """Rawcore's business columns, in key order."""
         spec = self.rawcore_spec
         names = [quote_identifier(c.name) for c in spec.of_purpose("business_key", "attribute")]
-        rows = [row.asDict() for row in self.table(spec).frame().select(*names).collect()]
+        rows = [row.asDict() for row in TableFiles(self.spark, self.table(spec)).frame().select(*names).collect()]
         return sorted(rows, key=lambda row: tuple(str(row[k]) for k in self.keys))
 
 
