@@ -36,6 +36,7 @@ JANUARY, FEBRUARY, MARCH = (f"2024-0{month}-01 00:00:00.000" for month in (1, 2,
 def item(spark, tmp_path_factory) -> Dataset:
     """Key 1 changes, key 2 goes and comes back, key 3 stays as it is."""
     dataset = Dataset(spark, tmp_path_factory.mktemp("views"), name="viewed")
+    dataset.evolve()  # tables of its own, not copies: the views find them by their names
     first, last = {"id": 3, "v": "c"}, {"id": 1, "v": "A"}
     deliveries = [
         [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, first],
