@@ -67,8 +67,8 @@ class TableFiles:
     def frame(self, files: list[Any] | None = None, *, placed: bool = False) -> DataFrame:
         """The rows of these files, else of all; with ``placed`` also where each lies.
 
-        No job asks the log which files there are, as one does before the rows of ``DeltaTable.frame``. That
-        skips files by their statistics, and this reads every one it is given.
+        Which files there are is known by then; ``DeltaTable.frame`` has the log asked for them by jobs of its
+        own, and skips some by their statistics. This reads every one.
         """
         files = self.all if files is None else files
         log = self._snapshot.deltaLog()

@@ -31,7 +31,6 @@ from loader.domain.refusals import Refusal
 from loader.domain.replay import Case, Outcome, run_case
 from loader.spark import steps
 from loader.spark.batches import dated_by_run, find_batch
-from loader.spark.commits import TableFiles
 from loader.spark.datasets import Task, historize
 from loader.spark.file_batches import FilesBatch, as_rows
 from loader.spark.load import unexpected
@@ -278,7 +277,7 @@ class SparkEngine:
         if not self.columns.types:
             return []
         spec, policy = history_table(self._state()), self.header.policy
-        frame = TableFiles(self.spark, self._table(spec)).frame()
+        frame = self._table(spec).frame()
         names = self._physical
         said = {"valid_from": "started_at", "valid_to": "ended_at", "state": "state", "active": "active",
                 "opened_by": "run_id", "closed_by": "closed_by", "segment": "segment"}  # fmt: skip

@@ -31,7 +31,6 @@ from loader.domain.manifest import (
     StageInput,
 )
 from loader.spark import steps
-from loader.spark.commits import TableFiles
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -114,7 +113,8 @@ class Dataset:
         """The dataset as it is after these loads (rows, and when), for what a test begins with.
 
         They are really loaded once in a process. After that the tables are copies of those, since what a
-        load writes follows from what it is given. A test of a load itself calls ``load``.
+        load writes follows from what it is given. A test of a load itself calls ``load``. The catalog's names
+        are those of the tables that were made, not of copies: a test that reads by name calls ``evolve`` first.
         """
         assert self.sequence == 0, "a test begins once"
         described = repr([type(self), *(getattr(self, one.name) for one in fields(self)[2:]), loads])
@@ -230,7 +230,7 @@ class Dataset:
         """The history's rows: columns of the data, interval as text, state and runs; in order."""
         spec = self.history_spec
         shown: list[ColumnSpec] = [*spec.of_purpose("business_key", "attribute")]
-        frame = TableFiles(self.spark, self.table(spec)).frame()
+        frame = self.table(spec).frame()
         columns = [f"{quote_identifier(c.name)}" for c in shown]
         rows = frame.selectExpr(
             *columns,
@@ -249,7 +249,7 @@ class Dataset:
         """Rawcore's business columns, in key order."""
         spec = self.rawcore_spec
         names = [quote_identifier(c.name) for c in spec.of_purpose("business_key", "attribute")]
-        rows = [row.asDict() for row in TableFiles(self.spark, self.table(spec)).frame().select(*names).collect()]
+        rows = [row.asDict() for row in self.table(spec).frame().select(*names).collect()]
         return sorted(rows, key=lambda row: tuple(str(row[k]) for k in self.keys))
 
 

@@ -12,7 +12,6 @@ from loader.domain.manifest import (
     RawcoreLoad,
     RevertManifest,
 )
-from loader.spark.commits import TableFiles
 from loader.spark.governed import govern
 from metadata.domain.state import ColumnState
 from tests.loader.harness import Dataset, finished
@@ -71,11 +70,9 @@ class Kept(Dataset):
         """id, v, start, end, state of every version, whatever type they are dated in."""
         spec = self.history_spec
         names = [spec.column(purpose).name for purpose in ("started_at", "ended_at", "state", "segment")]
-        frame = TableFiles(self.spark, self.table(spec)).frame()
-        rows = frame.selectExpr("*", *(f"CAST({n} AS STRING) AS __{n}" for n in names)).collect()
+        rows = self.table(spec).frame().selectExpr("*", *(f"CAST({n} AS STRING) AS __{n}" for n in names)).collect()
         found = [(row["id"], row["v"], *(row[f"__{names[i]}"] for i in (0, 1, 2))) for row in rows]
         return sorted(found, key=str)
 
     def rawcore_keys(self) -> list:
-        frame = TableFiles(self.spark, self.table(rawcore_table(self.state))).frame()
-        return sorted(row["id"] for row in frame.select("id").collect())
+        return sorted(row["id"] for row in self.table(rawcore_table(self.state)).frame().select("id").collect())
