@@ -66,7 +66,13 @@ _WATCH = (
     + _USABLE
     + """
     window.__visited = new Set();
-    document.addEventListener("focusin", event => window.__visited.add(same(event.target)));
+    window.__rounds = 0;
+    document.addEventListener("focusin", event => {
+        const stop = same(event.target);
+        window.__first ??= stop;
+        if (stop === window.__first) window.__rounds++;
+        window.__visited.add(stop);
+    });
     document.activeElement && document.activeElement.blur();
     // The parts of a date are stops of their own.
     const stops = one => /^(date|time|month|week)/.test(one.type || "") ? 8 : 1;
@@ -81,6 +87,10 @@ _UNREACHED = (
         && !window.__visited.has(same(one))).map(named);
 }"""
 )
+
+# Two frames: one may be under way already.
+_DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(window.__rounds))))"
+_MOST_STOPS = 3000
 
 
 def sideways(page: Page) -> int:
@@ -102,10 +112,27 @@ def unseen_focus(page: Page) -> list[str]:
 
 
 def unreached_by_tab(page: Page) -> list[str]:
-    """What the Tab key does not come to, going through the whole page once."""
+    """What the Tab key does not come to, going through the whole page once.
+
+    Some pages draw what one comes to, and take away what one has left. Where anything is missing, the walk goes
+    on, slowly enough to be drawn for, until a whole round comes to nothing new.
+    """
     for _ in range(page.evaluate(_WATCH) + 3):
         page.keyboard.press("Tab")
-    return page.evaluate(_UNREACHED)
+    known = 0
+    while (missing := page.evaluate(_UNREACHED)) and (now := page.evaluate("window.__visited.size")) > known:
+        known = now
+        _one_round(page)
+    return missing
+
+
+def _one_round(page: Page) -> None:
+    """On until the first stop comes again, or for as long as the longest page may take."""
+    rounds = page.evaluate("window.__rounds")
+    for _ in range(_MOST_STOPS):
+        page.keyboard.press("Tab")
+        if page.evaluate(_DRAWN) > rounds:
+            return
 
 
 @dataclass
