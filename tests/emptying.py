@@ -77,6 +77,12 @@ def rows_of(table: str) -> list[tuple]:
     return _asked(f'SELECT * FROM "{table}" ORDER BY 1')
 
 
+def columns_of(table: str) -> list[str]:
+    """A table's columns, in the order in which ``rows_of`` has them."""
+    with connection.cursor() as cursor:
+        return [column.name for column in connection.introspection.get_table_description(cursor, table)]
+
+
 def tables_with_rows(tables: tuple[str, ...]) -> list[str]:
     """Those of the tables that have rows."""
     asked = (f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM \"{table}\")" for table in tables)

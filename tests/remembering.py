@@ -16,7 +16,7 @@ from django.core.cache import cache
 from django.core.management.color import no_style
 from django.db import connection, transaction
 
-from tests.emptying import all_tables, rows_of, tables_with_rows
+from tests.emptying import all_tables, columns_of, rows_of, tables_with_rows
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Remembered:
 
     before: dict[str, list[tuple]]
     added: dict[str, list[tuple]]
+    columns: dict[str, list[str]]
     made: Any
 
 
@@ -40,14 +41,15 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
         # Foreign keys are checked when the transaction ends, so the order of the tables does not matter.
         with transaction.atomic():
             for table, rows in known.added.items():
-                _insert(table, rows)
+                _insert(table, known.columns[table], rows)
             _go_on_after(known.added)
         cache.clear()  # what another test worked out from rows of the same times
         return deepcopy(known.made)
     made = make()
     added = _added(before, _all_rows())
     if added is not None:
-        _REMEMBERED[name] = Remembered(before, added, deepcopy(made))
+        columns = {table: columns_of(table) for table in added}
+        _REMEMBERED[name] = Remembered(before, added, columns, deepcopy(made))
     return made
 
 
@@ -68,10 +70,11 @@ def _added(before: dict[str, list[tuple]], after: dict[str, list[tuple]]) -> dic
     return added
 
 
-def _insert(table: str, rows: list[tuple]) -> None:
-    places = ", ".join(["%s"] * len(rows[0]))
+def _insert(table: str, columns: list[str], rows: list[tuple]) -> None:
+    # By name: a table that was made anew since, as SQLite does to alter one, may have its columns in another order.
+    names, places = ", ".join(f'"{column}"' for column in columns), ", ".join(["%s"] * len(columns))
     with connection.cursor() as cursor:
-        cursor.executemany(f'INSERT INTO "{table}" VALUES ({places})', rows)
+        cursor.executemany(f'INSERT INTO "{table}" ({names}) VALUES ({places})', rows)
 
 
 def _go_on_after(tables: Collection[str]) -> None:
