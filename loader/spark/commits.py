@@ -97,11 +97,13 @@ def commit(
     remove: list[Any] | None = None,
     gone: DataFrame | None = None,
     gone_from: list[Any] | None = None,
+    last: Callable[[], None] | None = None,
 ) -> bool:
     """One commit: rows of ``add`` come, whole files go, rows at the places ``gone`` of ``gone_from`` go.
 
     False, and nothing is done, if the table holds this application's ``sequence`` already. Without
-    an application the commit has no number.
+    an application the commit has no number. ``last`` is called when all is written and nothing of it counts
+    yet; what it raises leaves the table as it was.
     """
     jvm = session._jvm
     jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
@@ -124,6 +126,8 @@ def commit(
     if app_id is not None:
         numbered = jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, sequence, _option(session, now))
         actions.append(numbered)
+    if last is not None:
+        last()
     transaction.commit(_seq(session, actions), _operation(session, overwrites=bool(remove or gone is not None)))
     return True
 

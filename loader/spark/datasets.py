@@ -17,6 +17,7 @@ from loader.spark import rawcore
 from loader.spark.batches import Batch, dated_by_run, find_batch
 from loader.spark.commits import TableFiles, commit, rows_in
 from loader.spark.file_batches import FilesBatch
+from loader.spark.files import JAVA_ERRORS
 from loader.spark.history import Stamp
 from loader.spark.history_files import read_history_files
 from loader.spark.noting import refuse_policy_changed
@@ -93,7 +94,10 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
             F.lit(task.manifest.run_id).alias(run_id),
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
-        _write_raw(task, session, load, raw, rows)
+        _write_raw(task, session, load, raw, rows, last=delivery.check_unchanged)
+    except JAVA_ERRORS:
+        delivery.check_unchanged()  # if it was changed, that is the better reason
+        raise
     finally:
         delivery.release()
     publish(session, load.table, raw.location)
@@ -104,7 +108,9 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
     return outcome
 
 
-def _write_raw(task: Task, session: SparkSession, load: RawLoad, raw: DeltaTable, rows: DataFrame) -> None:
+def _write_raw(
+    task: Task, session: SparkSession, load: RawLoad, raw: DeltaTable, rows: DataFrame, *, last: Callable[[], None]
+) -> None:
     newest = raw.newest_run_commit()
     if load.feed and newest is not None and newest.run_id == task.manifest.run_id:
         # The run is repeated: its own rows only, so that its delivery is there once.
@@ -117,7 +123,7 @@ def _write_raw(task: Task, session: SparkSession, load: RawLoad, raw: DeltaTable
         for name, type_ in types.items()
     ))  # fmt: skip
     replaced = None if load.feed else TableFiles(session, raw).all
-    commit(session, raw, None, add=typed, remove=replaced)
+    commit(session, raw, None, add=typed, remove=replaced, last=last)
 
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:

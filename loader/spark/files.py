@@ -23,10 +23,11 @@ _HIDDEN = ("_", ".")  # what Spark leaves out: markers of other writers
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file: its full path with scheme, and how many bytes it has as stored."""
+    """One file: its full path with scheme, how many bytes it has as stored, when it was last written (ms)."""
 
     path: str
     size: int
+    written: int
 
     @property
     def shown(self) -> str:
@@ -59,7 +60,7 @@ def list_files(spark: SparkSession, location: str) -> list[DeliveredFile]:
         statuses = list(_statuses(spark, location))
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
-    files = [DeliveredFile(_spelled(status), status.getLen()) for status in statuses]
+    files = [DeliveredFile(_spelled(status), status.getLen(), status.getModificationTime()) for status in statuses]
     taken = [file for file in files if not file.path.rsplit("/", 1)[-1].startswith(_HIDDEN)]
     if not taken:
         because = "holds only names beginning with _ or ., which are never read" if files else "is not there"
@@ -70,6 +71,24 @@ def list_files(spark: SparkSession, location: str) -> list[DeliveredFile]:
             hint="Put the delivery there, or correct the source's location.",
         )
     return sorted(taken, key=lambda file: file.path)
+
+
+def check_unchanged(spark: SparkSession, location: str, files: tuple[DeliveredFile, ...]) -> None:
+    """Refusal CHANGED_FILE if ``location`` no longer holds just these files as they were listed."""
+    try:
+        now = {
+            _spelled(status): (status.getLen(), status.getModificationTime()) for status in _statuses(spark, location)
+        }
+    except JAVA_ERRORS as error:
+        raise unreadable(location, error) from error
+    for file in files:
+        if now.get(file.path) != (file.size, file.written):
+            raise Refusal(
+                "CHANGED_FILE",
+                f"{file.shown} was {'written' if file.path in now else 'taken away'} while it was read",
+                file=file.shown,
+                hint="Load it again when it is whole. A source does best to write under another name and to rename.",
+            )
 
 
 def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:

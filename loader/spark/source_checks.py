@@ -11,6 +11,7 @@ from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.conversion import any_of, fits, typed
 from loader.spark.delivered import MALFORMED, Opened
+from loader.spark.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.json_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.source_options import CSV
 from loader.spark.source_places import SAMPLES, first_places
@@ -69,10 +70,9 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     }
     if not keys or rows < 2:
         return frame, 0
-    grouping = [key.alias(name) for name, key in keys.items()]
-    duplicates = rows - frame.select(*grouping).distinct().count()
-    if not duplicates:
+    if _hashes_differ(frame, list(keys.values()), rows):
         return frame, 0
+    grouping = [key.alias(name) for name, key in keys.items()]
     # A hash leaves NULL out, so each value is followed by its place: ("a", NULL) is not (NULL, "a").
     parts = []
     for place, column in enumerate(source.columns):
@@ -81,10 +81,23 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
         F.count(F.lit(1)).alias("n"), F.min(F.xxhash64(*parts)).alias("low"), F.max(F.xxhash64(*parts)).alias("high")
     )
     different = per_key.where(F.col("low") != F.col("high"))
-    conflicts = different.count()
+    found = per_key.agg(F.count(F.lit(1)), F.count_if(F.col("low") != F.col("high"))).first()
+    duplicates, conflicts = rows - found[0], found[1]
+    if not duplicates:
+        return frame, 0
     if conflicts:
         raise _conflicting(opened, source, different, list(keys), conflicts)
     return frame.withColumns(keys).dropDuplicates(list(keys)).drop(*keys), duplicates
+
+
+def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
+    """Whether every row's key has a hash of its own: then no two are the same. If not, they may still differ."""
+    hashes = frame.select(F.xxhash64(*keys).alias("hash"))
+    if rows <= ONE_TASK_UP_TO_ROWS:
+        hashes = hashes.coalesce(1)
+    else:
+        hashes = hashes.repartition(frame.sparkSession.sparkContext.defaultParallelism, "hash")
+    return hashes.distinct().count() == rows
 
 
 def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:

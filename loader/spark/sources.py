@@ -23,6 +23,7 @@ RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
 NULL_KEY, NULL_VALUE   no value where there must be one
 CONFLICTING_ROWS       rows of one key that differ (contract: history rule 1)
+CHANGED_FILE           somebody wrote it while it was checked (``Delivery.check_unchanged``)
 =====================  =====================================================================
 """
 
@@ -35,7 +36,7 @@ from loader.domain.manifest import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.conversion import fits, typed
 from loader.spark.delivered import Opened, missing_columns, open_delivery
-from loader.spark.files import JAVA_ERRORS, unreadable
+from loader.spark.files import JAVA_ERRORS, check_unchanged, unreadable
 from loader.spark.inference import inferred_columns
 from loader.spark.source_checks import check_keys, check_rows, converted
 
@@ -60,7 +61,16 @@ class Delivery:
     duplicates: int
     unknown: list[dict] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    _read_again: Opened | None = None
     _kept: DataFrame | None = None
+
+    def check_unchanged(self) -> None:
+        """To be asked when ``frame`` has been written, before that counts: what was checked must be what was read.
+
+        Rows that are kept are the same rows. Raises Refusal CHANGED_FILE.
+        """
+        if self._read_again is not None:
+            check_unchanged(self._read_again.spark, self._read_again.location, self._read_again.files)
 
     def release(self) -> None:
         """Give back the memory that the rows were kept in; ``frame`` would read the files anew."""
@@ -71,24 +81,31 @@ class Delivery:
 def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
     """Read and check ``source``; the caller calls ``release`` when the frame is written.
 
-    Raises Refusal. The files are parsed once: their rows are kept while they are checked.
+    Raises Refusal. Text is parsed once: its rows are kept while they are checked. Parquet is read again, because
+    a check needs few of its columns and to keep them all costs more; but for a feed, whose rows may be written by
+    a statement that cannot be held back when ``check_unchanged`` refuses.
     """
     wanted = tuple(column.name for column in source.columns)
     opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted)
     missing_columns(opened, wanted)
-    kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    frame = opened.frame()
+    again = source.one_row_per_key and not opened.is_text
+    kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        rows = _read(opened, kept, source)
-        checked, duplicates = check_keys(opened, kept, source, rows)
-        unknown = inferred_columns(opened, kept, tuple(name for name in opened.names if name not in wanted))
+        rows = _read(opened, frame, source)
+        checked, duplicates = check_keys(opened, frame, source, rows)
+        unknown = inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
     except BaseException:
-        kept.unpersist()
+        if kept is not None:
+            kept.unpersist()
         raise
     columns = [
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    return Delivery(checked.select(*columns), rows, duplicates, unknown, _kept=kept)
+    return Delivery(
+        checked.select(*columns), rows, duplicates, unknown, _read_again=opened if again else None, _kept=kept
+    )
 
 
 def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
