@@ -17,7 +17,6 @@ from loader.spark import rawcore
 from loader.spark.batches import Batch, dated_by_run, find_batch
 from loader.spark.commits import TableFiles, commit, rows_in
 from loader.spark.file_batches import FilesBatch
-from loader.spark.files import JAVA_ERRORS
 from loader.spark.history import Stamp
 from loader.spark.history_files import read_history_files
 from loader.spark.noting import refuse_policy_changed
@@ -94,10 +93,8 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
             F.lit(task.manifest.run_id).alias(run_id),
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
-        _write_raw(task, session, load, raw, rows, last=delivery.check_unchanged)
-    except JAVA_ERRORS:
-        delivery.check_unchanged()  # if it was changed, that is the better reason
-        raise
+        with delivery.reading():
+            _write_raw(task, session, load, raw, rows, last=delivery.check_unchanged)
     finally:
         delivery.release()
     publish(session, load.table, raw.location)

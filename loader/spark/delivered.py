@@ -90,8 +90,14 @@ def open_delivery(
     """
     checked = checked_options(spark, name, format_name, options)
     files = tuple(list_files(spark, location))
-    facts = {"spark": spark, "name": name, "location": location, "format": format_name, "options": checked}
-    facts["files"] = files
+    facts = {
+        "spark": spark,
+        "name": name,
+        "location": location,
+        "format": format_name,
+        "options": checked,
+        "files": files,
+    }
     if format_name == CSV:
         return _open_csv(facts, contract)
     if format_name == PARQUET:

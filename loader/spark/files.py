@@ -74,7 +74,7 @@ def list_files(spark: SparkSession, location: str) -> list[DeliveredFile]:
 
 
 def check_unchanged(spark: SparkSession, location: str, files: tuple[DeliveredFile, ...]) -> None:
-    """Refusal CHANGED_FILE if ``location`` no longer holds just these files as they were listed."""
+    """Refusal CHANGED_FILE if ``location`` no longer holds each of these files as it was listed."""
     try:
         now = {
             _spelled(status): (status.getLen(), status.getModificationTime()) for status in _statuses(spark, location)

@@ -27,13 +27,14 @@ CHANGED_FILE           somebody wrote it while it was checked (``Delivery.check_
 =====================  =====================================================================
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.domain.manifest import SourceSpec
-from loader.domain.refusals import Refusal
 from loader.spark.conversion import fits, typed
 from loader.spark.delivered import Opened, missing_columns, open_delivery
 from loader.spark.files import JAVA_ERRORS, check_unchanged, unreadable
@@ -59,18 +60,24 @@ class Delivery:
     frame: DataFrame
     rows: int
     duplicates: int
+    _opened: Opened
+    _kept: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    _read_again: Opened | None = None
-    _kept: DataFrame | None = None
 
     def check_unchanged(self) -> None:
         """To be asked when ``frame`` has been written, before that counts: what was checked must be what was read.
 
         Rows that are kept are the same rows. Raises Refusal CHANGED_FILE.
         """
-        if self._read_again is not None:
-            check_unchanged(self._read_again.spark, self._read_again.location, self._read_again.files)
+        if self._kept is None:
+            check_unchanged(self._opened.spark, self._opened.location, self._opened.files)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Where ``frame`` is read: Refusal CHANGED_FILE or UNREADABLE_FILE for what Spark says of its files."""
+        with _reading(self._opened, again=self._kept is None):
+            yield
 
     def release(self) -> None:
         """Give back the memory that the rows were kept in; ``frame`` would read the files anew."""
@@ -92,9 +99,10 @@ def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
     again = source.one_row_per_key and not opened.is_text
     kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        rows = _read(opened, frame, source)
-        checked, duplicates = check_keys(opened, frame, source, rows)
-        unknown = inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
+        with _reading(opened, again=again):
+            rows = check_rows(opened, frame, source)
+            checked, duplicates = check_keys(opened, frame, source, rows)
+            unknown = inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
     except BaseException:
         if kept is not None:
             kept.unpersist()
@@ -103,9 +111,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    return Delivery(
-        checked.select(*columns), rows, duplicates, unknown, _read_again=opened if again else None, _kept=kept
-    )
+    return Delivery(checked.select(*columns), rows, duplicates, opened, kept, unknown)
 
 
 def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
@@ -117,7 +123,8 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     opened = open_delivery(spark, source.name, location, format_name, source.options)
     kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        rows = _read(opened, kept, source)
+        with _reading(opened, again=False):
+            rows = check_rows(opened, kept, source)
         columns = inferred_columns(opened, kept, opened.names)
     finally:
         kept.unpersist()
@@ -128,13 +135,14 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     }
 
 
-def _read(opened: Opened, kept: DataFrame, source: SourceSpec) -> int:
-    """The first pass over the rows, which is where broken files show."""
+@contextmanager
+def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
+    """Broken files show where rows are first read; those that are read ``again`` may have changed since."""
     try:
-        return check_rows(opened, kept, source)
-    except Refusal:
-        raise
+        yield
     except JAVA_ERRORS as error:
+        if again:
+            check_unchanged(opened.spark, opened.location, opened.files)
         if any(name in str(error) for name in _READ_FAILURES):
             raise unreadable(opened.shown, error) from error
         raise

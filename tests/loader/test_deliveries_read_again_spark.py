@@ -85,6 +85,21 @@ def test_parquet_that_changes_after_it_was_checked_is_refused_and_nothing_is_tou
     assert versions(item) == before
 
 
+def test_parquet_that_is_broken_where_no_check_looks_is_refused_and_nothing_is_touched(item, tmp_path):
+    item.given((CHECKED, DAY[0]))
+    before = versions(item)
+    path = put(tmp_path / "f.parquet", CHECKED)
+    column = pq.read_metadata(path).row_group(0).column(1)
+    content = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(content)
+    status, events = item.attempt(parquet(item, path, at=DAY[1], run_id="two"))
+    error = finished(events, item.raw_state.key)["error"]
+    assert (status, error["code"], error["file"]) == ("failed", "UNREADABLE_FILE", str(path))
+    assert versions(item) == before
+
+
 def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, monkeypatch):
     item.given()
     path = item.deliver(CHECKED)
