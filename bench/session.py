@@ -21,7 +21,12 @@ def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
     if not list(jars.glob("*.jar")):
         raise BenchProblem(f"Delta's jars are not in {jars}: run make setup")
     config = RunnerConfig(
-        warehouse=str(warehouse), master=MASTER, jars=str(jars), driver_memory=DRIVER_MEMORY, environment="bench"
+        warehouse=str(warehouse),
+        master=MASTER,
+        jars=str(jars),
+        driver_memory=DRIVER_MEMORY,
+        environment="bench",
+        source_roots=("/",),
     )
     # The runner sizes shuffles by the machine's cores; here every engine has the master's two.
     cores = MASTER.removeprefix("local[").removesuffix("]")

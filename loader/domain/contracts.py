@@ -5,7 +5,7 @@ differs from the contract's where the contract's own does not hold what was deli
 that says its types is believed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loader.domain.sampling import SampledColumn, Value, misfits, shown
@@ -50,10 +50,12 @@ def compare_contract(
     values: Mapping[str, Iterable[Value]],
     *,
     typed: bool,
+    masked: Collection[str] = (),
 ) -> list[Line]:
     """New columns first in the delivery's order, then what differs, then what is as it was, then what is gone.
 
-    Columns go by their exact name; what differs only by case cannot be held beside the other.
+    Columns go by their exact name; what differs only by case cannot be held beside the other. Of ``masked`` ones
+    (names in lower case) no value is told.
     """
     by_name = {column.name: column for column in known}
     held = {column.name.lower(): column.name for column in known}
@@ -61,7 +63,9 @@ def compare_contract(
     for column in found:
         match = by_name.get(column.name)
         if match is not None:
-            lines.append(_known(match, column, values.get(column.name, ()), typed=typed))
+            lines.append(
+                _known(match, column, values.get(column.name, ()), typed=typed, masked=column.name.lower() in masked)
+            )
             continue
         other = held.get(column.name.lower())
         if other is not None:
@@ -80,7 +84,7 @@ def compare_contract(
     return sorted(lines, key=lambda line: order.index(line.status))
 
 
-def _known(known: KnownColumn, found: SampledColumn, values: Iterable[Value], *, typed: bool) -> Line:
+def _known(known: KnownColumn, found: SampledColumn, values: Iterable[Value], *, typed: bool, masked: bool) -> Line:
     if not known.active:
         said = "was in the contract once and is out of use"
         return Line(RETURNING, known.name, known.type, known.nullable, said, found, known)
@@ -93,7 +97,8 @@ def _known(known: KnownColumn, found: SampledColumn, values: Iterable[Value], *,
         count, first = misfits(known.type, values)
         if count:
             value = "value does" if count == 1 else "values do"
-            differs.append(f"{count:,} sampled {value} not fit {known.type}, {shown(first)} for one")
+            example = "" if masked else f", {shown(first)} for one"
+            differs.append(f"{count:,} sampled {value} not fit {known.type}{example}")
             wanted = found.type
     nullable = known.nullable
     if found.nulls and not known.nullable and known.key_ordinal is None:

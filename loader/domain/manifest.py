@@ -45,6 +45,7 @@ class RawLoad:
     """Bring one delivery into its raw table, whole or not at all.
 
     ``columns`` says which raw column each delivered one becomes: (raw column name, delivered name).
+    ``sensitive`` are names in lower case, delivered and raw: refusals tell none of their values.
     ``feed``: the table keeps every run's rows; otherwise only the latest delivery's.
     """
 
@@ -55,6 +56,7 @@ class RawLoad:
     columns: tuple[tuple[str, str], ...]
     feed: bool = False
     depends_on: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ class RawcoreLoad:
     ``views`` are statements that publish views over the history.
     ``delivery_checked`` says that the one input's delivery was already checked for everything
     stage would check: the same types, and one row for each of the same keys. ``files`` takes the
-    place of stage where history comes as batch files.
+    place of stage where history comes as batch files. ``sensitive`` are names of columns in lower case:
+    refusals tell none of their values.
     """
 
     dataset: str
@@ -141,6 +144,7 @@ class RawcoreLoad:
     delivery_checked: bool = False
     depends_on: tuple[str, ...] = ()
     files: HistoryFiles | None = None
+    sensitive: tuple[str, ...] = ()
 
     @property
     def leading(self) -> TableSpec:
@@ -176,12 +180,14 @@ class ObserveManifest:
 class ExecuteManifest:
     """Steps to execute, in order; each is proved by observing the table afterwards.
 
-    ``done`` are the places of steps that an earlier attempt finished: they are not run again.
+    ``done`` are the places of steps that an earlier attempt finished: they are not run again. ``sensitive``
+    are stable keys of columns: refusals tell none of their values.
     """
 
     execution: str
     steps: tuple[Step, ...]
     done: tuple[int, ...] = ()
+    sensitive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,8 @@ class RehearseManifest:
     """Steps to run on shallow clones, which are dropped whatever happens.
 
     ``tables`` are those that ``queries`` read besides the touched ones, by stable key. ``after`` are
-    queries as they will be (views over renamed tables), asked afterwards only.
+    queries as they will be (views over renamed tables), asked afterwards only. ``sensitive`` are stable keys of
+    columns whose values are masked.
     """
 
     rehearsal: str
@@ -213,6 +220,7 @@ class RehearseManifest:
     queries: tuple[DownstreamQuery, ...] = ()
     after: tuple[DownstreamQuery, ...] = ()
     samples: int = 5
+    sensitive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -257,21 +265,39 @@ class CompactManifest:
 
 
 @dataclass(frozen=True)
+class Masking:
+    """Columns that a reader sees, by stable key: ``shown`` as they are, ``hashed`` once more with the secret.
+
+    All others are masked. ``shown_names`` (in lower case) decide for columns without a stable key.
+    """
+
+    shown: tuple[str, ...]
+    shown_names: tuple[str, ...]
+    hashed: tuple[str, ...] = ()
+    secret: str = ""
+
+
+@dataclass(frozen=True)
 class ReadManifest:
-    """A read: see ``loader.spark.reads`` for the kinds and their arguments."""
+    """A read: see ``loader.spark.reads`` for the kinds and their arguments.
+
+    ``masking`` is None for a reader who may see everything.
+    """
 
     kind: str
     table: TableSpec | None = None
     source: SourceSpec | None = None
     arguments: dict = field(default_factory=dict)
     timeout_seconds: float = 60.0
+    masking: Masking | None = None
 
 
 @dataclass(frozen=True)
 class CheckManifest:
     """A history whose invariants are checked (``loader.spark.invariants``), with the rawcore that follows it.
 
-    ``entity_key`` and ``row_hash`` are what the load hashes; ``samples`` is how many keys a finding names.
+    ``entity_key`` and ``row_hash`` are what the load hashes; ``samples`` is how many keys a finding names. Of
+    ``sensitive`` columns, names in lower case, it tells no value.
     """
 
     name: str
@@ -282,6 +308,7 @@ class CheckManifest:
     policy: dict = field(default_factory=dict)
     samples: int = 5
     timeout_seconds: float = 3600.0
+    sensitive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ each input of a view becomes a branch (they are united), and expressions that na
 have those columns' own expressions put in their place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-import sqlglot
-from sqlglot import exp
 
 from architecture.domain.states.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.steps.casts import equal_as_text
 from loader.domain.manifest import StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.sql import PLACEHOLDERS, bind_placeholders, quote_identifier
+from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import STRING, parse, spark_type
 
@@ -87,26 +84,17 @@ def view_branches(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> l
 
 
 def _projected(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Branch:
-    # What an expression of the reader may name. Over a table the text stands as people wrote it.
-    names = (
-        None
-        if upstream.materialization == "table"
-        else {
-            column.name.lower(): _cast(branch.columns[column.key], branch.types[column.key], column.type)
-            for column in upstream.columns
-            if column.key in branch.columns
-        }
-    )
     columns: dict[str, str] = {}
     types: dict[str, str] = {}
+    rewrite = _rewriter(reader, upstream, branch)
     for column in reader.active_columns:
-        columns[column.key], types[column.key] = _column(column, upstream, branch, names)
-    own = (_rewritten(reader.filter, names),) if reader.filter else ()
+        columns[column.key], types[column.key] = _column(column, upstream, branch, rewrite)
+    own = (rewrite(reader.filter),) if reader.filter else ()
     return Branch(branch.table, columns, types, (*branch.conditions, *own))
 
 
 def _column(
-    column: ColumnState, upstream: DatasetState, branch: Branch, names: Mapping[str, str] | None
+    column: ColumnState, upstream: DatasetState, branch: Branch, rewrite: Callable[[str], str]
 ) -> tuple[str, str]:
     """SQL of a reader's column over one input, and the type that SQL has."""
     own_keys = {one.key for one in upstream.columns}
@@ -114,7 +102,7 @@ def _column(
     if column.expression:
         if column.inputs and not read:
             return NULL, column.type  # the expression speaks of another input
-        return _rewritten(column.expression, names), ""
+        return rewrite(column.expression), ""
     if not read and not column.inputs:
         read = [one.key for one in upstream.columns if one.name == column.name and one.key in branch.columns]
     if not read:
@@ -135,20 +123,30 @@ def _cast(sql: str, has: str, wanted: str) -> str:
     return f"CAST({sql} AS {spark_type(parse(wanted))})"
 
 
-def _rewritten(text: str, names: Mapping[str, str] | None) -> str:
-    """``text`` with the columns it names replaced by their own SQL."""
-    if names is None:
-        return text
-    markers = {name: f"__{name}_placeholder__" for name in PLACEHOLDERS}
-    tree = sqlglot.parse_one(bind_placeholders(text, markers), read="spark")
+def _rewriter(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Callable[[str], str]:
+    """Return what puts an expression or filter of the reader over one input, as SQL over the branch's table.
 
-    def put_in_place(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column) and node.name.lower() in names:
-            own = bind_placeholders(names[node.name.lower()], markers)
-            return exp.Paren(this=sqlglot.parse_one(own, read="spark"))
-        return node
+    Over a table the text stands as people wrote it; of a view the columns' own SQL takes their places. Refusal
+    UNKNOWN_INPUT for a name that the upstream does not have: it would reach a column that the loader adds, or one
+    of the table below a view, which nothing classifies for the reader.
+    """
+    is_table = upstream.materialization == "table"
+    sql_of = {
+        column.name.lower(): quote_identifier(column.name)
+        if is_table
+        else _cast(branch.columns[column.key], branch.types[column.key], column.type)
+        for column in upstream.columns
+        if is_table or column.key in branch.columns
+    }
 
-    rewritten = tree.transform(put_in_place).sql(dialect="spark")
-    for name, marker in markers.items():
-        rewritten = rewritten.replace(marker, f"{{{{ {name} }}}}")
-    return rewritten
+    def rewrite(text: str) -> str:
+        unknown = sorted(columns_in(text) - sql_of.keys())
+        if unknown:
+            raise Refusal(
+                "UNKNOWN_INPUT",
+                f"{reader.qualified_name} names {unknown[0]!r}, which is no column of {upstream.qualified_name}",
+                hint="correct the expression or the filter, or say which input's columns it reads",
+            )
+        return text if is_table else put_columns(text, sql_of)
+
+    return rewrite

@@ -21,7 +21,23 @@ from loader.services.childoutput import ChildOutput
 log = logging.getLogger(__name__)
 
 EVENTS_FD = "ELEVATA_EVENTS_FD"
+# The variables that a child starts with, besides those its owner gives it: what Python, Java, Spark and Hadoop
+# read, and the credentials that their object stores find there. No variable of the product is among them.
+_VARIABLES = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
+        *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_LIBRARY_PATH"),
+        *("MALLOC_ARENA_MAX", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR", "KRB5_CONFIG", "KRB5CCNAME"),
+        *("GOOGLE_APPLICATION_CREDENTIALS", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+    )
+)
+_PREFIXES = ("LC_", "PYTHON", "PYSPARK_", "SPARK_", "HADOOP_", "YARN_", "AWS_", "AZURE_")
 _ENDS_WITHIN = 5.0
+
+
+def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of ``environment`` that a child may have."""
+    return {name: value for name, value in environment.items() if name in _VARIABLES or name.startswith(_PREFIXES)}
 
 
 class Child:
@@ -53,7 +69,8 @@ class Child:
                 stdout=output,
                 stderr=output,
                 pass_fds=(write_end, *inherited),
-                env={**os.environ, **environment, EVENTS_FD: str(write_end)},
+                env={**inherited_variables(os.environ), **environment, EVENTS_FD: str(write_end)},
+                umask=0o077,
                 cwd=folder,
                 # A Ctrl-C in the terminal is for the worker, which ends the child in its own way.
                 start_new_session=True,

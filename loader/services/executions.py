@@ -24,6 +24,7 @@ from loader.domain.manifest import ExecuteManifest, ObserveManifest
 from loader.domain.refusals import Refusal
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
 from loader.services.database import retried
+from loader.services.reading import sensitive_in
 from loader.services.wakeup import WAKE_EXECUTION, wake
 from metadata.domain.errors import MetadataError
 from metadata.log_context import about
@@ -119,7 +120,12 @@ class ExecutionWork:
         """All steps go along, those that are done marked as such: so events carry the ordinals of the rows."""
         self.attempt.enter("changing tables")
         done = tuple(place for place in range(len(todo.steps)) if place not in todo.left)
-        manifest = ExecuteManifest(str(self.execution.pk), todo.steps, done)
+        manifest = ExecuteManifest(
+            str(self.execution.pk),
+            todo.steps,
+            done,
+            sensitive_in(self.execution, todo.steps),
+        )
 
         def store(event: dict) -> None:
             if event["event"] == "step_started":

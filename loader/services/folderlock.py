@@ -33,7 +33,7 @@ class FolderLock:
         if self._descriptor is not None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._lock(descriptor)
         except BaseException:

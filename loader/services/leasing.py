@@ -1,6 +1,6 @@
 """Claiming a load run together with the leases of the datasets it writes, in one transaction."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from django.db import transaction
@@ -15,19 +15,22 @@ from loader.models import LoadRun
 from loader.services.database import retried
 from loader.services.manifests import LoadPlan, plan_history_batch, plan_load, plan_named
 from loader.services.runs import LOAD_RUN, claim
+from metadata.services import chain
 
 
 @dataclass(frozen=True)
 class Claimed:
     """A run that is ours, with what it loads as it was when its leases were taken.
 
-    ``problem`` is why there is no plan: the run then ends with it.
+    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is why
+    there is no plan: the run then ends with it.
     """
 
     run: LoadRun
     leases: Held
     plan: LoadPlan | None
     problem: Refusal | None = None
+    through: int = 0
 
     def planned(self) -> LoadPlan:
         if self.plan is None:
@@ -45,12 +48,14 @@ def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
     if run is None:
         return None
     plan, problem = None, None
+    through = retried(chain.sealed_through)
     try:
         plan = retried(partial(plan_of, run))
     except Refusal as refusal:
         problem = refusal
     try:
-        return retried(lambda: _claim(run_pk, worker, plan, problem))
+        claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
+        return claimed and replace(claimed, through=through)
     except Refused as held:
         phase = f"waiting: {held.message}"[:200]
         retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).update(phase=phase))

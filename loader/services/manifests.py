@@ -1,10 +1,8 @@
 """From metadata to manifests: everything the runner must know to load, looked up once."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db.models import Max, Prefetch, QuerySet
@@ -40,12 +38,12 @@ from loader.domain.manifest import (
 from loader.domain.refusals import Refusal
 from loader.domain.stage import stage_inputs
 from loader.models import DatasetRun, LoadRun
+from loader.services.reading import SensitiveNames, sensitive_columns
+from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
+from metadata.domain.locations import Roots, joined, parse_location
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System
-
-_DATA_DIR = re.compile(r"\{\{\s*data_dir\s*\}\}")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True)
@@ -128,12 +126,16 @@ def load_manifest(
     specs = {key: source_spec(source) for key, source in sources.items()}
     newest = newest_applied(environment=run.environment, but=run)
     feeds = _feeds(plan.states)
+    sensitive = sensitive_columns([step.dataset for step in plan.steps])
     return LoadManifest(
         run_id=run.run_id,
         load_timestamp=run.load_timestamp.isoformat(),
         attempt=run.attempt,
-        raw=tuple(_raw_load(step, specs, feeds) for step in raw),
-        rawcore=tuple(replace(_rawcore_load(step, plan, specs, rows, newest, feeds), files=files) for step in rawcore),
+        raw=tuple(_with_sensitive(_raw_load(step, specs, feeds), sensitive) for step in raw),
+        rawcore=tuple(
+            replace(_with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive), files=files)
+            for step in rawcore
+        ),
         allow_empty=run.allow_empty,
         already_done=tuple(
             step.dataset.key for step in plan.steps if rows[step.dataset.key].status == DatasetRun.Status.SUCCEEDED
@@ -143,9 +145,22 @@ def load_manifest(
 
 def governed_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun]) -> RawcoreLoad:
     """A plan's one dataset as a load has it, with the number that a governed run has in its history."""
-    specs = {key: source_spec(source) for key, source in source_datasets(plan.states.values()).items()}
+    sources = source_datasets(plan.states.values())
+    specs = {key: source_spec(source) for key, source in sources.items()}
     newest = newest_applied(environment=run.environment)
-    return _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
+    load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
+    return _with_sensitive(load, sensitive_columns([plan.steps[0].dataset]))
+
+
+_Load = TypeVar("_Load", RawLoad, RawcoreLoad)
+
+
+def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
+    """Return the load with the names of its sensitive columns; of a raw dataset also as they are delivered."""
+    names = set(found.get(load.dataset, SensitiveNames()).names)
+    if isinstance(load, RawLoad):
+        names |= {delivered.lower() for own, delivered in load.columns if own.lower() in names}
+    return replace(load, sensitive=tuple(sorted(names)))
 
 
 def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
@@ -321,23 +336,28 @@ def source_spec(source: SourceDataset) -> SourceSpec:
 def source_location(source: SourceDataset) -> str:
     """The dataset's place below its system's; absolute paths and URIs stand as they are.
 
-    ``{{ data_dir }}`` is the data folder in force; what is relative lies below the project.
+    ``{{ data_dir }}`` is the data folder in force; what is relative lies below the project. Refusal BAD_LOCATION.
     """
-    own, base = (_filled(text) for text in (source.location, source.system.location))
-    if _is_absolute(own):
-        return own
-    return stands_at(f"{base.rstrip('/')}/{own}" if base else own)
+    return place_of(source.location, source.system.location, shown=str(source))
 
 
 def stands_at(text: str) -> str:
-    """A place as people write it, made absolute like a source's location."""
-    place = _filled(text)
-    return place if _is_absolute(place) else str(Path(settings.BASE_DIR) / place)
+    """A place as people write it, made absolute like a source's location. Refusal BAD_LOCATION."""
+    return place_of(text, shown=text)
 
 
-def _filled(text: str) -> str:
-    return _DATA_DIR.sub(lambda _: str(settings.DATA_DIR), text.strip())
+def place_of(own: str, base: str = "", *, shown: str) -> str:
+    """The absolute path or URI of a location below another one. Refusal BAD_LOCATION, which names ``shown``."""
+    try:
+        text = joined(own, base, data_dir=str(settings.DATA_DIR))
+        return str(parse_location(text, folder=str(settings.BASE_DIR)))
+    except MetadataError as problem:
+        raise Refusal(
+            "BAD_LOCATION", f"{shown}: the location {problem.message}", hint="Correct the location."
+        ) from None
 
 
-def _is_absolute(place: str) -> bool:
-    return place.startswith("/") or _URI.match(place) is not None
+def source_roots() -> Roots:
+    """The places below which sources may stand: of the settings, without the product's own folders."""
+    closed = [str(settings.DATA_DIR), *([settings.WAREHOUSE] if settings.WAREHOUSE.startswith("/") else [])]
+    return Roots.of(settings.SOURCE_ROOTS, closed, folder=str(settings.BASE_DIR))

@@ -22,6 +22,7 @@ from loader.domain.manifest import DownstreamQuery, RehearseManifest
 from loader.domain.refusals import Refusal
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
 from loader.services.database import retried
+from loader.services.reading import sensitive_keys
 from metadata.domain.errors import MetadataError
 from metadata.domain.state import DatasetState
 
@@ -98,6 +99,7 @@ def rehearse_manifest(rehearsal: Rehearsal) -> RehearseManifest:
         tables=tuple(sorted(read - touched)),
         queries=tuple(_queries(touched, before)),
         after=tuple(_queries(touched, after)),
+        sensitive=sensitive_keys(preview.report.environment, touched),
     )
 
 

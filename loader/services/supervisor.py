@@ -23,6 +23,7 @@ from loader.domain.manifest import to_json
 from loader.domain.refusals import Refusal
 from loader.services.child import Child
 from loader.services.folderlock import FolderLock
+from loader.services.manifests import source_roots
 from loader.services.runnerlog import RunnerLog, Subjects
 from metadata.log_context import what_about
 
@@ -238,4 +239,6 @@ def runner_config() -> dict[str, Any]:
         "java_options": settings.DRIVER_JAVA_OPTIONS,
         "environment": settings.ENVIRONMENT,
         "log_level": "ERROR",
+        "source_roots": [str(place) for place in source_roots().places],
+        "closed_folders": list(source_roots().closed),
     }

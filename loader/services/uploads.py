@@ -73,7 +73,7 @@ def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
             hint="wait until the worker has applied some",
         )
     incoming = root / f".{secrets.token_hex(16)}"
-    incoming.mkdir(mode=0o750)
+    incoming.mkdir(mode=0o700)
     try:
         stored, form, digest = _stored(incoming, sent)
         (incoming / _NOTE).write_text(json.dumps({"run_id": run_id}))

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils import timezone
 
 from architecture.domain.scope import Scope as ReportScope
+from architecture.domain.workflow import Refused
 from architecture.services.automatic import (
     Pending,
     attempt_of_load,
@@ -24,6 +25,7 @@ from loader.domain import runs as states
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.governance import BRINGING, HISTORY_BATCH
 from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
+from loader.domain.masking import without_any_value
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import Attempt, Fenced
@@ -34,6 +36,7 @@ from loader.services.governed import request_compaction
 from loader.services.governedwork import govern
 from loader.services.leasing import Claimed, claim_with_leases
 from loader.services.manifests import LoadPlan, load_manifest
+from loader.services.reading import sensitive_in
 from loader.services.runs import attempt_of
 from metadata.domain.errors import MetadataError
 from metadata.log_context import about
@@ -82,7 +85,7 @@ def _see_through(work: "LoadWork", worker: str) -> None:
             _end(attempt, states.FAILED, _stopped(worker))
         except Blocked as blocked:
             _end(attempt, states.BLOCKED, blocked.refusal.as_json())
-        except Refusal as refusal:
+        except (Refusal, Refused) as refusal:
             _end(attempt, states.FAILED, refusal.as_json())
         except Fenced:
             raise
@@ -150,7 +153,8 @@ class LoadWork:
         def compare() -> Pending:
             keep_what_was_seen(environment=environment, asked=asked, tables=answer)
             seen = last_seen(environment=environment, keys=asked)
-            return pending_changes(environment=environment, states=todo.states.values(), keys=keys, seen=seen)
+            described, through = todo.states.values(), self.claimed.through
+            return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
 
         try:
             pending = retried(compare)
@@ -173,7 +177,11 @@ class LoadWork:
         finished: dict = {}
         try:
             if pending.steps:
-                manifest = ExecuteManifest(str(execution.pk), pending.steps)
+                manifest = ExecuteManifest(
+                    str(execution.pk),
+                    pending.steps,
+                    sensitive=sensitive_in(execution, pending.steps),
+                )
                 finished = self.talk.ask("execute", manifest, partial(store_step, writer))
             if not finished.get("error"):
                 finish_silent_rows(writer)
@@ -213,7 +221,8 @@ class LoadWork:
             seconds=event.get("seconds"),
         )
         if error:
-            self.attempt.say(Refusal.from_json(error).one_line(), level="error", dataset_key=key)
+            # Who reads the log need not read the data: examples are in the dataset's row.
+            self.attempt.say(without_any_value(error), level="error", dataset_key=key)
         elif event["status"] == states.SKIPPED:
             because = event.get("skipped_because")
             self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
@@ -251,7 +260,7 @@ def _what_failed(run: LoadRun) -> dict:
     skipped = sum(row.status == DatasetRun.Status.SKIPPED for row in rows)
     if not failed:
         return Refusal("LOAD_FAILED", "the runner ended the load without saying why").as_json()
-    said = "; ".join(Refusal.from_json(row.error).one_line() if row.error else str(row) for row in failed[:_SHOWN])
+    said = "; ".join(without_any_value(row.error) if row.error else str(row) for row in failed[:_SHOWN])
     more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
     counted = f"{len(failed)} of {len(rows)} datasets failed" + (f", {skipped} skipped" if skipped else "")
     return {"code": "DATASETS_FAILED", "message": f"{counted}: {said}{more}", "count": len(failed)}

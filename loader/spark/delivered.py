@@ -17,6 +17,7 @@ from loader.spark.csv_header import Beginning, header_names, read_beginning
 from loader.spark.files import JAVA_ERRORS, DeliveredFile, list_files, unreadable
 from loader.spark.json_lines import keys_of_lines
 from loader.spark.source_options import CSV, PARQUET, Options, checked_options
+from metadata.domain.locations import Roots
 
 FILE, ORDER, MALFORMED = "file", "order", "malformed"
 _RECORD = "\ue000record"  # the same while reading, where a JSON key could have any usual name
@@ -37,6 +38,7 @@ class Opened:
     spark: SparkSession
     name: str
     location: str
+    roots: Roots
     format: str
     options: Options
     files: tuple[DeliveredFile, ...]
@@ -82,18 +84,28 @@ class _Group:
 
 
 def open_delivery(
-    spark: SparkSession, name: str, location: str, format_name: str, options: dict, contract: tuple[str, ...] = ()
+    spark: SparkSession,
+    name: str,
+    location: str,
+    format_name: str,
+    options: dict,
+    contract: tuple[str, ...] = (),
+    *,
+    roots: Roots,
 ) -> Opened:
     """Find the files and their columns. ``contract`` names the columns of CSV without a header.
+
+    The files stand below ``roots``.
 
     Raises Refusal for what is wrong with the delivery as a whole: see ``loader.spark.sources``.
     """
     checked = checked_options(spark, name, format_name, options)
-    files = tuple(list_files(spark, location))
+    files = tuple(list_files(spark, location, roots))
     facts = {
         "spark": spark,
         "name": name,
         "location": location,
+        "roots": roots,
         "format": format_name,
         "options": checked,
         "files": files,

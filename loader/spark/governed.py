@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from loader.domain.governance import COMPACT, PRUNE, REVERT
 from loader.domain.manifest import CompactManifest, PruneManifest, RevertManifest
+from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.compaction import compact
 from loader.spark.datasets import Canceled
@@ -67,7 +68,7 @@ def govern(
         dataset=about.dataset,
         status=status,
         counts=counts,
-        error=error.as_json() if error else None,
+        error=without_values(error, getattr(about, "sensitive", ())).as_json() if error else None,
         version_before=leading.get("version_before"),
         version_after=leading.get("version_after"),
         seconds=round(time.monotonic() - started, 3),

@@ -28,8 +28,10 @@ from loader.domain.refusals import Refusal
 from loader.spark.delivered import Opened, missing_columns, open_delivery
 from loader.spark.file_batches import as_rows
 from loader.spark.files import JAVA_ERRORS, list_files, shown, unreadable
+from loader.spark.session import source_roots
 from loader.spark.source_checks import check_rows
 from metadata.domain.history_policy import BATCH_FILE_COLUMNS, HistoryPolicy
+from metadata.domain.locations import ANYWHERE, Roots, parse_location
 from metadata.domain.types import BINARY, parse
 
 CSV, PARQUET, ZSTD = "csv", "parquet", "zstd"
@@ -58,14 +60,15 @@ def _kind(
 ) -> DataFrame:
     frames = []
     for place, location in enumerate(getattr(files, kind)):
-        reader = _Reader(session, load, files, kind, location, held)
+        reader = _Reader(session, load, files, kind, held)
+        roots = source_roots(session).with_asked(parse_location(location, folder="/"))
         if files.compression == ZSTD:
-            for number, file in enumerate(list_files(session, location)):
+            for number, file in enumerate(list_files(session, location, roots)):
                 plain = f"{folder}/{kind}-{place}-{number}.csv"
                 unpack(session, file.path, plain)
-                frames.append(reader.read(plain, file.shown))
+                frames.append(reader.read(plain, ANYWHERE, file.shown))
         else:
-            frames.append(reader.read(location))
+            frames.append(reader.read(location, roots))
     if not frames:
         return as_rows(session, [])
     whole = frames[0]
@@ -76,28 +79,27 @@ def _kind(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the files of one kind at one location."""
+    """Reads the files of one kind."""
 
     session: SparkSession
     load: RawcoreLoad
     files: HistoryFiles
     kind: str
-    location: str
     held: ExitStack
 
-    def read(self, location: str, instead_of: str = "") -> DataFrame:
+    def read(self, location: str, roots: Roots, instead_of: str = "") -> DataFrame:
         """The file, checked, with text in every column. Messages name ``instead_of``, if that is said."""
         try:
-            return self._read(location)
+            return self._read(location, roots)
         except Refusal as refusal:
             if instead_of:
                 _rename(refusal, shown(location), instead_of)
             raise
 
-    def _read(self, location: str) -> DataFrame:
+    def _read(self, location: str, roots: Roots) -> DataFrame:
         options = {"empty_is_null": False} if self.files.format == CSV else {}
         name = f"the {self.kind} file"
-        opened = open_delivery(self.session, name, location, self.files.format, options)
+        opened = open_delivery(self.session, name, location, self.files.format, options, roots=roots)
         self._check_columns(opened)
         kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
         self.held.callback(kept.unpersist)

@@ -25,6 +25,7 @@ from loader.spark.reads import in_time
 from loader.spark.stored import StoredTable
 from loader.spark.tables import DeltaTable
 from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
+from metadata.domain.sensitivity import MASK
 from metadata.domain.types import parse, spark_type
 
 LIVE = "live"
@@ -340,6 +341,9 @@ def _samples(broken: DataFrame, manifest: CheckManifest) -> dict[str, list[dict]
     chosen = broken.withColumn("place", place).where(F.col("place") <= manifest.samples).orderBy("code", "place")
     found: dict[str, list[dict]] = {}
     for row in chosen.collect():
-        key = dict(zip(names, row["key"], strict=True))
+        key = {
+            name: MASK if name.lower() in manifest.sensitive else value
+            for name, value in zip(names, row["key"], strict=True)
+        }
         found.setdefault(row["code"], []).append({"key": key} | ({"start": row["start"]} if row["start"] else {}))
     return found

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
@@ -41,6 +42,7 @@ class LoadAttempt:
         loads: tuple[RawLoad | RawcoreLoad, ...] = (*manifest.raw, *manifest.rawcore)
         self._waiting = {load.dataset: load for load in loads if load.dataset not in manifest.already_done}
         self._names = {load.dataset: load.name for load in loads}
+        self._sensitive = {load.dataset: load.sensitive for load in loads}
         self._status: dict[str, str] = dict.fromkeys(manifest.already_done, SUCCEEDED)
 
     def run(self) -> str:
@@ -163,7 +165,7 @@ class LoadAttempt:
             counts=outcome.counts,
             drift=outcome.drift,
             warnings=outcome.warnings,
-            error=error.as_json() if error else None,
+            error=without_values(error, self._sensitive[dataset]).as_json() if error else None,
             skipped_because=skipped_because,
             crowded=crowded or None,
             version_before=outcome.version_before,

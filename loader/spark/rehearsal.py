@@ -6,8 +6,9 @@ removed by the next one.
 """
 
 import logging
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,12 +24,14 @@ from loader.spark.session import dataset_session
 from loader.spark.sizes import size_of
 from loader.spark.steps import execute
 from loader.spark.tables import DeltaTable
+from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier, quote_text
 
 log = logging.getLogger(__name__)
 
 FOLDER = ".rehearsals"
 _OVER_TABLES = (PUBLISH_VIEW, DROP_VIEWS)
+_HASH = re.compile(r"[0-9a-f]{64}")
 _under_way: set[str] = set()
 _lock = threading.Lock()
 
@@ -104,6 +107,7 @@ class _Rehearsal:
             execution=f"rehearsal {self.manifest.rehearsal}",
             canceled=canceled,
             schema_prefix=self.prefix,
+            sensitive=self.manifest.sensitive,
         )
         # Old names stay known: what still asks for one must not find the warehouse's table.
         known += self._names(touched).values()
@@ -147,12 +151,13 @@ class _Rehearsal:
         size = size_of(table)
         shown = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
         rows = frame.select(*shown).limit(self.manifest.samples).collect()
+        masked = {one.name for one in observed.columns if one.key in self.manifest.sensitive}
         return {
             "name": observed.qualified_name,
             "columns": [asdict(column) for column in observed.columns],
             "rows": size["rows"] if size["rows"] is not None else table.rows(),
             "bytes": size["bytes"],
-            "samples": [list(row) for row in rows],
+            "samples": [_without_values(frame.columns, row, masked) for row in rows],
         }
 
     def _compared(self, before: dict[str, str | None], names: list[str]) -> list[dict[str, Any]]:
@@ -209,3 +214,13 @@ class _Rehearsal:
     def _delete(self, folder: str) -> None:
         path = self.session._jvm.org.apache.hadoop.fs.Path(folder)
         path.getFileSystem(self.session._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _without_values(names: Sequence[str], row: Sequence[str | None], masked: Collection[str]) -> list[str | None]:
+    """Return a row's values; beside masked columns hashes are masked too, since whoever guesses a value finds its."""
+    if not masked:
+        return list(row)
+    return [
+        MASK if name in masked or (value and _HASH.fullmatch(value)) else value
+        for name, value in zip(names, row, strict=True)
+    ]

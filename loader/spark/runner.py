@@ -37,7 +37,7 @@ from loader.spark.governed import MANIFESTS, govern
 from loader.spark.load import CANCELED, FAILED, LoadAttempt, unexpected
 from loader.spark.rehearsal import rehearse
 from loader.spark.replay import replay
-from loader.spark.session import RunnerConfig, start_session
+from loader.spark.session import UMASK, RunnerConfig, start_session
 from loader.spark.sizes import sizes
 from loader.spark.tables import DeltaTable
 
@@ -121,6 +121,7 @@ class Runner:
             execution=manifest.execution,
             done=manifest.done,
             canceled=canceled,
+            sensitive=manifest.sensitive,
         )
         return {} if done else {"status": CANCELED if canceled.is_set() else FAILED}
 
@@ -175,6 +176,7 @@ class Runner:
 
 
 def main() -> int:
+    os.umask(UMASK)
     # For the worker, which reads what is printed here and writes the log.
     printed = logging.StreamHandler()
     printed.setFormatter(MarkedLines())

@@ -5,12 +5,21 @@ session, so every dataset of a run gets a session of its own: two datasets side 
 session would sign each other's commits.
 """
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
+from metadata.domain.locations import Roots
+
+# Files are for the user that the runner runs as.
+UMASK = 0o077
+# A setting of the context, which nothing changes once it runs.
+SOURCES = "spark.elevata.sources"
 # Beside Delta's jars (``loader.spark.classes``).
 CLASS_ARCHIVE = "classes.jsa"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -27,6 +36,9 @@ class RunnerConfig:
     java_options: str = ""
     environment: str = "dev"
     log_level: str = "ERROR"
+    # Places below which sources may stand, and folders that stay closed: fields of ``locations.Roots`` as text.
+    source_roots: tuple[str, ...] = ()
+    closed_folders: tuple[str, ...] = ()
 
 
 def settings_of(config: RunnerConfig) -> dict[str, str]:
@@ -38,6 +50,12 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
+        # SQL is parsed as it was checked: no ${…} is replaced before, and literals and quotes mean what they meant.
+        "spark.sql.variable.substitute": "false",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+        "spark.sql.parser.escapedStringLiterals": "false",
+        "spark.sql.parser.quotedRegexColumnNames": "false",
+        "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
         # Small tables are the common case: their cost is the number of tasks, not the bytes.
         "spark.sql.shuffle.partitions": str(max(2, cores)),
         "spark.default.parallelism": str(max(2, cores)),
@@ -58,10 +76,13 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": config.driver_memory,
+        SOURCES: json.dumps({"roots": list(config.source_roots), "closed": list(config.closed_folders)}),
         "spark.sql.warehouse.dir": config.warehouse + "/.catalog",
         # A history has three segments: a file of each is written at once, without sorting the rows before.
         "spark.sql.maxConcurrentOutputFileWriters": "4",
         "spark.sql.legacy.charVarcharAsString": "false",
+        # Hadoop sets the mode of files itself, whatever the process's umask is.
+        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
     }
     jars = sorted(Path(config.jars).glob("*.jar")) if config.jars else []
     if jars:
@@ -83,6 +104,12 @@ def _java_options(config: RunnerConfig) -> str:
     return " ".join(own)
 
 
+def source_roots(spark: SparkSession) -> Roots:
+    """Return the places below which sources may stand, as the runner was started with them."""
+    given = json.loads(spark.sparkContext.getConf().get(SOURCES, "{}"))
+    return Roots.of(given.get("roots", ()), given.get("closed", ()), folder="/")
+
+
 def start_session(config: RunnerConfig) -> SparkSession:
     """The runner's session; raises what pyspark raises when Java or the master is missing."""
     builder = SparkSession.builder.master(config.master).appName(f"elevata runner ({config.environment})")
@@ -98,3 +125,12 @@ def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
     session = spark.newSession()
     session.conf.set(USER_METADATA, user_metadata)
     return session
+
+
+def commit_metadata(fields: Mapping[str, Any]) -> str:
+    """Return the JSON that a session's ``USER_METADATA`` is set to.
+
+    Spark replaces ``${…}`` in the values of settings, whatever ``spark.sql.variable.substitute`` says, so
+    ``$`` is written as JSON's escape of it.
+    """
+    return json.dumps(fields, sort_keys=True).replace("$", "\\u0024")

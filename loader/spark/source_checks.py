@@ -150,7 +150,7 @@ def _does_not_fit(
     also = "".join(f"; {counts[other]} in {other.name} ({other.type})" for other in others)
     return Refusal(
         "VALUE_DOES_NOT_FIT",
-        f"{first.file}, {first.name}, column {column.name}: {first.text!r} does not fit {column.type}; "
+        f"{first.file}, {first.name}, column {column.name}: a value does not fit {column.type}; "
         f"{counts[column]} values of this column in all{also}",
         file=first.file,
         row=first.number,

@@ -5,7 +5,6 @@ done is not done again, and a step is proved done by looking once more. ALTER ca
 id, so observing is the only proof there is.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -35,10 +34,11 @@ from architecture.domain.steps.step import (
     moved,
     steps_done,
 )
+from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.catalog import make_room, publish_step
 from loader.spark.rebuilds import rebuild, set_aside
-from loader.spark.session import USER_METADATA, dataset_session
+from loader.spark.session import USER_METADATA, commit_metadata, dataset_session
 from loader.spark.tables import DeltaTable, publish
 from loader.spark.value_checks import EXECUTION, asks, check
 
@@ -55,16 +55,27 @@ def execute(
     done: Collection[int] = (),
     canceled: threading.Event | None = None,
     schema_prefix: str = "",
+    sensitive: Collection[str] = (),
 ) -> bool:
     """Run the steps in order; stops at the first that fails, and between two when cancelled. True if all are done.
 
     Before the first statement every table must be at a place among its steps, and every value that a
     pending step depends on is checked. ``done`` are places of steps that were recorded as finished:
     they are not run again, and the tables must show them. ``schema_prefix`` stands before the
-    catalog's schemas in a rehearsal.
+    catalog's schemas in a rehearsal. Refusals tell no value of the columns whose stable keys are ``sensitive``.
     """
     session = dataset_session(spark, user_metadata="")
-    return _Execution(session, warehouse, tuple(steps), emit, execution, frozenset(done), canceled, schema_prefix).run()
+    return _Execution(
+        session,
+        warehouse,
+        tuple(steps),
+        emit,
+        execution,
+        frozenset(done),
+        canceled,
+        schema_prefix,
+        frozenset(sensitive),
+    ).run()
 
 
 @dataclass
@@ -77,6 +88,7 @@ class _Execution:
     recorded: frozenset[int]
     canceled: threading.Event | None
     prefix: str
+    sensitive: frozenset[str] = frozenset()
     seen_done: set[int] = field(default_factory=set)
     checked: set[int] = field(default_factory=set)
     written: dict[int, int] = field(default_factory=dict)
@@ -150,7 +162,7 @@ class _Execution:
         started = time.monotonic()
         table = self._table(step)
         signature = {"what": EXECUTION, "execution": self.execution, "step": ordinal}
-        self.session.conf.set(USER_METADATA, json.dumps(signature, sort_keys=True))
+        self.session.conf.set(USER_METADATA, commit_metadata(signature))
         todo = statements(step, self.warehouse, self.prefix)
         before = None if self._is_done(ordinal) else table.version()
         self._started(ordinal, step, before)
@@ -213,6 +225,10 @@ class _Execution:
         self, ordinal: int, step: Step, refusal: Refusal | None, observed: ObservedTable | None, seconds: float
     ) -> None:
         there = observed is not None and not observed.dropped
+        if refusal is not None and self.sensitive:
+            shape = observed or self._table(step).observe()
+            columns = shape.columns if shape is not None else ()
+            refusal = without_values(refusal, [one.name.lower() for one in columns if one.key in self.sensitive])
         self.emit(
             "step_finished",
             ordinal=ordinal,

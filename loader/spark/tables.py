@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from architecture.domain.states.tables import ObservedColumn, ObservedTable, TableSpec
 from architecture.domain.steps.rendering import COLUMN, DROPPED, KEY, NAME
+from loader.spark.session import commit_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
 
@@ -103,7 +104,7 @@ class DeltaTable:
         if snapshot.version() < 0:
             return None
         metadata = snapshot.metadata()
-        properties = _map_of(metadata.configuration())
+        properties = properties_of(metadata.configuration())
         keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
         fields = json.loads(metadata.schema().json())["fields"]
         return ObservedTable(
@@ -180,7 +181,7 @@ def run_signature(
 ) -> str:
     """What the commits of a run carry in ``userMetadata``."""
     signed = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
-    return json.dumps(signed, sort_keys=True)
+    return commit_metadata(signed)
 
 
 def _signature(user_metadata: str | None, version: int) -> RunCommit | None:
@@ -210,7 +211,8 @@ def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
     )
 
 
-def _map_of(scala_map) -> dict[str, str]:
+def properties_of(scala_map) -> dict[str, str]:
+    """Return a Scala map of texts as a dict."""
     pairs = scala_map.iterator()
     found = {}
     while pairs.hasNext():

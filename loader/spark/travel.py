@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from architecture.domain.states.tables import TableSpec
 from loader.domain.history import parse_instant
 from loader.domain.refusals import Refusal
-from loader.spark.tables import COLUMN, DeltaTable
+from loader.spark.tables import COLUMN, DeltaTable, properties_of
 from metadata.domain.sql import quote_identifier
 
 _NEEDED = ("entity_key", "business_key", "started_at", "ended_at", "state", "segment")
@@ -64,12 +64,11 @@ def _nearest_commit(table: DeltaTable, instant: datetime) -> Commit:
     return Commit(found.version(), datetime.fromtimestamp(found.timestamp() / 1000, UTC))
 
 
-def frame_as_known(table: DeltaTable, spec: TableSpec, version: int) -> DataFrame:
-    """The table at a version; columns that were renamed since have the names they have now.
+def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version: int) -> DataFrame:
+    """Return a table's frame of a version with the names that columns have now.
 
     Refusal ``OTHER_LAYOUT`` where a column that says which row and when was not there yet.
     """
-    frame = table.frame_as_of(version)
     now = _names_now(table, spec, version)
     present = [now.get(name, name) for name in frame.columns]
     lacking = [column.name for column in spec.of_purpose(*_NEEDED) if column.name not in present]
@@ -82,6 +81,17 @@ def frame_as_known(table: DeltaTable, spec: TableSpec, version: int) -> DataFram
     return frame.select(
         *(F.col(quote_identifier(name)).alias(alias) for name, alias in zip(frame.columns, present, strict=True))
     )
+
+
+def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
+    """Return the stable keys of the columns of a version, by the names they had then."""
+    log = table.snapshot().deltaLog()
+    metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
+    properties = properties_of(metadata.configuration())
+    keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
+    fields = json.loads(metadata.schema().json())["fields"]
+    physical = {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
+    return {name: keys[own] for name, own in physical.items() if own in keys}
 
 
 def _names_now(table: DeltaTable, spec: TableSpec, version: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from metadata.domain.errors import MetadataError
+from metadata.domain.sql import VARIABLE
 from metadata.domain.types import BIGINT, DATE, INTEGER, STRING, TIMESTAMP, DataType
 
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
@@ -248,6 +249,8 @@ def _value(name: str, value: Any) -> Any:
     if name == "track":
         if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
             raise PolicyProblem(name, f"must be a list of column names, not {value!r}")
+        for item in value:
+            _refuse_variable(name, item)
         if len(set(value)) != len(value):
             raise PolicyProblem(name, "names a column twice")
         return tuple(value)
@@ -262,7 +265,14 @@ def _value(name: str, value: Any) -> Any:
     assert name in _TEXTS, name
     if not isinstance(value, str) or not value:
         raise PolicyProblem(name, f"must be text, not {_kind(value)}")
+    _refuse_variable(name, value)
     return value
+
+
+def _refuse_variable(field: str, text: str) -> None:
+    """These texts become parts of SQL and of the settings that commits are made with."""
+    if VARIABLE in text:
+        raise PolicyProblem(field, f"holds {VARIABLE}, which would stand for a variable of the worker")
 
 
 def _labels(value: Any) -> tuple[tuple[str, str], ...]:
@@ -275,6 +285,7 @@ def _labels(value: Any) -> tuple[tuple[str, str], ...]:
         if not isinstance(label, str) or not label.strip():
             said = "nothing" if label == "" else "blanks" if isinstance(label, str) else _kind(label)
             raise PolicyProblem(f"state_labels.{word}", f"must be text that can be seen, not {said}")
+        _refuse_variable(f"state_labels.{word}", label)
     labels = {word: value.get(word, word) for word in STATES}
     for word, label in labels.items():
         first = next(other for other in STATES if labels[other] == label)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
 from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
+from metadata.domain.sql import VARIABLE
 
 HISTORY_SUFFIX = "_hist"
 # What stands beside a history under its name. Periods and the function belong to one choice of the policy.
@@ -148,6 +149,8 @@ def check_column_name(
             f"{MAX_COLUMN_BYTES} bytes of UTF-8 are possible",
             field,
         )
+    if VARIABLE in name:
+        raise NameProblem(f"{name!r} holds {VARIABLE}, which would stand for a variable of the worker", field)
     if name.lower() in reserved:
         raise NameProblem(f"{name!r} is the name of a technical column here", field)
     if reserved_prefix and name.startswith(reserved_prefix):

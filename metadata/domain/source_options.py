@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from metadata.domain.errors import MetadataError
+from metadata.domain.sql import VARIABLE
 
 # Option to the type of its value. One character means: exactly one, or none to switch it off.
 _CHARACTER, _TEXT, _FLAG = "one character", "text", "true or false"
@@ -43,6 +44,8 @@ def _check_value(field: str, kind: str, value: Any) -> None:
         _TEXT: isinstance(value, str) and bool(value.strip()),
         _FLAG: isinstance(value, bool),
     }[kind]
+    if isinstance(value, str) and VARIABLE in value:
+        raise _problem(field, f"holds {VARIABLE}, which would stand for a variable of the worker")
     if not fits:
         raise _problem(field, f"must be {kind}, not {value!r}")
 

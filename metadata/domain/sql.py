@@ -6,6 +6,7 @@ is an allow-list: columns, literals, operators, and functions that give the same
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -17,6 +18,10 @@ from metadata.domain.errors import MetadataError
 PLACEHOLDERS = ("load_timestamp", "load_run_id")
 MAX_LENGTH = 10_000
 
+# Begins what Spark and Hadoop replace by variables and settings. Switched off where SQL is parsed, and refused in
+# every text that becomes part of SQL or of a setting.
+VARIABLE = "${"
+_MARKER = "_placeholder__"
 _PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 
 
@@ -49,6 +54,14 @@ _CLOCK = re.compile(r"(?i)current_\w+|localtime|localtimestamp|session_user")
 _WORDS = _words("and or not in is like rlike ilike between when then else case as from for any all some")
 _TYPES_WITH_MEASURES = _words("decimal numeric dec varchar char")
 
+# Lambdas, named arguments, parameter markers and paths into JSON.
+_NOT_ALLOWED = (
+    TokenType.ARROW,
+    TokenType.DARROW,
+    TokenType.FARROW,
+    TokenType.PLACEHOLDER,
+    TokenType.COLON,
+)
 _ALLOWED = (
     exp.Column,
     exp.Identifier,
@@ -106,6 +119,10 @@ def check_expression(text: str, *, field: str = "expression") -> tuple[str, ...]
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionProblem(f"is longer than {MAX_LENGTH} characters", field)
+    if VARIABLE in text:
+        raise ExpressionProblem(f"holds {VARIABLE}, which would stand for a variable of the worker", field)
+    if _MARKER in text:
+        raise ExpressionProblem(f"holds {_MARKER}, which is reserved", field)
     try:
         return _check(text, field)
     except RecursionError:
@@ -140,8 +157,29 @@ def rename_in_expression(text: str, old: str, new: str) -> str:
     return result
 
 
+@lru_cache(maxsize=4096)
+def columns_in(text: str) -> frozenset[str]:
+    """Return the names of the columns, in lower case, in an expression or filter that was taken before."""
+    tree = sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")
+    return frozenset(node.name.lower() for node in tree.find_all(exp.Column))
+
+
+def put_columns(text: str, sql_of: Mapping[str, str]) -> str:
+    """Return ``text`` with each column that ``sql_of`` has (by name in lower case) replaced by its SQL in parentheses.
+
+    Everything else stays as it was written: literals mean to sqlglot not in every case what they mean to Spark.
+    """
+    # Placeholders become names of the same length, so that positions hold.
+    tree = sqlglot.parse_one(_PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
+    columns = [node for node in tree.find_all(exp.Column) if node.name.lower() in sql_of]
+    for node in sorted(columns, key=lambda node: node.this.meta["start"], reverse=True):
+        start, end = node.this.meta["start"], node.this.meta["end"] + 1
+        text = f"{text[:start]}({sql_of[node.name.lower()]}){text[end:]}"
+    return text
+
+
 def _check(text: str, field: str) -> tuple[str, ...]:
-    markers = {name: f"__{name}_placeholder__" for name in PLACEHOLDERS}
+    markers = {name: f"__{name}{_MARKER}" for name in PLACEHOLDERS}
     try:
         bound = bind_placeholders(text, markers)
         tokens = sqlglot.tokenize(bound, read="spark")
@@ -178,9 +216,9 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
             raise ExpressionProblem("holds a comment; say it in the description", field)
         if token.token_type == TokenType.SEMICOLON:
             raise ExpressionProblem("holds a semicolon; it must be one expression", field)
-        if token.token_type == TokenType.STRING and "_placeholder__" in token.text:
+        if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER) and _MARKER in token.text:
             raise ExpressionProblem("has a placeholder inside quotes; it stands for a whole value", field)
-        if token.token_type in (TokenType.ARROW, TokenType.DARROW, TokenType.FARROW):
+        if token.token_type in _NOT_ALLOWED:
             raise ExpressionProblem(f"{token.text} is not allowed", field)
         if _CLOCK.fullmatch(token.text) and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
             raise ExpressionProblem(

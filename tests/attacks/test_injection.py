@@ -45,6 +45,18 @@ EXPRESSIONS = [
     "http_request('GET', 'http://169.254.169.254/')",
     "secret('scope', 'key')",
     "${env:ELEVATA_SECRET_KEY}",
+    "'${env:ELEVATA_SOURCE_ERP_PASSWORD}'",
+    '"${system:user.name}"',
+    "`${spark.app.id}`",
+    "upper('${spark.sql.warehouse.dir}')",
+    ":name",
+    "?",
+    "IDENTIFIER('name')",
+    "r'raw'",
+    "$$name$$",
+    "system.session.x",
+    "`{{ load_run_id }}`",
+    "__load_run_id_placeholder__",
     "{{ data_dir }}",
     "{{ load_run_id; }}",
     "name' OR '1'='1",
@@ -177,6 +189,36 @@ def test_whatever_a_column_is_called_it_stays_one_name_in_one_statement(
     assert "<script>alert" not in page
 
 
+@pytest.mark.parametrize("name", ["${env:HOME}", "a ${system:user.name}", "${spark.app.id}"])
+def test_a_name_of_a_column_holds_no_variable(
+    operator: Client, airport: TargetDataset, source: SourceDataset, column: TargetColumn, name: str
+):
+    body = {"source_dataset": str(source.key), "name": name, "type": "string"}
+    must_be_refused(send(operator, "post", "source-columns/", body))
+    must_be_refused(send(operator, "post", "source-columns/", body | {"name": "x", "target_name": name}))
+    tag = {"If-Match": operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]}
+    must_be_refused(send(operator, "post", f"columns/{column.key}/rename/", {"name": name}, **tag))
+    assert TargetColumn.objects.get(pk=column.pk).name == column.name
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"state_labels": {"new": "${env:HOME}"}},
+        {"track": ["${env:HOME}"]},
+        {"input": "effective", "time": "${env:HOME}"},
+        {"open_end": "${env:HOME}"},
+        {"input": "batch_files", "time": "_fivetran_start", "null_string": "${env:HOME}"},
+        {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "${env:HOME}"},
+    ],
+)
+def test_a_history_policy_holds_no_variable(operator: Client, airport: TargetDataset, policy: dict[str, Any]):
+    answer = send(operator, "patch", f"datasets/{airport.key}/", {"history_policy": policy})
+    must_be_refused(answer)
+    assert "${" in answer.json()["detail"]
+    assert TargetDataset.objects.get(pk=airport.pk).history_policy == airport.history_policy
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -190,6 +232,7 @@ def test_whatever_a_column_is_called_it_stays_one_name_in_one_statement(
         {"delimiter": ",,"},
         {"header": "true; DROP TABLE x"},
         {"encoding": {"a": 1}},
+        {"encoding": "${env:HOME}"},
         {"columnNameOfCorruptRecord": "x"},
     ],
 )

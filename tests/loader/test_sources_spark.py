@@ -232,7 +232,7 @@ def test_unreadable_files(spark, put):
     assert refused(spark, put("cut.csv.gz", packed[: len(packed) // 2])).code == "UNREADABLE_FILE"
     assert refused(spark, put("not.csv.gz", "id,name,n\n")).code == "UNREADABLE_FILE"
     assert refused(spark, put("not.parquet", "id,name,n\n"), format_name="parquet").code == "UNREADABLE_FILE"
-    assert refused(spark, "nofs://host/a.csv").code == "UNREADABLE_FILE"
+    assert refused(spark, "nofs://host/a.csv").code == "BAD_LOCATION"
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff", "\r\n"])

@@ -19,6 +19,7 @@ from loader.domain.refusals import Refusal
 from loader.spark import rebuilds, rehearsal, steps, value_checks
 from loader.spark.sizes import sizes
 from loader.spark.tables import DeltaTable
+from metadata.domain.sensitivity import MASK
 from tests.loader.harness import stable
 
 pytestmark = pytest.mark.spark
@@ -234,6 +235,15 @@ def test_values_that_do_not_survive_refuse_before_the_first_statement(warehouse,
     assert warehouse.version(items) == before
 
 
+def test_values_of_a_sensitive_column_are_in_no_refusal(warehouse, items):
+    wanted = replace(items, columns=(*items.columns[:7], column("amount", "integer"), *items.columns[8:]))
+    assert not warehouse.run(warehouse.plan(wanted), sensitive=[column("amount").key])
+    assert (warehouse.error["code"], warehouse.error["count"]) == ("CAST_FAILS", 1)
+    assert "samples" not in warehouse.error
+    assert not warehouse.run(warehouse.plan(wanted), sensitive=[column("a").key])
+    assert warehouse.error["samples"] == ["'1.50'"]
+
+
 def retype(items: TableSpec, name: str, to: str) -> Operation:
     asked = column(name)
     return Operation("retype_column", "t", items.key, column=name, column_key=asked.key, from_="string", to=to)
@@ -388,6 +398,16 @@ def test_a_rehearsal_shows_before_and_after_and_leaves_nothing_behind(warehouse,
     assert warehouse.version(items) == version
     assert [row[0] for row in warehouse.spark.sql("SHOW SCHEMAS").collect()] == schemas
     assert list((Path(warehouse.folder) / rehearsal.FOLDER).iterdir()) == []
+
+
+def test_a_rehearsal_masks_sensitive_values_before_and_after(warehouse, items):
+    wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
+    seen = rehearsed(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
+    for side in ("before", "after"):
+        shown = seen["tables"][items.key][side]
+        at = [one["key"] for one in shown["columns"]].index(column("a").key)
+        assert {row[at] for row in shown["samples"]} == {MASK}
+        assert "b1" in {row[2] for row in shown["samples"]}
 
 
 def test_a_rehearsal_that_fails_says_at_which_step_and_leaves_nothing_behind(warehouse, items):

@@ -44,10 +44,8 @@ class Script:
 
 
 @pytest.fixture
-def script(tmp_path, monkeypatch) -> Script:
-    path = tmp_path / "script.json"
-    monkeypatch.setenv("ELEVATA_FAKE_SCRIPT", str(path))
-    return Script(path)
+def script(tmp_path) -> Script:
+    return Script(tmp_path / "script.json")
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def make_runner(tmp_path, script):
         runner = Runner(
             holder=holder,
             folder=folder or tmp_path,
-            command=[sys.executable, str(FAKE)],
+            command=[sys.executable, str(FAKE), str(script.path)],
             patience=Patience(**{"look": 0.05, **patience}),
         )
         made.append(runner)

@@ -1,6 +1,6 @@
 """The real runner, that kills itself or its worker at a step of an execution, when it is told to.
 
-ELEVATA_TEST_DEATH names a file that says when, JSON: ``step`` (the step's ordinal), ``told`` (whether the
+Its argument names a file that says when, JSON: ``step`` (the step's ordinal), ``told`` (whether the
 worker still hears that the step is done) and ``who`` (``runner`` or ``worker``). The file is taken away
 first, so nobody dies twice.
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from loader.spark import runner
 
-DEATH = Path(os.environ["ELEVATA_TEST_DEATH"])
+DEATH = Path(sys.argv[1])
 _tell = runner.Events.emit
 
 

@@ -26,7 +26,8 @@ def main(execution_pk: int) -> None:
     from loader.services.supervisor import Patience, Runner
 
     name = process_name()
-    runner = Runner(holder=f"worker {name}", command=[sys.executable, str(RUNNER)], patience=Patience(start=600))
+    command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]
+    runner = Runner(holder=f"worker {name}", command=command, patience=Patience(start=600))
     runner.start()
     mark_lost_executions(is_gone=is_gone, execution_pk=execution_pk)
     execution = Execution.objects.get(pk=execution_pk)

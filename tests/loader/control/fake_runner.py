@@ -1,6 +1,6 @@
 """A stand-in for the Spark runner: it speaks the protocol and does what a script tells it.
 
-The script is the file that ELEVATA_FAKE_SCRIPT names, a JSON object, read anew for every request:
+The script is the file that its argument names, a JSON object, read anew for every request:
 
     fatal          refuse to start with this refusal
     mute           never say ready
@@ -38,7 +38,7 @@ from architecture.domain.steps.step import becomes
 from loader.domain.loglines import MarkedLines
 from loader.domain.manifest import ExecuteManifest, from_json
 
-SCRIPT = Path(os.environ["ELEVATA_FAKE_SCRIPT"])
+SCRIPT = Path(sys.argv[1])
 EVENTS = os.fdopen(int(os.environ["ELEVATA_EVENTS_FD"]), "w", buffering=1)
 LOCK = threading.Lock()
 CANCELED: dict[str, threading.Event] = {}

@@ -89,13 +89,15 @@ class Installation:
         return done.stdout
 
     def allow(self, **policies: Any) -> None:
-        """Let the administrator change the environment's policy, as the page does."""
+        """Change the environment's policy as two administrators, as the page does: one proposes, the other accepts."""
         self.shell(
             "from architecture.services import current_environment as now\n"
-            "from architecture.services.policies import update_policies\n"
+            "from architecture.services.policies import accept_policy, update_policies\n"
             "from metadata.services.people import ensure_person\n"
-            f"update_policies(environment=now(), policies={policies!r}, expected_version=now().policies_version,"
-            " person=ensure_person(name='admin', roles=['admin']))"
+            "first, second = (ensure_person(name=name, roles=['admin']) for name in ('admin', 'rita'))\n"
+            f"proposal = update_policies(environment=now(), policies={policies!r},"
+            " expected_version=now().policies_version, person=first)\n"
+            "proposal is None or accept_policy(proposal=proposal, person=second)\n"
         )
 
     def deliver(self, **more: tuple[str, ...]) -> None:

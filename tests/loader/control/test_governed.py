@@ -285,10 +285,11 @@ def test_local_loads_compact_what_they_crowd(airports, local, script):
     ]
 
 
-def test_pages_and_api_show_what_a_governed_run_did(airports, runner, django_user_model):
-    user = django_user_model.objects.create_user("reader", password="x")
+def test_pages_and_api_show_what_a_governed_run_did(airports, runner):
+    with acting_as(None):
+        reader = create_person(name="reader", roles=["viewer"])
     client = Client()
-    client.force_login(user)
+    client.force_login(reader)
     loaded(runner, "r1")
     run = perform(revert("r1", run_id="back").run, runner)
     page = client.get("/load-runs/back/").content.decode()

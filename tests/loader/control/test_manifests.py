@@ -13,7 +13,7 @@ from loader.services.manifests import load_manifest, plan_load, source_location
 from loader.services.runs import attempt_of, claim, request_load_run
 from metadata.models import TargetDataset
 from metadata.services.sources import update_source_column, update_source_dataset, update_system
-from metadata.services.targets import create_target_dataset
+from metadata.services.targets import create_target_column, create_target_dataset
 from tests.loader.control.conftest import column, source, target
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -168,3 +168,27 @@ def test_every_dataset_has_a_statement_to_show(airports):
 def test_a_statement_that_cannot_be_shown_says_why(airports):
     airports["airport"].system.datasets.update(active=False)
     assert dataset_sql(target("raw.raw_air_airport")).startswith("-- raw.raw_air_airport has 0 active sources")
+
+
+def test_loads_know_the_names_of_sensitive_columns_as_delivered_and_as_stored(airports):
+    source = target("raw.raw_air_airport").generated_from
+    source.columns.filter(name="name").update(pii=True)
+    made = manifest()
+    raw = next(load for load in made.raw if load.name == "raw.raw_air_airport")
+    rawcore = next(load for load in made.rawcore if load.name == "rawcore.rc_air_airport")
+    assert raw.sensitive == rawcore.sensitive == ("name",)
+    assert all(load.sensitive == () for load in (*made.raw, *made.rawcore) if load not in (raw, rawcore))
+
+
+def test_loads_know_sensitive_columns_that_only_a_filter_reads(airports):
+    """Spark says in an error which value could not be cast."""
+    target("raw.raw_air_airport").generated_from.columns.filter(name="name").update(pii=True)
+    dataset = create_target_dataset(
+        schema=target("rawcore.rc_air_airport").schema,
+        name="rc_air_high",
+        inputs=[target("stage.stg_air_airport")],
+        filter="cast(name as int) > 1",
+    )
+    create_target_column(dataset=dataset, name="icao", type="string(4)", role="business_key", key_ordinal=1)
+    load = next(load for load in manifest().rawcore if load.name == "rawcore.rc_air_high")
+    assert load.sensitive == ("name",)

@@ -96,13 +96,35 @@ def test_an_expression_over_a_view_has_the_view_put_in_its_place():
         ["stg_a"],
     )
     (found,) = expressions(core, known(RAW, STAGE, core))
-    assert found["feet"] == "ROUND((CAST(`height` AS DOUBLE)) * 3.28, 1)"
+    assert found["feet"] == "round((CAST(`height` AS DOUBLE)) * 3.28, 1)"
 
 
 def test_an_expression_over_a_table_stands_as_it_was_written():
     text = "nullif(trim(id), '') -- never\n"
     core = dataset("rawcore", "rc_d", [col("rc_d", "id", reads=("raw_a.id",), expression=text)], ["raw_a"])
     assert expressions(core, known(RAW, core)) == [{"id": text}]
+
+
+def test_an_expression_over_a_view_reaches_no_column_below_it():
+    narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
+    core = dataset("rawcore", "rc_n", [col("rc_n", "h", expression="upper(height)")], ["stg_n"])
+    with pytest.raises(Refusal, match="names 'height', which is no column of stage.stg_n") as refused:
+        stage_inputs(core, known(RAW, narrow, core))
+    assert refused.value.code == "UNKNOWN_INPUT"
+
+
+def test_a_filter_over_a_view_reaches_no_column_below_it():
+    narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
+    core = dataset("rawcore", "rc_n", [col("rc_n", "id", reads=("stg_n.id",))], ["stg_n"], filter="height > 1")
+    with pytest.raises(Refusal, match="names 'height'"):
+        stage_inputs(core, known(RAW, narrow, core))
+
+
+@pytest.mark.parametrize("technical", ["rc_a_key", "row_hash", "load_run_id"])
+def test_an_expression_reaches_no_column_that_the_loader_adds(technical):
+    core = dataset("rawcore", "rc_t", [col("rc_t", "k", expression=f"lower({technical})")], ["rc_a"])
+    with pytest.raises(Refusal, match=f"names '{technical}', which is no column of rawcore.rc_a"):
+        stage_inputs(core, known(RAW, STAGE, CORE, core))
 
 
 def test_filters_of_view_and_table_are_both_kept_with_placeholders():

@@ -164,13 +164,45 @@ def test_a_killed_workers_runner_holds_the_folder_until_it_ends(tmp_path):
         lock.release()
 
 
+SECRETS = (
+    "ELEVATA_SECRET_KEY",
+    "ELEVATA_TOKEN",
+    "ELEVATA_SOURCE_ERP_PASSWORD",
+    "ELEVATA_WEBHOOK_SECRET_TEAM",
+    "ELEVATA_OIDC_CLIENT_SECRET",
+    "ELEVATA_AUDIT_KEY",
+    "ELEVATA_EMAIL_URL",
+    "DATABASE_URL",
+    "CELERY_BROKER_URL",
+    "POSTGRES_PASSWORD",
+    "GITHUB_TOKEN",
+)
+NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "SPARK_LOCAL_DIRS", "HADOOP_CONF_DIR", "PYSPARK_PYTHON")
+
+
+def test_the_runner_starts_without_the_products_variables(runner, script, monkeypatch):
+    for name in SECRETS:
+        monkeypatch.setenv(name, "canary")
+    for name in NEEDED:
+        monkeypatch.setenv(name, os.environ.get(name, "needed"))
+    finished(runner.request("observe", OBSERVE))
+    told = Path(f"/proc/{runner.pid}/environ").read_bytes().decode().split("\0")
+    variables = dict(line.split("=", 1) for line in told if line)
+    assert "canary" not in variables.values()
+    assert {name for name in variables if name.startswith("ELEVATA_")} == {
+        "ELEVATA_EVENTS_FD",
+        "ELEVATA_RUNNER_CONFIG",
+    }
+    assert set(NEEDED) <= set(variables)
+
+
 OWNER = """
 import sys
 sys.argv = ["x"]
 import django; django.setup()
 from pathlib import Path
 from loader.services.supervisor import Runner
-runner = Runner(holder="owner", folder=Path({folder!r}), command=[sys.executable, {fake!r}])
+runner = Runner(holder="owner", folder=Path({folder!r}), command=[sys.executable, {fake!r}, {script!r}])
 runner.request("observe", {{"tables": []}}).next(10)
 print(runner.pid, flush=True)
 input()
@@ -180,7 +212,7 @@ input()
 def test_a_runner_does_not_outlive_a_killed_owner(tmp_path, script):
     from tests.loader.control.conftest import FAKE
 
-    code = OWNER.format(folder=str(tmp_path), fake=str(FAKE))
+    code = OWNER.format(folder=str(tmp_path), fake=str(FAKE), script=str(script.path))
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         pid = int(owner.stdout.readline())
         assert lives(pid)

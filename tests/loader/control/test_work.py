@@ -16,7 +16,8 @@ from loader.services.attempts import Attempt, Fenced
 from loader.services.leasing import claim_with_leases
 from loader.services.runs import attempt_of, claim, mark_lost, request_cancel, request_load_run
 from loader.services.work import perform_load_run
-from metadata.models import TargetDataset
+from metadata.models import Event, TargetDataset
+from metadata.services.people import ensure_person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -127,6 +128,24 @@ def test_steps_that_need_a_person_block_the_run(airports, runner, script):
     assert "manage.py plan --all" in run.error["hint"]
     assert len(script.seen("load")) == 1
     assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": "NULL_KEY", "message": "2 rows have no key", "samples": ["Zebedee"]},
+        {"code": "UNEXPECTED", "message": "raw.raw_air_airport: the value 'Zebedee' cannot be cast"},
+    ],
+)
+def test_examples_of_a_failed_dataset_are_in_its_row_and_nowhere_else(airports, runner, script, error):
+    ensure_person(name="olga", roles=["operator"])
+    script.tell(fail={"raw.raw_air_airport": error})
+    run = perform(queued(), runner)
+    assert row(run, "raw.raw_air_airport").error == error
+    told = [run.error["message"], *RunEvent.objects.values_list("message", flat=True)]
+    told += Event.objects.values_list("title", flat=True)
+    assert sum("2 rows have no key" in one or "it failed" in one for one in told) == 3
+    assert not any("Zebedee" in one for one in told)
 
 
 def test_a_failed_step_fails_the_run_and_claims_nothing(airports, runner, script):
