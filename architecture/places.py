@@ -1,18 +1,25 @@
 """Where something of the workflow is done, for roles that are granted for an environment, a layer or a schema."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from django.conf import settings
 
 from architecture.domain.operations import operation_of
 from architecture.models import ChangeReport, Environment, Execution
 from metadata.domain.roles import Place
-from metadata.models import TargetSchema
+from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.places import place_of
 
 
 def here() -> Place:
     """The environment of this installation: loads, looks and schedules belong to it."""
     return Place(environment=settings.ENVIRONMENT)
+
+
+def place_of_data(row: TargetDataset | SourceDataset | System) -> Place:
+    """Return where data is read: the environment of this installation, and the schema of a target dataset."""
+    return replace(place_of(row), environment=settings.ENVIRONMENT)
 
 
 def place_of_environment(environment: Environment) -> Place:

@@ -10,6 +10,7 @@ from loader.outside.found import Sample
 from loader.outside.listing import files_at
 from loader.outside.text_files import ROWS, guess_delimiter, is_number, read_csv, read_json_lines, text_of
 from metadata.domain import types as ours
+from metadata.domain.locations import Roots
 from metadata.domain.source_options import check_options
 from metadata.domain.types import DataType
 
@@ -17,12 +18,15 @@ MAX_COLUMNS = 2_000
 _SAMPLES = 3
 
 
-def sample_files(path: Path, format_name: str, options: dict[str, Any] | None, rows: int = ROWS) -> Sample:
+def sample_files(
+    path: Path, format_name: str, options: dict[str, Any] | None, rows: int = ROWS, *, roots: Roots
+) -> Sample:
     """The first rows of the first file there. ``options`` None: how it is read is guessed, and told.
 
+    Files that links lead to stand below ``roots``, too.
     Raises Refusal where a load would refuse the file, too, as far as these rows show it.
     """
-    files = files_at(path)
+    files = files_at(path, roots)
     first = files[0]
     check_options(format_name, options or {})
     match format_name:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from loader.domain.refusals import Refusal
 from loader.outside.found import Found, Listing, Reached
+from metadata.domain.locations import OutsideRoots, Roots
 
 MAX_FILES = 5_000
 MAX_DEPTH = 6
@@ -32,9 +33,9 @@ def format_of(name: str) -> str:
     return _FORMATS.get(os.path.splitext(stem)[1], "")
 
 
-def reach_folder(folder: Path) -> Reached:
+def reach_folder(folder: Path, roots: Roots) -> Reached:
     """That the folder is there, may be read, and what it holds."""
-    found, cut = _deliveries(folder)
+    found, cut = _deliveries(folder, roots)
     count = f"{'more than ' if cut else ''}{sum(one.files for one in found):,}"
     facts = [("Folder", str(folder)), ("Files that can be read", count)]
     dated = [one for one in found if one.modified is not None]
@@ -45,32 +46,32 @@ def reach_folder(folder: Path) -> Reached:
     return Reached(f"The folder is there and {said}.", tuple(facts))
 
 
-def list_folder(folder: Path, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
     """Deliveries below the folder whose name has ``search`` in it, in the order of their names."""
-    found, cut = _deliveries(folder)
+    found, cut = _deliveries(folder, roots)
     wanted = search.strip().lower()
     fitting = sorted((one for one in found if wanted in one.location.lower()), key=lambda one: one.location)
     return Listing(tuple(fitting[start : start + count]), len(fitting), cut)
 
 
-def files_at(path: Path) -> list[Path]:
+def files_at(path: Path, roots: Roots) -> list[Path]:
     """The files that a load of this location would read: the file, or all below the folder; sorted.
 
     Raises Refusal MISSING_FILE or UNREADABLE_FILE.
     """
     if path.is_file():
-        return [path]
+        return [Path(roots.check_file(str(path)))]
     if not path.is_dir():
         raise Refusal(
             "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
         )
-    found = sorted(Path(entry.path) for entry, _ in _walk(path, 0) if not _leads_out(entry, path))
+    found = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path, 0) if _is_open(entry, roots))
     if not found:
         raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
     return found
 
 
-def _deliveries(folder: Path) -> tuple[list[Found], bool]:
+def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
     """Deliveries, and whether there are more files than are looked at."""
     if not folder.is_dir():
         there = "is a file, not a folder" if folder.exists() else "is not there"
@@ -88,7 +89,7 @@ def _deliveries(folder: Path) -> tuple[list[Found], bool]:
         if seen > MAX_FILES:
             break
         kind = format_of(entry.name)
-        if not kind or _leads_out(entry, folder):
+        if not kind or not _is_open(entry, roots):
             continue
         try:
             status = entry.stat()
@@ -104,9 +105,13 @@ def _deliveries(folder: Path) -> tuple[list[Found], bool]:
     return found, seen > MAX_FILES
 
 
-def _leads_out(entry: os.DirEntry, folder: Path) -> bool:
-    """A link to somewhere else is no part of the folder: it could lead anywhere."""
-    return entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(folder)
+def _is_open(entry: os.DirEntry, roots: Roots) -> bool:
+    """Return False for a link out of the roots, and for what lies in a folder of the product's own."""
+    try:
+        roots.check_file(entry.path)
+    except OutsideRoots:
+        return False
+    return True
 
 
 def _found(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:

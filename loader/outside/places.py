@@ -4,74 +4,65 @@ An editor may type any location. Without these limits a page would read the prod
 knock at every door of the network it stands in.
 """
 
-import os
-import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 
 from loader.domain.refusals import Refusal
 from loader.outside.secrets import NoSecret, secret_named
-from loader.services.manifests import stands_at
+from loader.services.manifests import place_of, source_roots, stands_at
 from metadata.domain.databases import DatabasePlace, check_secret_name, parse_database
 from metadata.domain.errors import MetadataError
+from metadata.domain.locations import Location, parse_location
 from metadata.models import System
-
-_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def folder_of(system: System) -> Path:
-    """The folder of a system of files. Refusal NO_LOCATION, NOT_FROM_HERE or OUTSIDE_ROOTS."""
+    """The folder of a system of files. Refusal NO_LOCATION, BAD_LOCATION, NOT_FROM_HERE or OUTSIDE_ROOTS."""
     if not system.location.strip():
         raise Refusal(
             "NO_LOCATION",
             f"{system} names no folder",
             hint="Edit the system and say where its files are.",
         )
-    return allowed(system.location)
+    return local(allowed(system.location))
 
 
-def place_in(system: System, location: str) -> Path:
-    """A file or folder of a system by its location, relative to the system's or absolute."""
-    own = location.strip()
-    if ".." in own.split("/"):
-        # Whatever the system's own location becomes later, this stays below it.
-        raise Refusal("BAD_LOCATION", f"{location!r} leads upwards", hint="Write it without .. in it.")
-    if own.startswith(("/", "{")) or _REMOTE.match(own) or not system.location.strip():
-        return allowed(own)
-    return allowed(f"{system.location.rstrip('/')}/{own}")
+def place_in(system: System, location: str) -> Location:
+    """Where a file or folder of a system is by its location, relative to the system's or absolute.
+
+    Refusal BAD_LOCATION or OUTSIDE_ROOTS.
+    """
+    return _checked(place_of(location, system.location, shown=location), location)
 
 
-def allowed(location: str) -> Path:
-    """The path with every link followed. Refusal if it leads out of the roots, whether it is there or not."""
-    text = stands_at(location)
-    if text.startswith("file:"):
-        text = unquote(urlsplit(text).path)
-    elif _REMOTE.match(text):
-        scheme = text.partition(":")[0]
+def allowed(location: str) -> Location:
+    """The place with every link followed. Refusal if it leads out of the roots, whether it is there or not."""
+    return _checked(stands_at(location), location)
+
+
+def local(place: Location) -> Path:
+    """The path of a place of this machine. Refusal NOT_FROM_HERE for one of an object store."""
+    if not place.is_local:
         raise Refusal(
             "NOT_FROM_HERE",
-            f"{location} is a place that only the runner can reach ({scheme}:)",
+            f"{place} is a place that only the runner can reach ({place.scheme}:)",
             hint="These pages look at folders of this machine. Describe the source in YAML; loads will read it.",
         )
+    return Path(place.path)
+
+
+def _checked(place: str, shown: str) -> Location:
+    roots = source_roots()
     try:
-        path = Path(text).resolve()
-    except (OSError, RuntimeError, ValueError):
-        raise Refusal("BAD_LOCATION", f"{location!r} is no path", hint="Write it like /srv/deliveries/erp.") from None
-    if not any(path.is_relative_to(root) for root in roots()):
+        return roots.check(parse_location(place, folder="/"))
+    except MetadataError:
         raise Refusal(
             "OUTSIDE_ROOTS",
-            f"{location} is outside of the folders that sources may stand in",
-            hint=f"Allowed are {', '.join(map(str, roots()))}. "
+            f"{shown} is outside of the folders that sources may stand in",
+            hint=f"Allowed are {', '.join(map(str, roots.places))}. "
             "Whoever runs this installation sets them as ELEVATA_SOURCE_ROOTS.",
-        )
-    return path
-
-
-def roots() -> list[Path]:
-    """The folders below which files may be looked at, links followed."""
-    return [Path(os.path.abspath(root)).resolve() for root in settings.SOURCE_ROOTS]
+        ) from None
 
 
 def database_of(system: System) -> DatabasePlace:

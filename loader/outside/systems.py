@@ -7,8 +7,10 @@ from loader.outside import listing, postgres
 from loader.outside.files import sample_files
 from loader.outside.found import Listing, Reached, Sample
 from loader.outside.limits import SECONDS, within
-from loader.outside.places import folder_of, place_in
+from loader.outside.places import folder_of, local, place_in
+from loader.services.manifests import source_roots
 from metadata.domain.errors import MetadataError, as_sentence
+from metadata.domain.locations import OutsideRoots
 from metadata.models import System
 
 
@@ -16,7 +18,7 @@ def reach(system: System) -> Reached:
     """What was reached. Raises Refusal with the reason where nothing was."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
-        return within(SECONDS, str(folder), lambda: listing.reach_folder(folder))
+        return within(SECONDS, str(folder), lambda: listing.reach_folder(folder, source_roots()))
     return postgres.reach_database(system)
 
 
@@ -25,7 +27,7 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         asked = {"search": search, "start": start, "count": count}
-        return within(SECONDS, str(folder), lambda: listing.list_folder(folder, **asked))
+        return within(SECONDS, str(folder), lambda: listing.list_folder(folder, source_roots(), **asked))
     return postgres.list_tables(system, search=search, start=start, count=count)
 
 
@@ -33,8 +35,10 @@ def sample(system: System, location: str, format_name: str, options: dict[str, A
     """The columns of one file or table by its first rows; ``options`` None: guess how a file is read."""
     if system.kind != System.Kind.FILES:
         return postgres.sample_table(system, location)
-    path = place_in(system, location)
+    path = local(place_in(system, location))
     try:
-        return within(SECONDS, str(path), lambda: sample_files(path, format_name, options))
+        return within(SECONDS, str(path), lambda: sample_files(path, format_name, options, roots=source_roots()))
+    except OutsideRoots as problem:
+        raise Refusal("OUTSIDE_ROOTS", problem.message) from None
     except MetadataError as problem:
         raise Refusal("BAD_OPTION", as_sentence(f"{problem.field.partition('.')[2]} {problem.message}")) from None

@@ -9,6 +9,7 @@ from loader.domain.dependencies import named_dataset
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import CheckManifest
 from loader.domain.refusals import Refusal
+from metadata.classification import classification
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_states
@@ -47,4 +48,5 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
         policy=dict(state.history_policy),
         samples=samples,
         timeout_seconds=timeout_seconds,
+        sensitive=tuple(sorted(classification(dataset).sensitive_names)),
     )

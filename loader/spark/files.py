@@ -3,6 +3,7 @@
 Any file system that Hadoop knows, and any compression that Spark reads by a file's ending.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from loader.domain.refusals import Refusal
+from metadata.domain.errors import MetadataError
+from metadata.domain.locations import Location, Roots, parse_location
 
 # What a call into the JVM raises: pyspark translates the exceptions it knows.
 JAVA_ERRORS = (Py4JError, PySparkException)
@@ -51,36 +54,29 @@ def from_uri(uri: str) -> str:
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
 
 
-def list_files(spark: SparkSession, location: str) -> list[DeliveredFile]:
+def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:
     """The files at ``location``: one file, all below a folder, or what a pattern matches; sorted.
 
-    Raises Refusal MISSING_FILE, or UNREADABLE_FILE where the place itself cannot be asked.
+    Every one is below one of ``roots``, links followed. Raises Refusal
+    MISSING_FILE, BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE where the place itself cannot be asked.
     """
-    try:
-        statuses = list(_statuses(spark, location))
-    except JAVA_ERRORS as error:
-        raise unreadable(location, error) from error
-    files = [DeliveredFile(_spelled(status), status.getLen(), status.getModificationTime()) for status in statuses]
-    taken = [file for file in files if not file.path.rsplit("/", 1)[-1].startswith(_HIDDEN)]
+    found = _found(spark, location, roots)
+    taken = [file for name, file in found if not name.startswith(_HIDDEN)]
     if not taken:
-        because = "holds only names beginning with _ or ., which are never read" if files else "is not there"
+        because = "holds only names beginning with _ or ., which are never read" if found else "is not there"
         raise Refusal(
             "MISSING_FILE",
             f"{location} {because}",
             file=location,
             hint="Put the delivery there, or correct the source's location.",
         )
-    return sorted(taken, key=lambda file: file.path)
+    # A file that links lead to twice is one file.
+    return sorted({file.path: file for file in taken}.values(), key=lambda file: file.path)
 
 
-def check_unchanged(spark: SparkSession, location: str, files: tuple[DeliveredFile, ...]) -> None:
+def check_unchanged(spark: SparkSession, location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
     """Refusal CHANGED_FILE if ``location`` no longer holds each of these files as it was listed."""
-    try:
-        now = {
-            _spelled(status): (status.getLen(), status.getModificationTime()) for status in _statuses(spark, location)
-        }
-    except JAVA_ERRORS as error:
-        raise unreadable(location, error) from error
+    now = {file.path: (file.size, file.written) for _, file in _found(spark, location, roots)}
     for file in files:
         if now.get(file.path) != (file.size, file.written):
             raise Refusal(
@@ -89,6 +85,61 @@ def check_unchanged(spark: SparkSession, location: str, files: tuple[DeliveredFi
                 file=file.shown,
                 hint="Load it again when it is whole. A source does best to write under another name and to rename.",
             )
+
+
+def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
+    """Refusal OUTSIDE_ROOTS if one of these files, which were read, is a link by now that leads out of the roots."""
+    for file in files:
+        _real_path(file.path, location, roots)
+
+
+def _found(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
+    """Every file at ``location`` by its name there, checked."""
+    place = location if roots.anywhere else str(_place(location, roots))
+    found = []
+    try:
+        for status in _statuses(spark, place):
+            path = _spelled(status)
+            name = path.rsplit("/", 1)[-1]
+            is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
+            real = _real_path(path, location, roots) if is_checked else path
+            found.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime())))
+    except JAVA_ERRORS as error:
+        raise unreadable(location, error) from error
+    return found
+
+
+def _place(location: str, roots: Roots) -> Location:
+    try:
+        return roots.check(parse_location(location, folder="/"))
+    except MetadataError as problem:
+        raise _refused(location, location, problem) from None
+
+
+def _real_path(path: str, location: str, roots: Roots) -> str:
+    """The path to read a listed file by. Refusal OUTSIDE_ROOTS, or UNREADABLE_FILE for what is no regular file."""
+    if not path.startswith("file:"):
+        try:
+            return roots.check_key(path)
+        except MetadataError as problem:
+            raise _refused(location, path, problem) from None
+    local = path.removeprefix("file:")
+    try:
+        real = roots.check_file(local)
+    except MetadataError as problem:
+        raise _refused(location, local, problem) from None
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise Refusal("UNREADABLE_FILE", f"{local} is no regular file", file=local, hint="Deliver a file.")
+    return f"file:{real}"
+
+
+def _refused(location: str, file: str, problem: MetadataError) -> Refusal:
+    return Refusal(
+        problem.code.upper(),
+        f"{location}: {problem.message}",
+        file=file,
+        hint="Correct the source's location. Whoever runs this installation sets ELEVATA_SOURCE_ROOTS.",
+    )
 
 
 def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
@@ -141,8 +192,6 @@ def _statuses(spark: SparkSession, location: str):
     """Hadoop's description of every file at ``location``. A name is a pattern only if no file has it."""
     path = spark._jvm.org.apache.hadoop.fs.Path(location)
     system = path.getFileSystem(_configuration(spark))
-    if location.startswith("file:") and not system.exists(path):
-        path = spark._jvm.org.apache.hadoop.fs.Path(unquote(location))  # a URI proper: %20 is a blank
     found = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
     for status in found:
         if status.isFile():

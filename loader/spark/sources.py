@@ -11,6 +11,8 @@ Refusals, in the order they are looked for:
 UNKNOWN_FORMAT,        the source asks for something that there is not
 UNKNOWN_OPTION,
 BAD_OPTION
+BAD_LOCATION           the location cannot be read as a path or URI of a source
+OUTSIDE_ROOTS          it leads, or a link among its files leads, out of the places of sources
 MISSING_FILE           nothing is there
 UNREADABLE_FILE        it is there but broken, locked away or of another format
 EMPTY_FILE             a CSV file without even a header
@@ -37,8 +39,9 @@ from pyspark.sql import DataFrame, SparkSession
 from loader.domain.manifest import SourceSpec
 from loader.spark.conversion import fits, typed
 from loader.spark.delivered import Opened, missing_columns, open_delivery
-from loader.spark.files import JAVA_ERRORS, check_unchanged, unreadable
+from loader.spark.files import JAVA_ERRORS, check_places, check_unchanged, unreadable
 from loader.spark.inference import inferred_columns
+from loader.spark.session import source_roots
 from loader.spark.source_checks import check_keys, check_rows, converted
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
@@ -71,7 +74,7 @@ class Delivery:
         Rows that are kept are the same rows. Raises Refusal CHANGED_FILE.
         """
         if self._kept is None:
-            check_unchanged(self._opened.spark, self._opened.location, self._opened.files)
+            check_unchanged(self._opened.spark, self._opened.location, self._opened.roots, self._opened.files)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -93,7 +96,9 @@ def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
     a statement that cannot be held back when ``check_unchanged`` refuses.
     """
     wanted = tuple(column.name for column in source.columns)
-    opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted)
+    opened = open_delivery(
+        spark, source.name, source.location, source.format, source.options, wanted, roots=source_roots(spark)
+    )
     missing_columns(opened, wanted)
     frame = opened.frame()
     again = source.one_row_per_key and not opened.is_text
@@ -103,6 +108,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
             rows = check_rows(opened, frame, source)
             checked, duplicates = check_keys(opened, frame, source, rows)
             unknown = inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
+        check_places(source.location, opened.roots, opened.files)
     except BaseException:
         if kept is not None:
             kept.unpersist()
@@ -120,7 +126,7 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     Types are inferred from every row. Raises Refusal for a delivery that cannot be read.
     """
     source = SourceSpec(name=location, location=location, format=format_name, columns=(), options=options or {})
-    opened = open_delivery(spark, source.name, location, format_name, source.options)
+    opened = open_delivery(spark, source.name, location, format_name, source.options, roots=source_roots(spark))
     kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with _reading(opened, again=False):
@@ -142,7 +148,7 @@ def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
         yield
     except JAVA_ERRORS as error:
         if again:
-            check_unchanged(opened.spark, opened.location, opened.files)
+            check_unchanged(opened.spark, opened.location, opened.roots, opened.files)
         if any(name in str(error) for name in _READ_FAILURES):
             raise unreadable(opened.shown, error) from error
         raise

@@ -1,14 +1,18 @@
 """Reading files that are nobody's business, and knocking at doors inside the network."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from loader.outside.calling import CannotCall
 from loader.services import deliveries
+from metadata.domain.errors import MetadataError
 from metadata.models import Delivery, DeliveryAttempt, SourceDataset, System, Webhook
+from metadata.services.sources import create_source_dataset, update_system
 from tests.attacks.sending import must_be_refused, send
 from tests.factories import DeliveryFactory, SystemFactory, WebhookFactory
 from tests.web.forms import typed
@@ -16,12 +20,46 @@ from tests.web.reading import text_of
 
 pytestmark = pytest.mark.django_db
 
+# Ways out of a folder that a check of the text may not see and Hadoop, a glob or a decoder takes.
+HIDDEN_WAYS = [
+    r".\./private.csv",
+    r".\./.\./private.csv",
+    r"a/\../private.csv",
+    r"\.\./private.csv",
+    r"[.][.]/private.csv",
+    "foo{/.,zz/}./private.csv",
+    "{.,a}./private.csv",
+    "{a,b}.csv",
+    "%2e%2e/private.csv",
+    ".%2E/private.csv",
+    "a%2f..%2fprivate.csv",
+    "a%5cb.csv",
+    "a%00.csv",
+    "a\x00.csv",
+    "a\nb.csv",
+    "a\u202ecsv",
+    "\uff0e\uff0e/private.csv",
+    "\u2024\u2024/private.csv",
+    "a\uff0fb.csv",
+    "a/./b.csv",
+    "a//b.csv",
+    "./a.csv",
+    "a/..",
+    "[!a].csv",
+    "[^a].csv",
+    "a[.csv",
+    "${user.name}.csv",
+    "a/{{ data_dir }}",
+    "_delta_log/00000000000000000000.json",
+    "x" * 300 + ".csv",
+]
 OUTSIDE = [
     "/etc",
     "/etc/passwd",
     "/proc/self/environ",
     "{{ data_dir }}",
     "{{ data_dir }}/secret_key",
+    "{{ data_dir }}/audit_key",
     "{{ data_dir }}/../..",
     "{landing}/..",
     "{landing}/../private.csv",
@@ -38,6 +76,7 @@ OUTSIDE = [
     "hdfs://namenode/",
     "jar:file:///x.jar!/",
     "\\\\host\\share",
+    *("{landing}/" + way for way in HIDDEN_WAYS),
 ]
 UPWARDS = [
     "../private.csv",
@@ -45,7 +84,18 @@ UPWARDS = [
     "/etc/passwd",
     "..",
     "file:../private.csv",
+    "file:/%65tc/passwd",
+    "FILE:/etc/passwd",
+    "jar:file:/a.jar!/b.csv",
+    "har:/a.har/b.csv",
+    "webhdfs://namenode/b.csv",
+    "s3a://bucket/b.csv",
+    "s3a://key:secret@bucket/b.csv",
+    "a:b.csv",
+    "C:\\private.csv",
+    *HIDDEN_WAYS,
     "{{ data_dir }}/secret_key",
+    "{{ data_dir }}/audit_key",
 ]
 
 
@@ -81,6 +131,52 @@ def test_a_file_outside_is_not_shown_by_the_import_page(operator: Client, landin
     SystemFactory(short_name="shop", location=str(landing))
     answer = operator.get("/systems/shop/import/", {"location": location, "show": "now"})
     assert "canary-of-a-file" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("location", HIDDEN_WAYS)
+def test_a_way_out_is_refused_wherever_metadata_is_written(landing: Path, location: str, tmp_path: Path):
+    """Also where the roots are not asked: services, and files imported at the command line."""
+    system = SystemFactory(short_name="shop", location=str(landing))
+    with pytest.raises(MetadataError):
+        create_source_dataset(system=system, name="orders", location=location)
+    with pytest.raises(MetadataError):
+        update_system(system=system, expected_version=system.version, location=f"{landing}/{location}")
+    described = {"format": "metadata/v1", "systems": [{"short_name": "net", "name": "Net", "location": str(landing)}]}
+    described["systems"][0]["datasets"] = [{"name": "orders", "location": location}]
+    folder = tmp_path / "metadata"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(json.dumps(described))
+    with pytest.raises(CommandError):
+        call_command("import_metadata", str(folder))
+    assert not SourceDataset.objects.exists()
+
+
+def test_a_root_does_not_open_the_data_folder_inside_of_it(operator: Client, landing: Path, settings: Any):
+    data = landing / "data"
+    data.mkdir()
+    (data / "export.csv").write_text("key,value\ncanary-of-a-file,1\n")
+    settings.DATA_DIR, settings.WAREHOUSE = data, str(data / "warehouse")
+    SystemFactory(short_name="shop", location=str(landing))
+    body = {"system": "shop", "name": "orders"}
+    for location in ("data/export.csv", "{{ data_dir }}/export.csv", "data"):
+        must_be_refused(send(operator, "post", "source-datasets/", body | {"location": location}))
+        answer = operator.get("/systems/shop/import/", {"location": location, "show": "now"})
+        assert "canary-of-a-file" not in answer.content.decode()
+    assert "export.csv" not in operator.get("/systems/shop/discover/").content.decode()
+
+
+def test_a_prefix_of_an_object_store_may_be_a_root(operator: Client, landing: Path, settings: Any):
+    settings.SOURCE_ROOTS = [str(landing), "s3a://bucket/in/"]
+    body = {"short_name": "lake", "name": "Lake", "location": "s3a://bucket/in/orders"}
+    assert send(operator, "post", "systems/", body).status_code == 201
+    for place in (
+        "s3a://bucket/inside",
+        "s3a://bucket/",
+        "s3a://other/in/",
+        "s3a://bucket/in/../x",
+        "gs://bucket/in/x",
+    ):
+        must_be_refused(send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": place}))
 
 
 def test_a_link_out_of_the_folder_is_not_followed(operator: Client, landing: Path):

@@ -18,11 +18,16 @@ from loader.outside.found import Sample
 from loader.outside.limits import within
 from loader.outside.listing import list_folder
 from loader.outside.parquet_files import data_type
+from metadata.domain.locations import OutsideRoots, Roots
+
+
+def roots(*folders: Path) -> Roots:
+    return Roots.of(map(str, folders), folder="/")
 
 
 def sampled(path: Path, content: str | bytes, kind: str = "csv", options: dict | None = None, **how: Any) -> Sample:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return sample_files(path, kind, options, **how)
+    return sample_files(path, kind, options, roots=roots(path.parent), **how)
 
 
 def types(sample: Sample) -> dict[str, str]:
@@ -137,7 +142,7 @@ def test_parquet_says_its_types(tmp_path: Path):
         }
     )
     pq.write_table(table, tmp_path / "a.parquet")
-    sample = sample_files(tmp_path / "a.parquet", "parquet", {})
+    sample = sample_files(tmp_path / "a.parquet", "parquet", {}, roots=roots(tmp_path))
     assert types(sample) == {"id": "bigint", "amount": "decimal(10,2)", "tags": "json", "took": "string"}
     assert sample.columns[0].evidence == "the file says int64"
     assert sample.columns[0].key_ordinal == 1
@@ -177,9 +182,9 @@ def test_a_folder_of_parts_is_one_delivery(tmp_path: Path):
     (tmp_path / "readme.pdf").touch()
     (tmp_path / "b" / "c.jsonl").parent.mkdir()
     (tmp_path / "b" / "c.jsonl").touch()
-    found = list_folder(tmp_path.resolve()).items
+    found = list_folder(tmp_path, roots(tmp_path)).items
     assert [(one.location, one.format, one.files) for one in found] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
-    assert "The first of 3 files" in sample_files(tmp_path / "orders", "csv", None).notes[0]
+    assert "The first of 3 files" in sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[0]
 
 
 def test_a_link_out_of_the_folder_is_no_part_of_it(tmp_path: Path):
@@ -187,9 +192,28 @@ def test_a_link_out_of_the_folder_is_no_part_of_it(tmp_path: Path):
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "link.csv").symlink_to(tmp_path / "secret.csv")
-    assert list_folder(folder.resolve()).items == ()
+    assert list_folder(folder, roots(folder)).items == ()
     with pytest.raises(Refusal, match="holds no file"):
-        sample_files(folder, "csv", None)
+        sample_files(folder, "csv", None, roots=roots(folder))
+
+
+def test_a_link_that_stays_below_the_roots_is_part_of_the_folder(tmp_path: Path):
+    (tmp_path / "stored.csv").write_text("key\nx\n")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "link.csv").symlink_to(tmp_path / "stored.csv")
+    assert [one.location for one in list_folder(folder, roots(tmp_path)).items] == ["link.csv"]
+    assert sample_files(folder, "csv", None, roots=roots(tmp_path)).rows == 1
+
+
+def test_a_folder_of_the_product_inside_a_root_is_not_listed(tmp_path: Path):
+    for name in ("data/warehouse/x.parquet", "data/export.csv", "orders.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    closed = Roots.of([str(tmp_path)], [str(tmp_path / "data")], folder="/")
+    assert [one.location for one in list_folder(tmp_path, closed).items] == ["orders.csv"]
+    with pytest.raises(OutsideRoots):
+        sample_files(tmp_path / "data" / "export.csv", "csv", None, roots=closed)
 
 
 def test_who_does_not_answer_in_time_is_not_waited_for():

@@ -1,0 +1,251 @@
+"""Locations of sources: read, normalised and checked in one place.
+
+A location is what a system or a source dataset says of where its files are: a path, or a URI of one of
+``SCHEMES``. The control plane checks it when it is saved and when a page opens it, the runner again when it
+loads, with the same functions. What Hadoop would still take apart (escapes, braces, percent signs, ``..``) is
+refused, so that the text that was checked is the place that is read.
+"""
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from metadata.domain.errors import MetadataError
+
+LOCAL = "file"
+SCHEMES = (LOCAL, "s3a", "s3", "gs", "abfss", "abfs", "wasbs", "wasb", "hdfs")
+MAX_LENGTH = 1000
+MAX_SEGMENT_BYTES = 255
+# Holds the log of a Delta table: no delivery.
+DELTA_LOG = "_delta_log"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._-]+(?::\d{1,5})?", re.ASCII)
+_DATA_DIR = re.compile(r"\{\{\s*data_dir\s*\}\}")
+_CLASS = re.compile(r"\[[A-Za-z0-9_](?:-?[A-Za-z0-9_])*\]", re.ASCII)
+_PATTERN = re.compile(r"[*?\[]")
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# Between roots: a colon that belongs to neither a scheme nor a port.
+_BETWEEN_ROOTS = re.compile(r":(?!//|\d+/)")
+
+
+class BadLocation(MetadataError):
+    """A text that is no location of a source."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("bad_location", message, "location")
+
+
+class OutsideRoots(MetadataError):
+    """A location, or a file that it leads to, outside of the places that sources may stand in."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("outside_roots", message, "location")
+
+
+@dataclass(frozen=True)
+class Location:
+    """A normalised place: scheme, bucket or host (none for local files) and the segments of the path."""
+
+    scheme: str
+    authority: str
+    segments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """A local path, or the URI, as Hadoop takes both: without escapes."""
+        return self.path if self.is_local else f"{self.scheme}://{self.authority}{self.path}"
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme == LOCAL
+
+    @property
+    def path(self) -> str:
+        return "/" + "/".join(self.segments)
+
+    @property
+    def fixed(self) -> "Location":
+        """The part before the first segment with a pattern."""
+        count = next((n for n, text in enumerate(self.segments) if _PATTERN.search(text)), len(self.segments))
+        return replace(self, segments=self.segments[:count])
+
+    def is_below(self, other: "Location") -> bool:
+        """Return True where ``other`` is this place or a folder above it."""
+        here, there = (self.scheme, self.authority), (other.scheme, other.authority)
+        return here == there and self.segments[: len(other.segments)] == other.segments
+
+
+def joined(own: str, base: str, *, data_dir: str) -> str:
+    """Return a dataset's location below its system's; an absolute path or a URI stands as it is.
+
+    ``{{ data_dir }}`` is replaced by ``data_dir``.
+    """
+    own, base = (_DATA_DIR.sub(lambda _: data_dir, text.strip()) for text in (own, base))
+    if not base or own.startswith("/") or _SCHEME.match(own):
+        return own
+    return f"{base.removesuffix('/')}/{own}"
+
+
+def parse_location(text: str, *, folder: str) -> Location:
+    """Return the place that ``text`` names; a relative path is below ``folder``. BadLocation says what is wrong."""
+    text = text.strip()
+    if len(text) > MAX_LENGTH + len(folder):
+        raise BadLocation(f"is longer than {MAX_LENGTH} characters")
+    found = _SCHEME.match(text)
+    scheme = found[1].lower() if found else LOCAL
+    if scheme not in SCHEMES:
+        raise BadLocation(f"{scheme}: is no scheme that sources may have; those are {', '.join(SCHEMES)}")
+    rest = text[found.end() :] if found else text
+    authority = ""
+    if found:
+        authority, rest = _authority(scheme, rest)
+    elif not rest.startswith("/"):
+        rest = f"{folder.rstrip('/')}/{rest}"
+    parts = rest.removeprefix("/").removesuffix("/").split("/") if rest.strip("/") or "//" in rest else []
+    if found and scheme == LOCAL:
+        parts = [_decoded(part) for part in parts]
+    for part in parts:
+        _check_segment(part)
+    return Location(scheme, authority, tuple(parts))
+
+
+def check_location(text: str) -> None:
+    """Raise BadLocation for a text that is no location, whatever it is relative to."""
+    parse_location(joined(text, "", data_dir="/data"), folder="/folder")
+
+
+def split_roots(text: str) -> list[str]:
+    """Return the roots in a variable: folders and prefixes of object stores, with colons between them."""
+    return [root.strip() for root in _BETWEEN_ROOTS.split(text) if root.strip()]
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The places below which sources may stand.
+
+    ``closed`` are folders of the product's own. A root that holds one, or is one, does not open it; a root
+    inside of it does.
+    """
+
+    places: tuple[Location, ...]
+    closed: tuple[str, ...] = ()
+    # For files that the product made itself.
+    anywhere: bool = False
+
+    @classmethod
+    def of(cls, roots: Iterable[str], closed: Iterable[str] = (), *, folder: str) -> "Roots":
+        """Read roots as settings list them; BadLocation for one that is no location or has a pattern."""
+        places = tuple(parse_location(root, folder=folder) for root in roots)
+        for place in places:
+            if place != place.fixed:
+                raise BadLocation(f"{place} is no root: it has a pattern")
+        return cls(places, tuple(closed))
+
+    def with_asked(self, location: Location) -> "Roots":
+        """The same with a local place that a person named with its links followed, while none has come in between."""
+        fixed = location.fixed
+        if not location.is_local or os.path.realpath(fixed.path) != fixed.path:
+            return self
+        return replace(self, places=(*self.places, fixed))
+
+    def check(self, location: Location) -> Location:
+        """Return the location with every link followed. OutsideRoots if that leads out of the roots.
+
+        Of a pattern, the part before it is followed; the files that it matches are checked one by one.
+        """
+        if not location.is_local:
+            if any(location.is_below(place) for place in self.places):
+                return location
+            raise self._outside(str(location))
+        fixed = location.fixed
+        real = os.path.realpath(fixed.path)
+        if not self._opens(real):
+            raise self._outside(location.path)
+        rest = location.segments[len(fixed.segments) :]
+        return replace(location, segments=(*PurePosixPath(real).parts[1:], *rest))
+
+    def check_file(self, path: str) -> str:
+        """Return the path to read a local file by. OutsideRoots if it is a link that leads out of the roots.
+
+        It is the real path, so that a link that is changed afterwards has no effect, unless its ending is another
+        one: the ending says how a file is packed.
+        """
+        real = os.path.realpath(path)
+        if not self._opens(real):
+            raise self._outside(path)
+        return real if os.path.splitext(real)[1] == os.path.splitext(path)[1] else path
+
+    def check_key(self, uri: str) -> str:
+        """Return the URI of a listed file of an object store. OutsideRoots if it is not below a root."""
+        found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/(.*)", uri, re.DOTALL)
+        segments = tuple(found[3].split("/")) if found else ()
+        key = Location(found[1].lower(), found[2], segments) if found else None
+        if key is None or {"", ".", ".."} & set(segments) or not any(key.is_below(place) for place in self.places):
+            raise self._outside(uri)
+        return uri
+
+    def _opens(self, real: str) -> bool:
+        closed = [folder for folder in map(os.path.realpath, self.closed) if _is_below(real, folder)]
+        for place in self.places:
+            root = os.path.realpath(place.path) if place.is_local else ""
+            if root and _is_below(real, root) and all(root != one and _is_below(root, one) for one in closed):
+                return True
+        return False
+
+    def _outside(self, shown: str) -> OutsideRoots:
+        return OutsideRoots(f"{shown} is outside of the places that sources may stand in")
+
+
+ANYWHERE = Roots((), anywhere=True)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return PurePosixPath(path).is_relative_to(folder)
+
+
+def _authority(scheme: str, rest: str) -> tuple[str, str]:
+    """The bucket or host of a URI behind its scheme, and the path behind that."""
+    if rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+    else:
+        authority = ""
+    if scheme == LOCAL:
+        if authority or not rest.startswith("/"):
+            raise BadLocation("is no location of a file; write file:///folder/file or the path alone")
+    elif not _AUTHORITY.fullmatch(authority):
+        raise BadLocation(f"names no bucket or host; write {scheme}://bucket/folder, without credentials")
+    return authority, rest
+
+
+def _decoded(segment: str) -> str:
+    """A segment of a file's URI as the name that it is; what decodes to further escapes is refused."""
+    try:
+        name = unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise BadLocation(f"{segment!r} holds percent signs that are no UTF-8") from None
+    if "/" in name:
+        raise BadLocation(f"{segment!r} is another path when it is decoded; write it plainly")
+    return name
+
+
+def _check_segment(segment: str) -> None:
+    """Refuse what a file system, Hadoop or a reader of URIs would take apart or read as something else."""
+    if segment in ("", ".", ".."):
+        raise BadLocation(f"holds the segment {segment!r}; write the whole path, without //, . and ..")
+    if len(segment.encode(errors="replace")) > MAX_SEGMENT_BYTES:
+        raise BadLocation(f"holds a name of more than {MAX_SEGMENT_BYTES} bytes: {segment[:50]!r}…")
+    if segment.lower() == DELTA_LOG:
+        raise BadLocation(f"leads into the log of a Delta table ({DELTA_LOG})")
+    odd = next((one for one in segment if one in "\\{}" or unicodedata.category(one) in _UNSEEN), None)
+    if odd is not None:
+        raise BadLocation(f"holds {odd!r}; patterns are written with *, ? and [abc] only")
+    if any(sign in _CLASS.sub("", segment) for sign in "[]"):
+        raise BadLocation(f"{segment!r} is no pattern; patterns are written with *, ? and [abc] only")
+    for other in (unquote(segment, errors="replace"), unicodedata.normalize("NFKC", segment)):
+        if other in ("", ".", "..", DELTA_LOG) or any(sign in other and sign not in segment for sign in "/\\{}\0"):
+            raise BadLocation(f"{segment!r} is another path when it is decoded; write it plainly")
