@@ -25,7 +25,8 @@ RUN python3 -m elevata.bootstrap setup --without database static
 
 COPY --chown=elevata:elevata . .
 # The key is for this one command, which signs nothing; every container must be given its own.
-RUN ELEVATA_SECRET_KEY=only-for-this-step python3 -m elevata.bootstrap setup --without database
+RUN ELEVATA_SECRET_KEY=only-for-this-step ELEVATA_AUDIT_KEY=only-for-this-step-and-no-installation \
+    python3 -m elevata.bootstrap setup --without database
 
 EXPOSE 8000
 CMD ["gunicorn", "elevata.wsgi", "--bind", "0.0.0.0:8000", "--workers", "2", "--threads", "4"]

@@ -4,8 +4,16 @@ import os
 import shutil
 import tempfile
 
+from elevata.datafolder import UMASK
 from elevata.garbage import collect_less, keep_what_is_loaded
 from elevata.logs import logging_settings
+
+# A socket that is bound to a path is made by gunicorn's own ``umask``, so that a proxy reaches it.
+os.umask(UMASK)
+
+# Longer than LONGEST_ADDRESS: what is too long for the product is refused by the product. What is too long for
+# gunicorn, too, gets gunicorn's own answer.
+limit_request_line = 8190
 
 # Requests are counted in every process; any of them tells the sum, from this folder.
 _made = None

@@ -1,4 +1,9 @@
+import logging
+
 from django.apps import AppConfig
+from django.conf import settings
+
+log = logging.getLogger(__name__)
 
 
 class ElevataConfig(AppConfig):
@@ -12,3 +17,5 @@ class ElevataConfig(AppConfig):
         from elevata.people import acting_for
 
         cli.people_are_known_by(acting_for)
+        for said in settings.MENDED_FILES:
+            log.warning(said)

@@ -28,9 +28,11 @@ from django.utils import timezone
 from loader.selectors import live_workers
 from metadata.domain.chain import Head, parse_head
 from metadata.domain.errors import MetadataError
-from metadata.services import chain
+from metadata.services import chain, recorded_heads
+from metadata.services.changelog import record_change, unit_of_work
 
 FORMAT = "control-backup/v1"
+_EMPTY = Head()
 _SAID = 400
 _ASIDE = "before_restore"
 _SSL = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
@@ -84,8 +86,11 @@ def restore(path: Path, *, force: bool = False) -> Backup:
 
     Everything written since the copy is lost. The processes must be stopped; ``force`` goes on although a
     worker seems to be there, or the copy's note is missing. Tables are migrated to this release, which
-    makes the triggers anew. MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that
-    is not as it was made, ``worker_alive``, ``other_database``, ``no_client``, ``failed``.
+    makes the triggers anew. A signed statement beside the recorded heads, and an entry in the change log,
+    say which copy was put back: without it the chain would count as cut.
+
+    MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that is not as it was made,
+    ``worker_alive``, ``other_database``, ``no_client``, ``failed``.
     """
     backup = _read(path, force)
     if backup.vendor != connection.vendor:
@@ -93,11 +98,40 @@ def restore(path: Path, *, force: bool = False) -> Backup:
         raise MetadataError("other_database", said, place=str(path))
     if not force and _somebody_is_there():
         raise MetadataError("worker_alive", "a worker is alive: stop all processes of the product first")
+    before = _head_until_now()
     _put_sqlite(path) if connection.vendor == "sqlite" else _load(path)
     connection.close()
     _refuse_newer(path)
     call_command("migrate", interactive=False, verbosity=0)
+    reason = f"restored from {path.name}, made at {backup.made_at or 'an unknown time'}"
+    state_restore(reason=reason, before=before, source=backup.digest)
     return backup
+
+
+def state_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
+    """Record that the chain as it is now is the right one, outside the database and in the change log.
+
+    ``before`` is the head of the database that was replaced, ``source`` the SHA-256 of the copy.
+    """
+    chain.seal(wait=True)
+    restore = recorded_heads.state(chain.head(), before=before, reason=reason, source=source)
+    with unit_of_work(reason):
+        record_change(
+            action="restored",
+            subject_kind="database",
+            subject_key="control",
+            subject_name="control database",
+            before={"link": restore.before.sequence},
+            after={"link": restore.after.sequence, "copy": source},
+        )
+    return restore
+
+
+def _head_until_now() -> Head:
+    try:
+        return chain.head()
+    except DatabaseError:  # there is no database yet
+        return _EMPTY
 
 
 # --- notes -------------------------------------------------------------------------------------

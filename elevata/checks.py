@@ -16,6 +16,16 @@ def secret_key_is_given(**_: Any) -> list[CheckMessage]:
     return [Warning(said, hint="Set ELEVATA_SECRET_KEY to the same value for every process.", id="elevata.W001")]
 
 
+@register(Tags.security, deploy=True)
+def audit_key_is_given(**_: Any) -> list[CheckMessage]:
+    """Beside a database server there may be several hosts, and each would sign with a key of its own."""
+    if settings.AUDIT_KEY_IS_GIVEN or not _with_server():
+        return []
+    said = "The audit key was made in the data folder: another host of this installation would make another one."
+    hint = "Set ELEVATA_AUDIT_KEY, or ELEVATA_AUDIT_KEY_FILE, to the same key for every process."
+    return [Warning(said, hint=hint, id="elevata.W005")]
+
+
 @register(deploy=True)
 def stores_fit_together(**_: Any) -> list[CheckMessage]:
     """A database or a broker in a folder is for the processes of one host, so the other one should be, too."""

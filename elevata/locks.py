@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from elevata.throttling import of_address, of_name
 from metadata.domain.errors import MetadataError
-from metadata.domain.roles import Permission
+from metadata.domain.roles import Permission, needed_role
 from metadata.permissions import may, must_write
 from metadata.services.actor import current_actor
 from metadata.services.changelog import record_change
@@ -94,4 +94,4 @@ def _must_manage() -> None:
     must_write()
     actor: Any = current_actor().user
     if actor is not None and not may(actor, Permission.MANAGE_PEOPLE):
-        raise MetadataError("not_permitted", f"this needs the permission {Permission.MANAGE_PEOPLE}")
+        raise MetadataError("not_permitted", needed_role(Permission.MANAGE_PEOPLE))

@@ -28,7 +28,7 @@ PUT_OUT = "[secret]"
 _FIELDS = ["name", "message"]
 # Django adds whole requests, whose text has the query in it.
 _LEFT_OUT = [*RESERVED_ATTRS, "request", "server_time"]
-_NAMED_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PEPPER|PRIVATE|CREDENTIAL|API_KEY|ACCESS_KEY")
+_NAMED_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PEPPER|PRIVATE|CREDENTIAL|API_KEY|ACCESS_KEY|AUDIT_KEY")
 # References of source systems and webhooks, which are made for secrets and nothing else.
 _REFERENCES = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_")
 _NO_SECRETS = frozenset({"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS", "ELEVATA_WEBHOOK_ALLOW"})
@@ -79,14 +79,21 @@ def _values(name: str, value: str) -> Iterable[str]:
     if name.endswith("_FILE"):
         try:
             with Path(value).open(encoding="utf-8") as file:
-                yield file.read(_LONGEST_FILE).strip()
+                yield from _each(name, file.read(_LONGEST_FILE).strip())
         except (OSError, UnicodeDecodeError):
             pass
         return
     if "://" in value:
         yield from _password_in(value)
     if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
-        yield value
+        yield from _each(name, value)
+
+
+def _each(name: str, value: str) -> Iterable[str]:
+    """The value, and each of several keys that it lists."""
+    yield value
+    if name.startswith("ELEVATA_AUDIT_KEYS"):
+        yield from value.replace(",", " ").split()
 
 
 def _password_in(address: str) -> Iterable[str]:
@@ -111,6 +118,19 @@ def _spellings(value: str) -> Iterable[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield repr(value)[1:-1]
+
+
+class OneLine(logging.Filter):
+    """Leave the traceback out of what Django logs of a refused request: the refusal says where and why.
+
+    Accidents (500) keep theirs. A line end in an address does not begin another line.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        status = getattr(record, "status_code", 500)
+        if record.name.startswith(("django.request", "django.security")) and status < 500:
+            record.exc_info = record.exc_text = None
+        return True
 
 
 class PlainLines(logging.Formatter):
@@ -161,7 +181,8 @@ def logging_settings(style: str, level: str) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": {"()": formatter}},
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "filters": {"refused": {"()": "elevata.logs.OneLine"}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["refused"]}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
             # Django's own handlers would say the same a second time, in another form.

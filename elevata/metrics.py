@@ -27,7 +27,8 @@ from architecture.models import Execution, Lease, Rehearsal
 from loader.domain import runs as states
 from loader.figures import CHANGES, sum_of
 from loader.models import DatasetRun, LoadRun, ReadRequest, Worker
-from metadata.models import ChainPending, Delivery
+from metadata.models import Delivery
+from metadata.services import chain, recorded_heads
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +94,10 @@ def _all(now: datetime) -> Iterator[GaugeMetricFamily]:
     yield from _lately(now)
     yield from _leases(now)
     yield from _workers(now)
-    unsealed = sum(len(subjects) for subjects in ChainPending.objects.values_list("subjects", flat=True))
-    yield _single("elevata_chain_unsealed_rows", "Rows that are committed and not linked yet.", unsealed)
+    yield _single("elevata_chain_unsealed_rows", "Rows that are committed and not linked yet.", chain.unsealed())
+    newest = recorded_heads.read().newest
+    unrecorded = max(0, chain.head().sequence - (newest.sequence if newest is not None else 0))
+    yield _single("elevata_chain_unrecorded_links", "Links after the head recorded outside the database.", unrecorded)
     yield from _deliveries(now)
 
 

@@ -13,6 +13,10 @@ from rest_framework.request import Request
 from elevata import health, metrics, problems
 from elevata.authentication import PersonalTokenAuthentication
 from elevata.throttling import address_of
+from metadata.domain.roles import Permission
+from metadata.permissions import may_somewhere
+
+READ_METADATA = Permission.READ_METADATA
 
 
 @never_cache
@@ -39,16 +43,16 @@ def readyz(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def metrics_page(request: HttpRequest) -> HttpResponse:
-    """Everything counted, as Prometheus reads it: for people, for tokens, and for addresses that settings name."""
+    """Everything counted, as Prometheus reads it: for users with a role, their tokens, and listed addresses."""
     if not _may_see(request):
-        said = "Metrics are for people who are signed in, for tokens, and for addresses in ELEVATA_METRICS_ALLOW."
+        said = "Metrics are for users with a role, their tokens, and addresses in ELEVATA_METRICS_ALLOW."
         return problems.answer(request, status=403, title="Not allowed", detail=said, code="permission_denied")
     return HttpResponse(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
 def _may_see(request: HttpRequest) -> bool:
     # The address first: a collector that is let in by it need not wait for the database.
-    return _is_allowed(address_of(request)) or _by_token(request) or request.user.is_authenticated
+    return _is_allowed(address_of(request)) or _by_token(request) or may_somewhere(request.user, READ_METADATA)
 
 
 def _is_allowed(address: str | None) -> bool:
@@ -57,8 +61,9 @@ def _is_allowed(address: str | None) -> bool:
 
 
 def _by_token(request: HttpRequest) -> bool:
-    """Whether a personal token in use came along, of any scope: whoever is signed in may read."""
+    """Return whether a personal token of a user with a role came along, of any scope."""
     try:
-        return PersonalTokenAuthentication().authenticate(Request(request)) is not None
+        found = PersonalTokenAuthentication().authenticate(Request(request))
+        return found is not None and may_somewhere(found[0], READ_METADATA)
     except APIException:
         return False

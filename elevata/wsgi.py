@@ -2,7 +2,32 @@
 
 import os
 
-from django.core.wsgi import get_wsgi_application
+import django
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.utils.http import parse_header_parameters
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
-application = get_wsgi_application()
+
+
+class Request(WSGIRequest):
+    """A request whose texts are read as UTF-8, whatever it says.
+
+    Django would decode them by any codec that Python has, compressions included, before a middleware could
+    answer. ``elevata.limits`` refuses what says another encoding.
+    """
+
+    def _set_content_type_params(self, meta: dict[str, str]) -> None:
+        try:
+            self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        except ValueError:
+            self.content_type, self.content_params = "", {"charset": "unknown"}
+
+
+class Application(WSGIHandler):
+    """Django's handler with requests of ours."""
+
+    request_class = Request
+
+
+django.setup(set_prefix=False)
+application = Application()

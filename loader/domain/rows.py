@@ -4,15 +4,22 @@ Pure: the answer of a read goes in (values are text, as the warehouse casts them
 that a page of data shows passes ``cell``, every one that a file holds passes ``csv_text``.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from architecture.domain.states.tables import TableSpec
+from metadata.domain.sensitivity import is_mask
 
 # Longer values are cut where they stand in a table; the whole is one key press away.
 SHOWN = 80
 
-NULL, EMPTY, BLANK, TEXT = "null", "empty", "blank", "text"
+# Beginnings by which spreadsheets tell formulas, full-width forms included.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
     "business_key": "business key",
@@ -28,7 +35,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Heading:
-    """A column as its heading says it: ``role`` in words, ``personal`` if it is marked as personal data.
+    """A column as its heading says it: ``role`` in words, ``personal`` data, ``masked`` for who reads it.
 
     ``technical`` columns are the warehouse's own; ``type`` is empty for a column that only the table knows.
     """
@@ -38,11 +45,12 @@ class Heading:
     role: str = ""
     personal: bool = False
     technical: bool = False
+    masked: bool = False
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value: ``kind`` tells NULL, empty text and blanks from text; ``head`` is what is shown at once."""
+    """A value: ``kind`` tells NULL, empty text, blanks and masked ones from text; ``head`` is shown at once."""
 
     kind: str
     text: str = ""
@@ -66,19 +74,20 @@ def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -
     known = {column.name: column for column in table.columns}
     names = list(answer["columns"])
     places = sorted(range(len(names)), key=lambda place: (_rank(known, names[place]), place))
-    headings = tuple(heading(names[place], table, personal) for place in places)
+    masked = answer.get("masked", ())
+    headings = tuple(heading(names[place], table, personal, masked) for place in places)
     rows = tuple(tuple(cell(row[place]) for place in places) for row in answer["rows"])
     return Grid(headings, rows)
 
 
-def heading(name: str, table: TableSpec, personal: Collection[str] = ()) -> Heading:
+def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:
     """A column of a table, or one that only the warehouse still has."""
     column = next((one for one in table.columns if one.name == name), None)
     if column is None:
-        return Heading(name, role="not described any more")
+        return Heading(name, role="not described any more", masked=name in masked)
     technical = column.purpose not in _ORDER
     role = _WORDS.get(column.purpose, column.purpose.replace("_", " "))
-    return Heading(name, column.type, role, name in personal, technical)
+    return Heading(name, column.type, role, name in personal, technical, name in masked)
 
 
 def _rank(known: Mapping, name: str) -> int:
@@ -90,6 +99,8 @@ def cell(value: str | None) -> Cell:
     """A value as it is shown: NULL, empty text and text of blanks only are three different things."""
     if value is None:
         return Cell(NULL)
+    if is_mask(value):
+        return Cell(MASKED, value, value)
     if value == "":
         return Cell(EMPTY)
     if not value.strip():
@@ -98,8 +109,17 @@ def cell(value: str | None) -> Cell:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:
-    """The rows as CSV (RFC 4180): every value in quotation marks, so that a field without any is NULL."""
-    return "".join(csv_line(row) for row in (columns, *rows))
+    """Return the rows as CSV (RFC 4180) for a spreadsheet: every value in quotation marks, NULL without any.
+
+    A text that a spreadsheet would take for a formula begins with an apostrophe; numbers stay as they are.
+    """
+    return "".join(csv_line(map(_no_formula, row)) for row in (columns, *rows))
+
+
+def _no_formula(value: str | None) -> str | None:
+    if value is None or not value.lstrip(" ").startswith(_FORMULA) or _NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"
 
 
 def csv_line(values: Iterable[str | None]) -> str:
@@ -109,6 +129,11 @@ def csv_line(values: Iterable[str | None]) -> str:
 
 def _quoted(value: str | None) -> str:
     return "" if value is None else '"' + value.replace('"', '""') + '"'
+
+
+def header_of(names: Iterable[str]) -> str:
+    """Return column names as the value of an HTTP header, which takes ASCII: percent-encoded, with commas between."""
+    return ", ".join(quote(name) for name in names)
 
 
 # --- what a run did --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Which addresses of a network may be asked on behalf of somebody who typed a name.
 
-Everything that is not plainly public is refused: private, loopback, link-local (there the metadata of
-clouds is), shared, multicast, reserved, and IPv6 addresses that hold one of these.
+Everything but global unicast addresses is refused: private, loopback, link-local (there the metadata of
+clouds is), shared, multicast, documentation, reserved, and IPv6 addresses that hold an IPv4 address.
 """
 
 from collections.abc import Iterable
@@ -31,12 +31,11 @@ def is_listed(address: str, allowed: Iterable[Network]) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody on the internet could be asked at the address."""
+    """Return True for a global unicast address that no special-purpose registry of IANA names."""
     parsed = _unmapped(address)
-    if is_listed(address, _NEVER) or (isinstance(parsed, IPv6Address) and parsed.is_site_local):
+    if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
         return False
-    odd = parsed.is_private or parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified
-    return parsed.is_global and not (odd or parsed.is_multicast or parsed.is_reserved)
+    return not is_listed(address, _SPECIAL)
 
 
 def _unmapped(address: str) -> IPv4Address | IPv6Address:
@@ -45,15 +44,38 @@ def _unmapped(address: str) -> IPv4Address | IPv6Address:
     return mapped or parsed
 
 
-# What counts as public by its number and is not, or leads to an IPv4 address that nobody judged.
-_NEVER = networks(
+# All other IPv6 addresses are private, local, multicast, reserved, or hold an IPv4 address: NAT64 (64:ff9b::/96,
+# 64:ff9b:1::/48), IPv4-compatible (::/96), IPv4-translated (::ffff:0:0:0/96), SRv6 (5f00::/16), 100::/64.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+
+# IANA's special-purpose address registries for IPv4 and IPv6, with multicast, and two addresses that clouds use
+# inside. Python's ``ipaddress`` knows them as they were when it was released, so it is not asked.
+_SPECIAL = networks(
     (
-        "192.0.0.0/24",  # protocol assignments; the metadata of one cloud
-        "192.88.99.0/24",  # relays
-        "168.63.129.16/32",  # the host's own services in another
-        "64:ff9b::/96",  # NAT64
-        "64:ff9b:1::/48",
-        "2001::/32",  # Teredo
-        "2002::/16",  # 6to4
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private use
+        "100.64.0.0/10",  # shared address space
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # a cloud's services for its hosts
+        "169.254.0.0/16",  # link-local; metadata of clouds
+        "172.16.0.0/12",  # private use
+        "192.0.0.0/24",  # protocol assignments; a cloud's metadata
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT relays
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private use
+        "192.175.48.0/24",  # AS112, direct delegation
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved; broadcast
+        "2001::/23",  # protocol assignments: Teredo, benchmarking, AMT, AS112, ORCHID, remote identification
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, holds an IPv4 address
+        "2620:4f:8000::/48",  # AS112, direct delegation
+        "3ffe::/16",  # the retired 6bone
+        "3fff::/20",  # documentation
     )
 )

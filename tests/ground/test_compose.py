@@ -121,11 +121,12 @@ def test_the_example_lists_what_settings_read_and_nothing_else():
 
 def test_no_secret_has_a_default():
     text = (ROOT / "docker-compose.yml").read_text()
-    for name in ("ELEVATA_SECRET_KEY", "POSTGRES_PASSWORD"):
-        uses = re.findall(rf"\$\{{{name}(.[^}}]*)?\}}", text)
+    for name in ("ELEVATA_SECRET_KEY", "ELEVATA_AUDIT_KEY", "POSTGRES_PASSWORD"):
+        uses = re.findall(rf"\$\{{{name}(\W[^}}]*)?\}}", text)
         assert uses
         assert all(use.startswith(":?") for use in uses)
         assert re.search(rf"^{name}=$", EXAMPLE, re.M)
+    assert "ELEVATA_AUDIT_KEY" not in "".join(re.findall(r"^ENV(?:.*\\\n)*.*", DOCKERFILE, re.M))
     assert "ELEVATA_SECRET_KEY" not in "".join(re.findall(r"^ENV(?:.*\\\n)*.*", DOCKERFILE, re.M))
 
 

@@ -241,12 +241,20 @@ def test_a_sqlite_database_is_backed_up_and_restored(
     shell(manage("backup backups/control"))
     shell(manage(CREATE.format(name="eve")))
     assert "the chain holds" in shell(manage("restore backups/control"))
+    assert "restored from control" in shell(manage("verify_audit"))
     import sqlite3
 
     with sqlite3.connect(tmp_path / "data" / "control.sqlite3") as database:
         assert database.execute("SELECT username FROM auth_user").fetchall() == [("ada",)]
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             database.execute("DELETE FROM metadata_changelogentry")
+    # A copy that was put back beside the product is not accounted for until somebody says so.
+    shell(manage(CREATE.format(name="zoe")))
+    database = tmp_path / "data" / "control.sqlite3"
+    shell(f"rm -f {database}-wal {database}-shm && cp backups/control {database}")
+    assert "and this chain has no such link" in shell(manage("verify_audit"), fails=True)
+    shell(manage("accept_chain --reason copied"))
+    assert "intact" in shell(manage("verify_audit"))
     # A copy that was altered, or that is there already, is refused.
     assert "is there already" in shell(manage("backup backups/control"), fails=True)
     with (tmp_path / "work" / "backups" / "control").open("ab") as copy:

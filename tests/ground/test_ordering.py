@@ -46,9 +46,10 @@ def test_the_order_does_not_depend_on_the_one_that_was_found():
         (item("a::b", "db"), item("a::b", "db", "transactional_db")),
         (item("a::b", django_db=mark("django_db")), item("a::b", django_db=mark("django_db", transaction=True))),
         (item("a::b", "live_server"), item("a::b", spark=mark("spark"))),
+        (item("a::b", spark=mark("spark")), item("a::b", takes=mark("takes", seconds=200))),
         (item("a::b", browser=mark("browser")), item("a::b", spark=mark("spark"), browser=mark("browser"))),
     ],
-    ids=["a database", "committing", "committing by its mark", "Spark", "a whole installation"],
+    ids=["a database", "committing", "committing by its mark", "Spark", "a mark", "a whole installation"],
 )
 def test_what_needs_more_is_taken_to_be_longer(shorter: Item, longer: Item):
     assert seconds(shorter) < seconds(longer)

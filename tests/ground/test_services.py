@@ -70,6 +70,13 @@ def test_what_the_shell_has_set_is_put_aside(tmp_path):
     assert run_pytest(tmp_path, mode="none", **shell).returncode == 0
 
 
+def test_the_number_of_examples_reaches_the_tests(tmp_path):
+    (tmp_path / "test_inside.py").write_text(
+        "import os\ndef test_inside():\n    assert os.environ['ELEVATA_SPARK_EXAMPLES'] == '8'\n"
+    )
+    assert run_pytest(tmp_path, mode="none", ELEVATA_SPARK_EXAMPLES="8").returncode == 0
+
+
 @pytest.mark.services
 def test_a_missing_server_fails_the_session_and_says_what_to_do(tmp_path):
     done = run_pytest(tmp_path, mode="postgres_redis", PATH=str(tmp_path))

@@ -3,10 +3,12 @@
 import csv
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from architecture.domain.states.tables import ColumnSpec, TableSpec
+from loader.domain.exported import csv_lines
 from loader.domain.rows import BLANK, EMPTY, NULL, SHOWN, TEXT, cell, csv_text, grid_of, key_changes
 
 TABLE = TableSpec(
@@ -27,6 +29,26 @@ TABLE = TableSpec(
 def answer(*rows: tuple) -> dict:
     columns = ["rc_air_airport_key", "load_run_id", "country_key", "name", "icao", "odd"]
     return {"columns": columns, "rows": [list(row) for row in rows]}
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\uff1d1", "-", "+1-1"]
+)
+def test_a_text_that_a_spreadsheet_takes_for_a_formula_begins_with_an_apostrophe(value: str):
+    (header, row) = csv.reader(io.StringIO(csv_text([value], [[value]]), newline=""))
+    assert header == row == [f"'{value}"]
+
+
+@pytest.mark.parametrize("value", ["-5", "+5", "-1.50", "-.5", "-1E+3", "a=b", "", "2026-11-23"])
+def test_numbers_and_plain_texts_stay_as_they_are(value: str):
+    assert csv_text([], [[value]]).endswith(f'"{value}"\r\n')
+
+
+def test_the_rows_that_programs_take_stay_exact():
+    assert list(csv_lines({"columns": ["a"], "rows": [["=1+1"]]})) == ['"a"\r\n', '"=1+1"\r\n']
 
 
 # --- the grid ---------------------------------------------------------------------------------------
@@ -76,8 +98,11 @@ def test_in_csv_null_is_an_empty_field_and_empty_text_is_quoted():
 
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2)))
 def test_csv_reads_back_as_it_was(rows: list[list[str]]):
+    exact = "".join(csv_lines({"columns": ["a", "b"], "rows": rows}))
+    assert list(csv.reader(io.StringIO(exact, newline=""))) == [["a", "b"], *rows]
     read = list(csv.reader(io.StringIO(csv_text(["a", "b"], rows), newline="")))
-    assert read == [["a", "b"], *rows]
+    for row, shown in zip(rows, read[1:], strict=True):
+        assert all(text in (value, f"'{value}") for value, text in zip(row, shown, strict=True))
 
 
 # --- what a run changed -----------------------------------------------------------------------------

@@ -46,6 +46,33 @@ REFUSED = [
     "fec0::1",
     "ff02::1",
     "2001:db8::1",
+    # Special-purpose blocks, some of which ipaddress calls global.
+    "3fff::1",
+    "3fff:fff:ffff::1",
+    "5f00::1",
+    "100:0:0:1::1",
+    "2001:1::1",
+    "2001:3::1",
+    "2001:4:112::1",
+    "2001:20::1",
+    "2001:30::1",
+    "2620:4f:8000::1",
+    "3ffe::1",
+    "192.31.196.1",
+    "192.52.193.1",
+    "192.175.48.1",
+    "192.0.0.9",
+    "192.88.99.1",
+    # IPv4 addresses inside of IPv6 ones.
+    "::7f00:1",
+    "::8.8.8.8",
+    "::ffff:0:127.0.0.1",
+    "::ffff:0:8.8.8.8",
+    "64:ff9b::8.8.8.8",
+    "64:ff9b:1::a9fe:a9fe",
+    "2002:808:808::1",
+    "4000::1",
+    "8000::1",
 ]
 
 
@@ -54,7 +81,9 @@ def test_what_is_not_plainly_public_is_refused(address: str):
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", ["93.184.215.14", "8.8.8.8", "::ffff:8.8.8.8", "2606:2800:21f:cb07::1"])
+@pytest.mark.parametrize(
+    "address", ["93.184.215.14", "8.8.8.8", "::ffff:8.8.8.8", "2606:2800:21f:cb07::1", "2001:200::1", "3ffd::1"]
+)
 def test_public_addresses_may_be_called(address: str):
     assert is_public(address)
 

@@ -13,7 +13,8 @@ class Command(ProductCommand):
     help = (
         "Put a copy that backup made in the place of the control database: everything written since is lost. Stop all "
         "processes of the product first. The database is migrated to this release, and the audit chain is proven, "
-        "up to where the copy's note says it ended and beyond. Ends with 0 if it holds, 1 if not."
+        "up to where the copy's note says it ended and beyond. A signed statement beside the recorded heads says what "
+        "was put back. Ends with 0 if it holds, 1 if not."
     )
     refused_exit = FAILED
     # It may be put back where there is no database yet, so nobody's token is known.
