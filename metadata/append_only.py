@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator
 from django.apps import apps
 from django.db import models, transaction
 
+from metadata.domain.chain import Problem
 from metadata.models import AppendOnly, ChainLink
 
 PREFIX = "append_only"
 _FUNCTION = "elevata_append_only"
 _FUNCTION_BUT = "elevata_append_only_but"
 _SAID = "is append-only: rows are never changed or removed"
+_BODY = f" BEGIN RAISE EXCEPTION '% {_SAID}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END "
 
 
 def guarded_models() -> list[type[AppendOnly]]:
@@ -43,6 +45,52 @@ def guard(connection, guarded: Iterable[type[models.Model]]) -> None:
             made = True
             for statement in statements:
                 cursor.execute(statement)
+
+
+def wrong_triggers(connection) -> Problem | None:
+    """Return the first trigger of an append-only table that is missing, or not as ``guard`` makes it."""
+    read = _postgresql_definitions if connection.vendor == "postgresql" else _sqlite_definitions
+    there = read(connection)
+    for model in guarded_models():
+        table = model._meta.db_table
+        for name, definition in _expected(connection.vendor, model).items():
+            if there.get((table, name)) != definition:
+                state = "not as it was made" if (table, name) in there else "missing"
+                said = f"the trigger {name} of {table} is {state}: manage.py migrate makes it anew"
+                return Problem("trigger_missing" if state == "missing" else "trigger_changed", said)
+    return None
+
+
+def _expected(vendor: str, model: type[models.Model]) -> dict[str, object]:
+    """Definitions of a model's triggers by name, as the database gives them."""
+    if vendor == "postgresql":
+        return {
+            f"{PREFIX}_{event}": (_TYPES[event], "A", False, _FUNCTION, _BODY)
+            for event in ("update", "delete", "truncate")
+        }
+    made = [statement for statement in _sqlite(model) if statement.startswith("CREATE")]
+    return {statement.split('"')[1]: statement for statement in made}
+
+
+# pg_trigger.tgtype: BEFORE (2), DELETE (8), UPDATE (16), TRUNCATE (32), for each row (1).
+_TYPES = {"update": 19, "delete": 11, "truncate": 34}
+
+
+def _postgresql_definitions(connection) -> dict[tuple[str, str], object]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname, t.tgname, t.tgtype, t.tgenabled::text, t.tgqual IS NOT NULL, p.proname, p.prosrc "
+            "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid "
+            "WHERE NOT t.tgisinternal AND t.tgattr::text = '' "
+            "AND c.relnamespace = current_schema()::regnamespace"
+        )
+        return {(table, name): tuple(rest) for table, name, *rest in cursor.fetchall()}
+
+
+def _sqlite_definitions(connection) -> dict[tuple[str, str], object]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tbl_name, name, sql FROM sqlite_master WHERE type = 'trigger'")
+        return {(table, name): sql for table, name, sql in cursor.fetchall()}
 
 
 def remove_linked(connection, model: type[AppendOnly], *, kind: str, first: int, last: int) -> int:
@@ -97,10 +145,7 @@ def _lifted(vendor: str, table: str, links: str, kind: str, first: int, last: in
 def _postgresql(model: type[models.Model], *, with_function: bool) -> Iterator[str]:
     table = f'"{model._meta.db_table}"'
     if with_function:
-        yield (
-            f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-            f"RAISE EXCEPTION '% {_SAID}', TG_TABLE_NAME USING ERRCODE = 'restrict_violation'; END $$"
-        )
+        yield (f"CREATE OR REPLACE FUNCTION {_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${_BODY}$$")
     for event in ("update", "delete", "truncate"):
         name = f"{PREFIX}_{event}"
         each = "STATEMENT" if event == "truncate" else "ROW"

@@ -13,6 +13,22 @@ from metadata.models import ChangeLogEntry, SourceDataset, TargetDataset
 from metadata.models.base import Versioned
 from metadata.services.subjects import KINDS, held, stable_key
 
+# What entries are about; other rooms add theirs.
+SUBJECT_KINDS = frozenset(KINDS.values()) | {
+    "baseline",
+    "delivery",
+    "environment",
+    "execution",
+    "lease",
+    "load_run",
+    "notice",
+    "person",
+    "policy",
+    "report",
+    "schedule",
+    "token",
+    "webhook",
+}
 # Longer values are cut on pages; the log itself keeps them whole.
 _LONGEST = 400
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")

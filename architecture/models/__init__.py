@@ -1,8 +1,9 @@
 """Tables of architecture control: environments and their state, reports, approvals, previews, executions, records."""
 
 from architecture.models.execution import Execution, ExecutionEvent, ExecutionOperation, ExecutionRecord
+from architecture.models.policy import PolicyProposal, PolicyRecord
 from architecture.models.report import Approval, ChangeReport, Preview, Rehearsal
-from architecture.models.state import AppliedDataset, Environment, Lease, Observation
+from architecture.models.state import AppliedDataset, Environment, KeptHistory, Lease, Observation
 
 __all__ = [
     "AppliedDataset",
@@ -13,8 +14,11 @@ __all__ = [
     "ExecutionEvent",
     "ExecutionOperation",
     "ExecutionRecord",
+    "KeptHistory",
     "Lease",
     "Observation",
+    "PolicyProposal",
+    "PolicyRecord",
     "Preview",
     "Rehearsal",
 ]

@@ -21,7 +21,8 @@ class Execution(models.Model):
     report it belongs to a load run, which ``reason`` names; ``planned`` then holds scope, report and
     operations, as a report's row does otherwise. ``requester`` is the name of who asked, ``command``
     the way it was asked (page, REST, manage.py execute), ``versions`` what the runner said of itself.
-    ``queued_at`` is since when it waits for a worker, or waited last.
+    ``queued_at`` is since when it waits for a worker, or waited last. ``signature`` is by the audit key over what was
+    asked for, by whom, and what is planned.
     """
 
     class Status(models.TextChoices):
@@ -53,6 +54,7 @@ class Execution(models.Model):
     error = models.JSONField(null=True, blank=True)
     versions = models.JSONField(default=dict, blank=True)
     planned = models.JSONField(default=dict, blank=True)
+    signature = models.CharField(max_length=81, default="", editable=False)
     requested_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -178,12 +180,14 @@ class ExecutionRecord(AppendOnly):
         return f"record {self.record_id}"
 
     def content(self) -> dict[str, Any]:
-        """What the chain's digest covers: the document as it is now, by a digest of its own."""
+        """Return what the chain's digest covers: every column, the document by a digest made of it now."""
         return {
             "id": self.pk,
             "record": str(self.record_id),
             "execution": self.execution_id,
+            "environment": self.environment_id,
             "digest": sha256_hex(self.document),
+            "stored_digest": self.digest,
             "outcome": str(self.outcome),
             "at": self.created_at.isoformat(timespec="microseconds"),
         }

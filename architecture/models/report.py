@@ -22,8 +22,9 @@ class ChangeReport(models.Model):
 
     ``document`` is the report as everybody reads it (``change-report/v1``), ``content`` what its
     fingerprint is over. ``authors`` are user names of who had a hand in what it changes, found when
-    it was made. ``undo_of`` is the record whose operations it takes back; such a report's desired
-    state is in its ``content``, not in the metadata.
+    it was made. ``through`` is the last link of the audit chain that was sealed before the metadata was read.
+    ``undo_of`` is the record whose operations it takes back; such a report's desired state is in its ``content``,
+    not in the metadata.
     """
 
     class Status(models.TextChoices):
@@ -49,6 +50,7 @@ class ChangeReport(models.Model):
     risk = models.CharField(max_length=12, choices=Risk)
     destructive = models.BooleanField()
     authors = models.JSONField(default=list)
+    through = models.BigIntegerField(default=0)
     observed_at = models.DateTimeField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -56,6 +58,8 @@ class ChangeReport(models.Model):
     undo_of = models.ForeignKey(
         "architecture.ExecutionRecord", on_delete=models.PROTECT, null=True, related_name="undo_reports"
     )
+    # By the audit key, over everything but the state (architecture.services.proof).
+    signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
@@ -110,12 +114,14 @@ class Approval(AppendOnly):
         return f"{self.person_name}: {self.decision} {self.report}"
 
     def content(self) -> dict[str, Any]:
-        """What the chain's digest covers."""
+        """Return what the chain's digest covers: every column, and the report's UUID."""
         return {
             "id": self.pk,
             "report": str(self.report.report_id),
+            "report_id": self.report_id,
             "fingerprint": self.fingerprint,
             "person": self.person_name,
+            "person_id": self.person_id,
             "roles": list(self.roles),
             "decision": str(self.decision),
             "note": self.note,
@@ -139,6 +145,8 @@ class Preview(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(auto_now=True)
+    # By the audit key, over report and fingerprint (architecture.services.proof).
+    signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
         ordering = ["-made_at", "-id"]

@@ -27,9 +27,10 @@ class AppliedDataset(models.Model):
     """A dataset as the last finished operation on it left it, per environment.
 
     ``state`` is the dataset as ``architecture.domain.states.flat`` keeps it, ``table_versions`` the Delta version
-    of each of its tables (by stable key) that was seen with it, ``described_at`` the time of the
-    metadata that it came from: who edited later has a hand in what comes next. Written in the
-    transaction that records the operation, so it never claims more than was seen.
+    of each of its tables (by stable key) that was seen with it. ``through`` is a mark: every edit up to this link of
+    the audit chain was carried out (0: none was), and whoever made a later one is an author of what comes next.
+    Written in the transaction that records the operation, so it never claims more than was seen. ``signature`` is by
+    the audit key over every column that decides, the state by its ``digest``.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="applied_datasets")
@@ -38,7 +39,9 @@ class AppliedDataset(models.Model):
     state = models.JSONField()
     table_versions = models.JSONField(default=dict)
     execution = models.ForeignKey("architecture.Execution", on_delete=models.PROTECT, null=True, related_name="+")
-    described_at = models.DateTimeField()
+    through = models.BigIntegerField(default=0)
+    digest = models.CharField(max_length=64, default="", editable=False)
+    signature = models.CharField(max_length=81, default="", editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -47,6 +50,27 @@ class AppliedDataset(models.Model):
 
     def __str__(self) -> str:
         return f"{self.environment}: {self.qualified_name}"
+
+
+class KeptHistory(models.Model):
+    """A history that loads no longer follow, with the dataset's state as they last did (flat, as JSON).
+
+    Whatever becomes of the dataset meanwhile, taking its history up again is compared with this. Deleted by that.
+    ``signature`` is by the audit key.
+    """
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="kept_histories")
+    history_key = models.UUIDField()
+    state = models.JSONField()
+    signature = models.CharField(max_length=81, default="", editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["environment", "history_key"]
+        constraints = [models.UniqueConstraint(fields=["environment", "history_key"], name="kept_history_once")]
+
+    def __str__(self) -> str:
+        return f"{self.environment}: history {self.history_key}"
 
 
 class Observation(models.Model):

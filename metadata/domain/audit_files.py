@@ -17,7 +17,7 @@ from metadata.domain.canonical import canonical_json, sha256_hex
 from metadata.domain.chain import Head, Link, Problem, check_link, link_hash, parse_head
 from metadata.domain.errors import MetadataError
 
-FORMAT = "audit-export/v1"
+FORMAT = "audit-export/v2"
 SEGMENT, SELECTION = "segment", "selection"
 
 

@@ -32,13 +32,17 @@ class Head:
 
 @dataclass(frozen=True)
 class Link:
-    """One link. ``digest`` is SHA-256 over the canonical JSON of the row's content."""
+    """One link. ``digest`` is SHA-256 over the canonical JSON of the row's content.
+
+    ``sealed_at`` is ISO 8601 in UTC with microseconds.
+    """
 
     sequence: int
     kind: str
     subject: int
     digest: str
     previous: str
+    sealed_at: str
     hash: str
 
 
@@ -56,16 +60,31 @@ class Problem:
         return {name: value for name, value in vars(self).items() if value not in (None, "")}
 
 
-def link_hash(*, sequence: int, kind: str, subject: int, digest: str, previous: str) -> str:
-    """The hash of one link. It never changes: exported artifacts carry it."""
-    return sha256_hex({"sequence": sequence, "kind": kind, "subject": subject, "digest": digest, "previous": previous})
+def link_hash(*, sequence: int, kind: str, subject: int, digest: str, previous: str, sealed_at: str) -> str:
+    """Return the hash of one link. It never changes: exported artifacts carry it."""
+    return sha256_hex(
+        {
+            "sequence": sequence,
+            "kind": kind,
+            "subject": subject,
+            "digest": digest,
+            "previous": previous,
+            "sealed_at": sealed_at,
+        }
+    )
 
 
-def next_link(head: Head, *, kind: str, subject: int, digest: str) -> Link:
-    """The link that goes after ``head``."""
-    sequence = head.sequence + 1
-    made = link_hash(sequence=sequence, kind=kind, subject=subject, digest=digest, previous=head.hash)
-    return Link(sequence, kind, subject, digest, head.hash, made)
+def next_link(head: Head, *, kind: str, subject: int, digest: str, sealed_at: str) -> Link:
+    """Return the link that goes after ``head``."""
+    content = {
+        "sequence": head.sequence + 1,
+        "kind": kind,
+        "subject": subject,
+        "digest": digest,
+        "previous": head.hash,
+        "sealed_at": sealed_at,
+    }
+    return Link(**content, hash=link_hash(**content))
 
 
 def check_link(head: Head, link: Link) -> Problem | None:
@@ -76,7 +95,7 @@ def check_link(head: Head, link: Link) -> Problem | None:
         return Problem("link_missing", f"link {expected} is missing: link {link.sequence} follows", expected)
     if link.previous != head.hash:
         return Problem("link_changed", f"link {link.sequence} does not continue the link before it", **at)
-    made = next_link(head, kind=link.kind, subject=link.subject, digest=link.digest)
+    made = next_link(head, kind=link.kind, subject=link.subject, digest=link.digest, sealed_at=link.sealed_at)
     if made.hash != link.hash:
         return Problem("link_changed", f"link {link.sequence} was changed: its hash is not that of its content", **at)
     return None

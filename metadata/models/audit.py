@@ -108,7 +108,10 @@ class ChangeLogEntry(AppendOnly):
 
 
 class ChainLink(AppendOnly):
-    """One link of the hash chain (``metadata.domain.chain``)."""
+    """One link of the hash chain (``metadata.domain.chain``).
+
+    ``signature`` is over the hash, by the audit key with this id (``metadata.services.signing``).
+    """
 
     sequence = models.BigIntegerField(primary_key=True)
     kind = models.CharField(max_length=30)
@@ -117,6 +120,8 @@ class ChainLink(AppendOnly):
     previous = models.CharField(max_length=64)
     hash = models.CharField(max_length=64)
     sealed_at = models.DateTimeField()
+    key_id = models.CharField(max_length=16, default="")
+    signature = models.CharField(max_length=64, default="")
 
     class Meta:
         ordering = ["sequence"]
@@ -137,10 +142,16 @@ class ChainHead(models.Model):
 
 
 class ChainPending(models.Model):
-    """Rows of one transaction that are committed and not linked yet: ``subjects`` is [[id, digest], …]."""
+    """Rows of one transaction that are committed and not linked yet: ``subjects`` is [[id, digest], …].
+
+    Signed by the process that wrote the rows. ``refused`` is the code of why it was not sealed.
+    """
 
     kind = models.CharField(max_length=30)
     subjects = models.JSONField()
+    key_id = models.CharField(max_length=16, default="")
+    signature = models.CharField(max_length=64, default="")
+    refused = models.CharField(max_length=30, blank=True, default="")
 
     class Meta:
         ordering = ["id"]
@@ -166,6 +177,7 @@ class AuditSegment(AppendOnly):
     removed_at = models.DateTimeField()
     actor = models.CharField(max_length=150)
     actor_kind = models.CharField(max_length=10, choices=ChangeLogEntry.ActorKind)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     reason = models.TextField()
     request_id = models.CharField(max_length=100, blank=True, default="")
 
@@ -193,6 +205,7 @@ class AuditSegment(AppendOnly):
             "at": self.removed_at.isoformat(timespec="microseconds"),
             "actor": self.actor,
             "actor_kind": str(self.actor_kind),
+            "user": self.user_id,
             "reason": self.reason,
             "request_id": self.request_id,
         }

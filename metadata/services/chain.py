@@ -1,8 +1,9 @@
-"""The hash chain in the control database: what is committed is linked, in order, and can be proved.
+"""Hash-chained, signed log of append-only rows in the control database.
 
-A writer adds its row and, in the same transaction, a note of the row's digest (``append``). After
-commit whoever comes first turns all notes into links (``seal``), under a lock on the head that no
-writer needs. What a process that died left behind, the next one seals.
+A writer adds its row and, in the same transaction, a signed note of the row's digest (``append``). After
+commit whoever comes first turns all notes into signed links (``seal``), under a lock on the head that no
+writer needs. What a process that died left behind, the next one seals. A note that is not signed, or
+whose rows are not as noted, is never sealed.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from metadata.append_only import wrong_triggers
 from metadata.domain.canonical import sha256_hex
-from metadata.domain.chain import GENESIS, Head, Link, Problem, check_link, next_link
+from metadata.domain.chain import GENESIS, Head, Link, Problem, check_link, link_hash, next_link
+from metadata.domain.signing import Signature
 from metadata.models import AppendOnly, AuditSegment, ChainHead, ChainLink, ChainPending, ChangeLogEntry
+from metadata.services import recorded_heads
+from metadata.services.recorded_heads import Restore
 from metadata.services.segments import Segments
+from metadata.services.signing import keyring, sign, signature_problem
 
 log = logging.getLogger(__name__)
 
@@ -29,37 +36,52 @@ _HEAD = 1
 _BEGINNING = Head()
 _NOTES = 200
 _CHUNK = 1000
+# What a signature is for: one for a link never counts for a note.
+_LINK, _NOTE = "audit-link", "audit-note"
 
 
 @dataclass(frozen=True)
 class Registered:
-    """One kind of row in the chain, what of a row its digest covers, and whether retention may remove rows."""
+    """One kind of row in the chain: what its digest covers, and whether retention may remove rows.
+
+    ``related`` names the rows that ``content`` reads, too.
+    """
 
     kind: str
     model: type[AppendOnly]
     content: Content
     removable: bool = False
+    related: tuple[str, ...] = ()
 
     def digest(self, row: AppendOnly) -> str:
         return sha256_hex(self.content(row))
 
 
 _by_kind: dict[str, Registered] = {}
+_comparisons: list[Callable[[], Problem | None]] = []
 _by_model: dict[type, Registered] = {}
 
 
-def register(kind: str, model: type[AppendOnly], content: Content, *, removable: bool = False) -> None:
+def register(
+    kind: str, model: type[AppendOnly], content: Content, *, removable: bool = False, related: tuple[str, ...] = ()
+) -> None:
     """Let rows of an append-only model into the chain, under a name that never changes.
 
     ``content`` gives what the digest covers, for ``canonical_json``. It must give the same for a row
     just written and the same row read back, for ever. ``removable``: nothing else needs the rows, so
-    retention may remove them once they were exported.
+    retention may remove them once they were exported. ``related`` is for ``select_related``.
     """
     if not issubclass(model, AppendOnly):
         raise TypeError(f"{model.__name__} is not append-only")
     if _by_kind.get(kind, Registered(kind, model, content)).model is not model:
         raise ValueError(f"kind {kind!r} is {_by_kind[kind].model.__name__}'s")
-    _by_kind[kind] = _by_model[model] = Registered(kind, model, content, removable)
+    _by_kind[kind] = _by_model[model] = Registered(kind, model, content, removable, related)
+
+
+def compare(comparison: Callable[[], Problem | None]) -> None:
+    """Let ``verify`` compare rows that may change with the rows of the chain that say what they must be."""
+    if comparison not in _comparisons:
+        _comparisons.append(comparison)
 
 
 def registered(kind: str) -> Registered | None:
@@ -79,7 +101,10 @@ def append(*rows: AppendOnly) -> None:
     registered = _by_model[type(rows[0])]
     with transaction.atomic():
         subjects = [[row.pk, registered.digest(row)] for row in rows]
-        ChainPending.objects.create(kind=registered.kind, subjects=subjects)
+        signature = sign(_NOTE, _note_document(registered.kind, subjects))
+        ChainPending.objects.create(
+            kind=registered.kind, subjects=subjects, key_id=signature.key_id, signature=signature.value
+        )
         # The rows are safe already: a seal that fails is logged, and left to the next one.
         transaction.on_commit(seal, robust=True)
 
@@ -90,18 +115,30 @@ def head() -> Head:
     return Head() if row is None else Head(row.sequence, row.hash)
 
 
+def sealed_through() -> int:
+    """Return the sequence number of the last sealed link; 0 before the first.
+
+    Read before metadata, it is a mark: whatever was linked up to it was committed then, and an entry that is
+    committed later gets a higher number.
+    """
+    return head().sequence
+
+
 def seal(*, wait: bool = False) -> int:
     """Link everything that is committed; returns how many links this call made. Not in a transaction.
 
     Where another process is at it, this returns at once: that one looks again after it let go of the
-    lock. ``wait`` is for who needs the links now.
+    lock. ``wait`` is for who needs the links now. The new head is recorded outside the database.
     """
     sealed = 0
-    while ChainPending.objects.exists():
+    while ChainPending.objects.filter(refused="").exists():
         made = _seal_some(wait)
         sealed += made
         if not made:
             break
+    if sealed:
+        end = head()
+        recorded_heads.record(end, begins=end.sequence <= sealed)
     return sealed
 
 
@@ -111,23 +148,92 @@ def _seal_some(wait: bool) -> int:
         row = _locked_head(wait)
         if row is None:
             return 0
-        notes = list(ChainPending.objects.order_by("pk")[:_NOTES])
-        end, links = Head(row.sequence, row.hash), []
-        for note in notes:
+        notes = list(ChainPending.objects.filter(refused="").order_by("pk")[:_NOTES])
+        genuine = []
+        for note, problem in _checked(notes):
+            if problem is None:
+                genuine.append(note)
+                continue
+            log.error("a note for the audit chain is not sealed: %s", problem.message)
+            ChainPending.objects.filter(pk=note.pk).update(refused=problem.code)
+        end, links, now = Head(row.sequence, row.hash), [], timezone.now()
+        for note in genuine:
             for subject, digest in note.subjects:
-                link = next_link(end, kind=note.kind, subject=subject, digest=digest)
+                link = next_link(end, kind=note.kind, subject=subject, digest=digest, sealed_at=_moment(now))
                 end = Head(link.sequence, link.hash)
                 links.append(link)
         if not links:
             return 0
-        _store(links)
-        ChainPending.objects.filter(pk__in=[note.pk for note in notes]).delete()
+        _store(links, now)
+        ChainPending.objects.filter(pk__in=[note.pk for note in genuine]).delete()
         moved = ChainHead.objects.filter(pk=_HEAD, sequence=row.sequence, hash=row.hash).update(
             sequence=end.sequence, hash=end.hash
         )
         if not moved:
             raise RuntimeError("the head of the chain moved under its lock")
         return len(links)
+
+
+def _note_document(kind: str, subjects: Any) -> dict[str, Any]:
+    return {"kind": kind, "subjects": subjects}
+
+
+def _checked(notes: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem | None]]:
+    """Check notes as they are to be sealed: signed, about rows that are as noted, and not linked yet."""
+    signed = [note for note in notes if not _unsigned(note)]
+    subjects = [(note.kind, subject) for note in signed for subject, _ in note.subjects]
+    rows, linked = _rows(subjects), _linked(subjects)
+    for note in notes:
+        problem = _unsigned(note) or next(_wrong_subjects(note, rows, linked), None)
+        if problem is None:
+            linked.update((note.kind, subject) for subject, _ in note.subjects)
+        yield note, problem
+
+
+def _unsigned(note: ChainPending) -> Problem | None:
+    """Return why the note was not written by a process that has the audit key."""
+    signature = Signature(note.key_id, note.signature)
+    try:
+        code = signature_problem(signature, _NOTE, _note_document(note.kind, note.subjects))
+        first = note.subjects[0][0]
+    except (TypeError, ValueError, IndexError, KeyError):
+        code, first = "signature_wrong", None
+    if not code:
+        return None
+    said = f"{note.kind} {first} waits to be sealed, but its note {_SIGNATURES[code]}"
+    return Problem(code, said, kind=note.kind, subject=first if isinstance(first, int) else None)
+
+
+_SIGNATURES = {
+    "signature_wrong": "was not signed by this installation's audit key",
+    "key_unknown": "was signed by another audit key, which is not among ELEVATA_AUDIT_KEYS_FORMER",
+}
+
+
+def _wrong_subjects(
+    note: ChainPending, rows: dict[tuple[str, int], AppendOnly], linked: set[tuple[str, int]]
+) -> Iterator[Problem]:
+    known = _by_kind.get(note.kind)
+    for subject, digest in note.subjects:
+        at = {"kind": note.kind, "subject": subject}
+        row = rows.get((note.kind, subject))
+        if known is None:
+            yield Problem("kind_unknown", f"nothing of kind {note.kind} is known here", **at)
+        elif row is None:
+            yield Problem("row_missing", f"{note.kind} {subject} is gone, and was never sealed", **at)
+        elif known.digest(row) != digest:
+            yield Problem("row_changed", f"{note.kind} {subject} was changed before it was sealed", **at)
+        elif (note.kind, subject) in linked:
+            yield Problem("note_repeated", f"{note.kind} {subject} is to be sealed a second time", **at)
+
+
+def _linked(subjects: list[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those of the rows that have a link already."""
+    found: set[tuple[str, int]] = set()
+    for kind, pks in _by_kinds(subjects).items():
+        links = ChainLink.objects.filter(kind=kind, subject_id__among=pks)
+        found.update((kind, pk) for pk in links.values_list("subject_id", flat=True))
+    return found
 
 
 def _locked_head(wait: bool) -> ChainHead | None:
@@ -141,8 +247,8 @@ def _locked_head(wait: bool) -> ChainHead | None:
     return row
 
 
-def _store(links: list[Link]) -> None:
-    now = timezone.now()
+def _store(links: list[Link], now: datetime) -> None:
+    signing = keyring()
     ChainLink.objects.bulk_create(
         ChainLink(
             sequence=link.sequence,
@@ -152,9 +258,49 @@ def _store(links: list[Link]) -> None:
             previous=link.previous,
             hash=link.hash,
             sealed_at=now,
+            key_id=signing.key_id,
+            signature=signing.sign(_LINK, link.hash.encode()).value,
         )
         for link in links
     )
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def proven(*rows: AppendOnly) -> frozenset[int]:
+    """Return the ids of those rows of one model that are as they were sealed, or as their signed note says.
+
+    A row that came into the table beside ``append`` is not among them.
+    """
+    if not rows:
+        return frozenset()
+    registered = _by_model[type(rows[0])]
+    digests = {row.pk: registered.digest(row) for row in rows}
+    # Notes become links, never the other way round: so links are asked last.
+    noted: set[int] = set()
+    for note in ChainPending.objects.filter(kind=registered.kind):
+        if not _unsigned(note):
+            noted.update(subject for subject, digest in note.subjects if digests.get(subject) == digest)
+    links = ChainLink.objects.filter(kind=registered.kind, subject_id__among=list(digests))
+    return frozenset(noted).union(
+        link.subject_id for link in links if link.digest == digests[link.subject_id] and _holds(link)
+    )
+
+
+def _holds(stored: ChainLink) -> bool:
+    """Whether a link alone is as this installation sealed it."""
+    content = {name: value for name, value in vars(link_of(stored)).items() if name != "hash"}
+    return link_hash(**content) == stored.hash and _wrong_signature(stored) is None
+
+
+def _wrong_signature(stored: ChainLink) -> Problem | None:
+    code = keyring().problem(Signature(stored.key_id, stored.signature), _LINK, stored.hash.encode())
+    if not code:
+        return None
+    said = f"link {stored.sequence} {_SIGNATURES[code]}"
+    return Problem(code, said, stored.sequence, stored.kind, stored.subject_id)
 
 
 # --- proving ---------------------------------------------------------------------------------
@@ -162,9 +308,11 @@ def _store(links: list[Link]) -> None:
 
 @dataclass(frozen=True)
 class Verification:
-    """What walking the chain found. ``unsealed`` rows are committed and not linked yet.
+    """Result of walking the chain. ``unsealed`` rows are committed and not linked yet.
 
-    ``segments`` is how many ranges of links have had their entries exported and removed.
+    ``segments`` is how many ranges of links have had their entries exported and removed; ``unrecorded`` how
+    many links came after the newest head that is recorded outside the database; ``restores`` are the
+    statements that an older copy of the database was put back.
     """
 
     head: Head
@@ -172,6 +320,8 @@ class Verification:
     unsealed: int
     segments: int
     problem: Problem | None = None
+    unrecorded: int = 0
+    restores: tuple[Restore, ...] = ()
 
     @property
     def intact(self) -> bool:
@@ -183,6 +333,8 @@ class Verification:
             "links": self.links,
             "unsealed": self.unsealed,
             "segments": self.segments,
+            "unrecorded": self.unrecorded,
+            "restores": [restore.as_json() for restore in self.restores],
             "head": self.head.as_json(),
             # Under the name that artifacts have it, so that what was said here is one.
             "chain": self.head.as_json(),
@@ -190,34 +342,59 @@ class Verification:
         }
 
 
-def verify(*, against: Head | None = None, since: Head = _BEGINNING) -> Verification:
+def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: bool = True) -> Verification:
     """Walk the chain, every link and every row it stands for; stops at the first that is wrong.
 
     ``against`` is the head that an artifact carries: it must be one of the links. ``since`` is one too,
     and what is up to it is taken as proven: only what came later is walked. Writers may go on.
+    ``recorded``: compare with the heads that are recorded outside the database.
     """
     segments = Segments()
     problem = _wrong_artifact(since) or segments.out_of_line()
-    if problem is not None:
-        return Verification(since, since.sequence, _unsealed(), len(segments), problem)
     end = since
-    for end, problem in _walk(since, segments):
-        if problem is not None:
-            return Verification(end, end.sequence, _unsealed(), len(segments), problem)
-    problem = segments.beyond(end.sequence) or _wrong_end(end) or _wrong_artifact(against) or _unlinked()
-    return Verification(end, end.sequence, _unsealed(), len(segments), problem)
+    if problem is None:
+        for end, problem in _walk(since, segments):  # noqa: B007
+            if problem is not None:
+                break
+    records = recorded_heads.read()
+    if problem is None:
+        problem = (
+            segments.beyond(end.sequence)
+            or _wrong_end(end)
+            or _wrong_artifact(against)
+            or (_wrong_record(records, end) if recorded else None)
+            or _wrong_notes()
+            or _unlinked()
+            or next((found for comparison in _comparisons if (found := comparison()) is not None), None)
+            or wrong_triggers(connection)
+        )
+    newest = records.newest.sequence if records.newest is not None else 0
+    return Verification(
+        end,
+        end.sequence,
+        unsealed(),
+        len(segments),
+        problem,
+        unrecorded=max(0, end.sequence - newest),
+        restores=records.restores,
+    )
 
 
 def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]]:
     """Link by link: the chain's end so far, and what is wrong with the next one."""
     while True:
-        stored = ChainLink.objects.filter(sequence__gt=end.sequence).order_by("sequence")[:_CHUNK]
+        stored = list(ChainLink.objects.filter(sequence__gt=end.sequence).order_by("sequence")[:_CHUNK])
         links = [link_of(row) for row in stored]
         if not links:
             return
         rows = rows_of(links)
-        for link in links:
-            problem = check_link(end, link) or _check_row(link, rows, segments) or segments.wrong_at(link)
+        for row, link in zip(stored, links, strict=True):
+            problem = (
+                check_link(end, link)
+                or _wrong_signature(row)
+                or _check_row(link, rows, segments)
+                or segments.wrong_at(link)
+            )
             if problem is not None:
                 yield end, problem
                 return
@@ -227,20 +404,29 @@ def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]
 
 def link_of(row: ChainLink) -> Link:
     """A stored link as the rules know it."""
-    return Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, row.hash)
+    return Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, _moment(row.sealed_at), row.hash)
 
 
 def rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
     """The rows that links stand for, by kind and id, as far as they are there."""
-    wanted: dict[str, list[int]] = defaultdict(list)
-    for link in links:
-        wanted[link.kind].append(link.subject)
+    return _rows([(link.kind, link.subject) for link in links])
+
+
+def _rows(subjects: list[tuple[str, int]]) -> dict[tuple[str, int], AppendOnly]:
     found: dict[tuple[str, int], AppendOnly] = {}
-    for kind, pks in wanted.items():
-        if kind in _by_kind:
-            rows = _by_kind[kind].model.objects.in_bulk(pks)
-            found.update(((kind, pk), row) for pk, row in rows.items())
+    for kind, pks in _by_kinds(subjects).items():
+        known = _by_kind.get(kind)
+        if known is not None:
+            rows = known.model.objects.select_related(*known.related) if known.related else known.model.objects
+            found.update(((kind, pk), row) for pk, row in rows.in_bulk(pks).items())
     return found
+
+
+def _by_kinds(subjects: list[tuple[str, int]]) -> dict[str, list[int]]:
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for kind, pk in subjects:
+        wanted[kind].append(pk)
+    return wanted
 
 
 def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Segments) -> Problem | None:
@@ -283,6 +469,34 @@ def _wrong_artifact(against: Head | None) -> Problem | None:
     return Problem("artifact_differs", said, against.sequence)
 
 
+def _wrong_record(records: recorded_heads.Records, end: Head) -> Problem | None:
+    """A head that was recorded outside the database, and that this chain has not."""
+    if records.problem is not None and (end.sequence or records.problem.code != "heads_missing"):
+        return records.problem
+    sequences = [head.sequence for head in records.heads]
+    links = ChainLink.objects.filter(sequence__among=sequences).values_list("sequence", "hash")
+    here = dict(links)
+    for head in records.heads:
+        if here.get(head.sequence) != head.hash:
+            said = (
+                f"link {head.sequence} once ended the chain, by {recorded_heads.path()}, and this chain has no such "
+                "link: it was cut, or is that of another copy of the database"
+            )
+            return Problem("heads_differ", said, head.sequence)
+    return None
+
+
+def _wrong_notes() -> Problem | None:
+    """Notes that are not to be sealed as they are."""
+    notes = list(ChainPending.objects.order_by("pk"))
+    wrong = {note.pk: problem for note, problem in _checked(notes) if problem is not None}
+    for note in notes:
+        # One that was sealed since we read it was genuine.
+        if note.pk in wrong and ChainPending.objects.filter(pk=note.pk).exists():
+            return wrong[note.pk]
+    return None
+
+
 def _unlinked() -> Problem | None:
     """Rows that never came through ``append``: neither linked nor waiting for it."""
     for registered in _by_kind.values():
@@ -299,12 +513,14 @@ def _unlinked() -> Problem | None:
 
 
 def _waiting(kind: str) -> set[int]:
-    notes = ChainPending.objects.filter(kind=kind).values_list("subjects", flat=True)
-    return {subject for subjects in notes for subject, _ in subjects}
+    notes = ChainPending.objects.filter(kind=kind)
+    return {subject for note in notes if not _unsigned(note) for subject, _ in note.subjects}
 
 
-def _unsealed() -> int:
-    return sum(len(subjects) for subjects in ChainPending.objects.values_list("subjects", flat=True))
+def unsealed() -> int:
+    """Return how many rows are committed and not linked yet."""
+    notes = ChainPending.objects.values_list("subjects", flat=True)
+    return sum(len(subjects) if isinstance(subjects, list) else 1 for subjects in notes)
 
 
 register("change", ChangeLogEntry, ChangeLogEntry.content, removable=True)

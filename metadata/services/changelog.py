@@ -23,6 +23,7 @@ from metadata.models import ChangeLogEntry
 from metadata.permissions import must_write
 from metadata.services import chain
 from metadata.services.actor import Actor, current_actor
+from metadata.services.declassification import must_stay_classified
 from metadata.services.subjects import plain
 from metadata.services.touched import EMPTY, Change, Touched
 
@@ -68,6 +69,7 @@ def unit_of_work(reason: str = "") -> Iterator[Unit]:
             _unit.reset(before)
         # A transaction that is to be taken back (a check) leaves nothing, and can't be asked any more.
         if not connection.needs_rollback:
+            must_stay_classified(unit)
             actor, at = current_actor(), timezone.now()
             for changes in unit.changes():
                 _write(changes, actor, at, unit.reason)

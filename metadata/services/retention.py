@@ -105,6 +105,7 @@ def prune(path: Path, *, reason: str) -> AuditSegment:
             removed_at=timezone.now(),
             actor=actor.name,
             actor_kind=actor.kind,
+            user_id=actor.user_id,
             reason=reason.strip(),
             request_id=actor.request_id,
         )

@@ -12,6 +12,7 @@ from metadata.domain.canonical import canonical_json, sha256_hex
 from metadata.domain.chain import Head, Link, next_link
 from metadata.domain.errors import MetadataError
 
+AT = "2026-01-31T00:00:00.000000+00:00"
 START = Head(4, "a" * 64)
 
 
@@ -19,7 +20,7 @@ def rows(count: int, start: Head = START) -> list[tuple[Link, dict]]:
     made, head = [], start
     for number in range(count):
         content = {"id": number + 1, "actor": "ada", "changes": "{}"}
-        link = next_link(head, kind="change", subject=number + 1, digest=sha256_hex(content))
+        link = next_link(head, kind="change", subject=number + 1, digest=sha256_hex(content), sealed_at=AT)
         head = Head(link.sequence, link.hash)
         made.append((link, content))
     return made
@@ -117,7 +118,7 @@ def test_what_was_added_behind_the_end_is_found() -> None:
     assert found([*lines, lines[1]]) == "cut_off"
 
 
-@pytest.mark.parametrize("lines", [[], [b"{}\n"], [b"[]\n"], [b"no\n"], [b'{"format":"audit-export/v1"}\n']])
+@pytest.mark.parametrize("lines", [[], [b"{}\n"], [b"[]\n"], [b"no\n"], [b'{"format":"audit-export/v2"}\n']])
 def test_what_is_no_export_is_said(lines: list[bytes]) -> None:
     assert found(lines) == "invalid"
 

@@ -10,12 +10,13 @@ from metadata.domain.chain import GENESIS, Head, Link, check_link, next_link, pa
 from metadata.domain.errors import MetadataError
 
 DIGEST = "ab" * 32
+AT = "2026-01-31T00:00:00.000000+00:00"
 
 
 def chain(*subjects: int) -> list[Link]:
     end, links = Head(), []
     for subject in subjects:
-        links.append(next_link(end, kind="change", subject=subject, digest=DIGEST))
+        links.append(next_link(end, kind="change", subject=subject, digest=DIGEST, sealed_at=AT))
         end = Head(links[-1].sequence, links[-1].hash)
     return links
 
@@ -31,7 +32,7 @@ def first_problem(links: list[Link]) -> str | None:
 
 
 def test_the_hash_of_a_link_never_changes() -> None:
-    assert chain(7)[0].hash == "dd4e8d308800b99fcab1927639b8c8c2a5bce76acae2be14a8386cc12ae362cd"
+    assert chain(7)[0].hash == "5ab2ce7580c92b53dd40e39326271e99190b474c331d80877169c1900b0e7715"
 
 
 def test_an_untouched_chain_holds() -> None:
@@ -57,6 +58,7 @@ def test_links_in_another_order_are_found() -> None:
             {"digest": "cd" * 32},
             {"previous": "ef" * 32},
             {"hash": "01" * 32},
+            {"sealed_at": "2026-01-31T00:00:01.000000+00:00"},
             {"sequence": 77},
         ]
     ),
@@ -69,7 +71,7 @@ def test_any_change_of_any_link_is_found(position: int, changed: dict) -> None:
 
 def test_a_link_whose_hash_was_made_anew_breaks_the_next() -> None:
     links = chain(1, 2, 3)
-    forged = next_link(Head(1, links[0].hash), kind="change", subject=2, digest="cd" * 32)
+    forged = next_link(Head(1, links[0].hash), kind="change", subject=2, digest="cd" * 32, sealed_at=AT)
     assert first_problem([links[0], forged]) is None
     assert first_problem([links[0], forged, links[2]]) == "link_changed"
 

@@ -1,0 +1,61 @@
+"""Signatures by keys that are not in the database: HMAC-SHA-256 with a key id.
+
+Each signature names its key by the first bytes of the key's hash, so a signature of a former key is told
+from a forged one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHORTEST = 32  # characters of a key
+_ID_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A signature and the id of the key that made it; both are hex digits, or empty where nothing was signed."""
+
+    key_id: str = ""
+    value: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        """Return the signature written as ``key id:value``; an empty one for any other text."""
+        key_id, colon, value = text.partition(":")
+        return cls(key_id, value) if colon else cls()
+
+    def __str__(self) -> str:
+        return f"{self.key_id}:{self.value}"
+
+
+def key_id_of(key: str) -> str:
+    """Return the id of a key. It tells nothing of the key."""
+    return hashlib.sha256(b"elevata audit key id\0" + key.encode()).hexdigest()[:_ID_DIGITS]
+
+
+class Keyring:
+    """The key that signs, and former keys whose signatures are still accepted."""
+
+    def __init__(self, key: str, former: Iterable[str] = ()) -> None:
+        self._keys = {key_id_of(one): one.encode() for one in (*former, key)}
+        self.key_id = key_id_of(key)
+
+    def sign(self, purpose: str, message: bytes) -> Signature:
+        """Sign a message; ``purpose`` keeps a signature from counting for another kind of message."""
+        return Signature(self.key_id, _hmac(self._keys[self.key_id], purpose, message))
+
+    def problem(self, signature: Signature, purpose: str, message: bytes) -> str:
+        """Return why a signature does not hold: ``key_unknown``, ``signature_wrong``, or nothing if it does."""
+        key = self._keys.get(signature.key_id)
+        if key is None:
+            return "key_unknown" if signature.key_id else "signature_wrong"
+        made = _hmac(key, purpose, message)
+        return "" if hmac.compare_digest(made.encode(), signature.value.encode()) else "signature_wrong"
+
+
+def _hmac(key: bytes, purpose: str, message: bytes) -> str:
+    return hmac.digest(key, purpose.encode() + b"\0" + message, "sha256").hex()

@@ -1,0 +1,243 @@
+"""Heads of the audit chain, recorded in a file outside the database.
+
+A chain that was cut, or replaced by an older copy of the database, is whole in itself; only a head that
+was written down elsewhere tells. Each line of the file is a signed JSON object: a head as it was sealed,
+or the statement that a copy of the database was put back. Heads after the one that the copy ended with
+do not count from that statement on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from metadata.domain.chain import Head, Problem, parse_head
+from metadata.domain.errors import MetadataError
+from metadata.domain.signing import Signature
+from metadata.services.signing import sign, signature_problem
+
+log = logging.getLogger(__name__)
+
+NAME = "heads.jsonl"
+_HEAD, _RESTORE = "recorded-head", "recorded-restore"
+_PURPOSES = frozenset({_HEAD, _RESTORE})
+# The file is thinned when it has grown beyond this many bytes: the newest heads and one a month stay.
+_LARGEST = 512_000
+_KEPT = 500
+_TAIL = 4096
+
+
+@dataclass(frozen=True)
+class Restore:
+    """The statement that the chain as it was from then on, ending with ``after``, is the right one.
+
+    ``before`` is the newest head that was recorded until then, ``source`` the SHA-256 of the copy that was
+    put back, if one was.
+    """
+
+    at: str
+    before: Head
+    after: Head
+    reason: str
+    source: str = ""
+
+    def lost(self, head: Head) -> bool:
+        """Whether the head is of links that were lost when the copy was put back."""
+        return self.after.sequence < head.sequence <= self.before.sequence
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "at": self.at,
+            "before": self.before.as_json(),
+            "chain": self.after.as_json(),
+            "reason": self.reason,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True)
+class Records:
+    """Content of the file: heads that the chain must have, the newest of them, and what was put back when."""
+
+    heads: tuple[Head, ...] = ()
+    restores: tuple[Restore, ...] = ()
+    problem: Problem | None = None
+
+    @property
+    def newest(self) -> Head | None:
+        return max(self.heads, key=lambda head: head.sequence, default=None)
+
+
+def path() -> Path:
+    """Return the file's place."""
+    return Path(settings.AUDIT_FOLDER) / NAME
+
+
+def record(head: Head, *, begins: bool) -> None:
+    """Add a head that was just sealed. What goes wrong is logged: the rows are safe in the database.
+
+    A file that is gone is not begun again unless the chain ``begins``: else nobody would see that it went.
+    """
+    try:
+        with _locked():
+            if not begins and not path().exists():
+                log.error("%s is gone: heads of the audit chain are not recorded, see docs/change_log.md", path())
+                return
+            newest = _last()
+            if newest is None or "before" in newest or parse_head(newest).sequence < head.sequence:
+                _add(_HEAD, {"at": _now(), "chain": head.as_json()})
+                _thin()
+    except (OSError, MetadataError) as error:
+        log.error("the head of the audit chain could not be recorded in %s: %s", path(), error)
+
+
+def state(after: Head, *, before: Head, reason: str, source: str = "") -> Restore:
+    """Record that the chain ending with ``after`` is the right one, whatever was recorded until now.
+
+    MetadataError ``unwritable`` where the file can't be written.
+    """
+    try:
+        with _locked():
+            newest = read().newest or Head()
+            earlier = max(newest, before, key=lambda head: head.sequence)
+            restore = Restore(_now(), earlier, after, reason, source)
+            _add(_RESTORE, restore.as_json(), durable=True)
+    except OSError as error:
+        raise MetadataError("unwritable", f"cannot be written: {error.strerror}", place=str(path())) from None
+    return restore
+
+
+def read() -> Records:
+    """Read the file. ``problem``: it is not there, can't be read, or a line is not as it was signed."""
+    try:
+        lines = path().read_bytes().split(b"\n")
+    except FileNotFoundError:
+        said = f"{path()} is not there: nothing outside the database tells where the chain ended"
+        return Records(problem=Problem("heads_missing", said))
+    except OSError as error:
+        return Records(problem=Problem("heads_unreadable", f"{path()} cannot be read: {error.strerror}"))
+    heads: dict[int, Head] = {}
+    restores: list[Restore] = []
+    for number, line in enumerate(lines[:-1], start=1):
+        if _is_torn(line):
+            continue
+        try:
+            document = _signed(line)
+            head = parse_head(document)
+            if "before" in document:
+                restores.append(_restore(document, head))
+                heads = {sequence: one for sequence, one in heads.items() if sequence <= head.sequence}
+            if head.sequence:
+                heads[head.sequence] = head
+        except (MetadataError, KeyError, TypeError, ValueError) as error:
+            said = f"line {number} of {path()} is not as it was signed: {error}"
+            return Records(tuple(heads.values()), tuple(restores), Problem("heads_changed", said))
+    return Records(tuple(heads.values()), tuple(restores))
+
+
+def _signed(line: bytes) -> dict[str, Any]:
+    """The document of a line, if its signature holds."""
+    row = json.loads(line)
+    purpose, document = row["purpose"], row["document"]
+    code = signature_problem(Signature(row["key"], row["signature"]), purpose, document)
+    if purpose not in _PURPOSES or ("before" in document) != (purpose == _RESTORE):
+        code = "purpose"
+    if code:
+        raise ValueError(code)
+    return document
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether the process that wrote the line died meanwhile."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
+
+
+def _restore(document: dict[str, Any], after: Head) -> Restore:
+    before = parse_head({"chain": document["before"]})
+    return Restore(document["at"], before, after, document["reason"], document["source"])
+
+
+def _now() -> str:
+    return timezone.now().isoformat(timespec="microseconds")
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Processes write one by one; the lock is a file beside, for thinning replaces the file itself."""
+    path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path().with_name(".heads.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _add(purpose: str, document: dict[str, Any], *, durable: bool = False) -> None:
+    signature = sign(purpose, document)
+    row = {"purpose": purpose, "document": document, "key": signature.key_id, "signature": signature.value}
+    descriptor = os.open(path(), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(_torn_end() + json.dumps(row).encode() + b"\n")
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+
+
+def _torn_end() -> bytes:
+    """A line feed after a line that was cut off, so that it is not taken for a part of the next one."""
+    tail = _tail()
+    return b"\n" if tail and not tail.endswith(b"\n") else b""
+
+
+def _tail() -> bytes:
+    try:
+        with path().open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _last() -> dict[str, Any] | None:
+    """The document of the last whole line, signed or not: it only says whether the head is new."""
+    lines = _tail().split(b"\n")[:-1]
+    try:
+        return json.loads(lines[-1])["document"] if lines else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _thin() -> None:
+    """Keep the newest heads, the newest of each month, and every statement."""
+    if path().stat().st_size <= _LARGEST:
+        return
+    lines = [line for line in path().read_bytes().split(b"\n") if not _is_torn(line)]
+    months: dict[str, int] = {}
+    kept = set(range(len(lines) - _KEPT, len(lines)))
+    for number, line in enumerate(lines):
+        document = json.loads(line)["document"]
+        if "before" in document:
+            kept.add(number)
+        months[document["at"][:7]] = number
+    kept.update(months.values())
+    pending = path().with_name(".heads.pending")
+    with os.fdopen(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(b"".join(lines[number] + b"\n" for number in sorted(kept) if number >= 0))
+        file.flush()
+        os.fsync(file.fileno())
+    pending.replace(path())

@@ -1,0 +1,28 @@
+"""Authors are read from the change log: what SQL changes there is found by whoever verifies the log."""
+
+import pytest
+from django.db import connection
+
+from architecture.authors import authors, carried_out
+from metadata.models import ChangeLogEntry
+from metadata.services import chain
+from tests.architecture.conftest import built, world
+from tests.architecture.executing import customer, needing_approval
+from tests.architecture.world import World, committed
+from tests.audit import triggers_lifted
+
+__all__ = ["built", "world"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+
+
+def test_an_author_who_is_removed_by_sql_is_found_by_verifying_only(built: World) -> None:
+    report = needing_approval(built)
+    assert report.authors == ["ada"]
+    committed()
+    entry = ChangeLogEntry.objects.latest("pk")
+    with triggers_lifted([ChangeLogEntry]), connection.cursor() as cursor:
+        cursor.execute("DELETE FROM metadata_changelogentry WHERE id = %s", [entry.pk])
+    key = str(customer().key)
+    assert authors(built.environment, carried_out(built.environment, [key])) == frozenset()
+    assert chain.verify(recorded=False).problem.code == "row_missing"
