@@ -6,8 +6,10 @@ class ArchitectureConfig(AppConfig):
 
     def ready(self) -> None:
         from architecture.needed_entries import entries_needed
-        from architecture.services.records import register
+        from architecture.services import policies, proof, records
         from metadata.services import retention
 
-        register()
+        records.register()
+        policies.register()
+        proof.register()
         retention.keep(entries_needed)

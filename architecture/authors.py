@@ -1,8 +1,10 @@
-"""Who had a hand in what a report changes, by the change log.
+"""Authors of what a report changes, by the change log.
 
-What a dataset is desired to be moves with its own edits, and with those of other things: the name of its
-schema, the name of a dataset that it refers to (its foreign key is called so), and the source that it was
-generated from. Whoever edited one of these after the dataset was last carried out is an author.
+A desired dataset changes with its own edits, and with those of other things: the name of its schema, the name
+of a dataset that it refers to (its foreign key is called so), and the source that it was generated from.
+Whoever edited one of these after the dataset's mark is an author. A mark is the sequence number of a link of
+the audit chain: links are made in commit order, so an edit that was committed later has a higher number. An
+entry without a link counts as later than every mark.
 """
 
 import json
@@ -10,35 +12,95 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
-from architecture.models import AppliedDataset, Environment
-from metadata.models import ChangeLogEntry, DatasetInput, Reference, TargetDataset
+from architecture.domain import operations as ops
+from architecture.domain.operations import METADATA_ONLY, Operation
+from architecture.models import AppliedDataset, Environment, ExecutionOperation
+from architecture.services.proof import is_proven, proven_marks
+from metadata.domain.state import DatasetState
+from metadata.models import ChainLink, ChangeLogEntry, DatasetInput, Reference, TargetDataset
 
 # What is logged of a dataset without being a change of its description.
 NO_METADATA = ("execution", "lease", "report")
 # What a service account did, its owner did.
 ANSWERS = Coalesce("user__service_account__owner__username", "user__username")
 
-# When what was carried out last of each dataset had been described, by stable key; None: nothing was yet.
-Since = Mapping[str, datetime | None]
+# Sequence numbers of entries; those that no link was made for yet come last.
+_UNSEALED = 2**63 - 1
+_LINK = ChainLink.objects.filter(kind="change", subject_id=OuterRef("pk")).values("sequence")[:1]
+_SEQUENCE = Coalesce(Subquery(_LINK), Value(_UNSEALED), output_field=BigIntegerField())
+
+# Marks of datasets by stable key; 0: nothing of the dataset was carried out.
+Since = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Hand:
-    """One entry of the log that moved what a dataset is to be; ``person`` is empty where the system did it."""
+    """One entry of the log that changed a desired dataset; ``person`` is empty where the system did it."""
 
     entry: int
+    sequence: int
     at: datetime
     person: str
 
 
-def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, datetime | None]:
-    """Since when edits of these datasets wait to be carried out in an environment."""
-    found: dict[str, datetime | None] = dict.fromkeys(keys)
-    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__among=keys)
-    return found | {str(key): at for key, at in rows.values_list("dataset_key", "described_at")}
+def carried_out(environment: Environment, keys: Collection[str]) -> dict[str, int]:
+    """Return the marks of these datasets in an environment: edits with a higher number wait to be carried out.
+
+    A row that was not written by the product has no mark: everybody is an author.
+    """
+    return dict.fromkeys(keys, 0) | proven_marks(environment=environment, keys=keys)
+
+
+def since_when(
+    environment: Environment, operations: Iterable[Operation], desired: Iterable[DatasetState]
+) -> dict[str, int]:
+    """Return the marks that the authors of these operations are counted from.
+
+    A history that is taken up again compares with what it last followed: whatever was edited since, in its dataset
+    or upstream, counts, although it was free and carried out while the history was switched off.
+    """
+    operations = tuple(operations)
+    since = carried_out(environment, {one.dataset_key for one in operations})
+    resumed = [
+        one
+        for one in operations
+        if one.op == ops.UNRETIRE_TABLE and one.side == ops.HISTORY and one.code != METADATA_ONLY
+    ]
+    if resumed:
+        inputs = {state.key: state.inputs for state in desired}
+        for one in resumed:
+            mark = _followed_through(environment, one.dataset_key)
+            for key in _with_upstream(one.dataset_key, inputs):
+                since[key] = min(mark, since.get(key, mark))
+    return since
+
+
+def _followed_through(environment: Environment, dataset: str) -> int:
+    """Return the mark of a dataset when its history was switched off; 0 where no proven execution did that."""
+    rows = ExecutionOperation.objects.filter(
+        execution__environment=environment, dataset_key=dataset, op=ops.RETIRE_TABLE, status="succeeded"
+    )
+    for step in rows.order_by("-pk").select_related("execution"):
+        planned = step.execution.planned
+        if any(
+            (row["op"], row["side"], row["dataset_key"]) == (ops.RETIRE_TABLE, ops.HISTORY, dataset)
+            for row in planned["rows"]
+        ):
+            return planned.get("marks", {}).get(dataset, 0) if is_proven(step.execution) else 0
+    return 0
+
+
+def _with_upstream(dataset: str, inputs: Mapping[str, Collection[str]]) -> set[str]:
+    found, waiting = {dataset}, [dataset]
+    while waiting:
+        for key in inputs.get(waiting.pop(), ()):
+            if key in inputs and key not in found:
+                found.add(key)
+                waiting.append(key)
+    return found
 
 
 def authors(environment: Environment, since: Since) -> frozenset[str]:
@@ -57,7 +119,7 @@ def hands(environment: Environment, since: Since) -> tuple[Hand, ...]:
     return tuple(found[pk] for pk in sorted(found, reverse=True))
 
 
-def _under_every_key(environment: Environment, since: Since) -> dict[str, datetime | None]:
+def _under_every_key(environment: Environment, since: Since) -> dict[str, int]:
     """The same with the keys that metadata has by now for what it described anew under a name."""
     known = set(map(str, TargetDataset.objects.filter(key__among=since).values_list("key", flat=True)))
     applied = AppliedDataset.objects.filter(environment=environment)
@@ -80,12 +142,24 @@ def _names(row: TargetDataset) -> Iterable[str]:
 
 
 def _entries(*about: Q) -> QuerySet[ChangeLogEntry]:
-    return ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*about).order_by("pk")
+    """Return entries about metadata, oldest first, with the ``sequence`` of their links and ``who`` made them."""
+    found = ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*about).order_by("pk")
+    return found.annotate(who=ANSWERS, sequence=_SEQUENCE)
+
+
+def _created(keys: Collection[str]) -> dict[str, int]:
+    """Return the sequence numbers of the first entries that created these things; what has none is left out."""
+    found: dict[str, int] = {}
+    entries = _entries(Q(subject_key__among=keys, action=ChangeLogEntry.Action.CREATED))
+    for key, sequence in entries.values_list("subject_key", "sequence"):
+        known = 0 if sequence == _UNSEALED else sequence
+        found[key] = min(known, found.get(key, known))
+    return found
 
 
 @dataclass(frozen=True)
 class _Trail:
-    """Edits of things, each after the time of its key (None: all of them); ``about`` finds those of some keys."""
+    """Edits of things, each after the mark of its key; ``about`` finds those of some keys."""
 
     since: Since
     about: Callable[[Collection[str]], Q]
@@ -94,20 +168,20 @@ class _Trail:
         return self._after(self.since)
 
     def people(self) -> Iterator[str]:
-        """Who made them. What was never carried out has all of its log behind it, so only names are read of that."""
-        never = [key for key, at in self.since.items() if at is None]
-        named = _entries(self.about(never)).order_by().annotate(who=ANSWERS)
+        """Yield user names. All of the log counts for what was never carried out, so only names are read of that."""
+        never = [key for key, through in self.since.items() if not through]
+        named = _entries(self.about(never)).order_by()
         yield from (person for person in named.values_list("who", flat=True).distinct() if person)
-        yield from (hand.person for hand in self._after({key: at for key, at in self.since.items() if at is not None}))
+        yield from (hand.person for hand in self._after({key: at for key, at in self.since.items() if at}))
 
     def _after(self, since: Since) -> Iterator[Hand]:
         found = _entries(self.about(since))
-        if since and None not in since.values():
-            found = found.filter(at__gt=min(since.values()))
-        rows = found.annotate(who=ANSWERS).values_list("pk", "at", "who", "dataset_key", "subject_key")
-        for pk, at, person, dataset, subject in rows:
-            if any(key in since and _is_after(at, since[key]) for key in (str(dataset), subject)):
-                yield Hand(pk, at, person or "")
+        if since and min(since.values()):
+            found = found.filter(sequence__gt=min(since.values()))
+        rows = found.values_list("pk", "sequence", "at", "who", "dataset_key", "subject_key")
+        for pk, sequence, at, person, dataset, subject in rows:
+            if any(key in since and sequence > since[key] for key in (str(dataset), subject)):
+                yield Hand(pk, sequence, at, person or "")
 
 
 def _trails(since: Since) -> Iterator[_Trail]:
@@ -115,36 +189,33 @@ def _trails(since: Since) -> Iterator[_Trail]:
     yield from _of_sources(since)
 
 
-def _is_after(at: datetime, since: datetime | None) -> bool:
-    return since is None or at > since
-
-
 def _own(since: Since) -> _Trail:
     """Edits of the datasets, of their histories, and of all that belongs to them."""
     histories = TargetDataset.objects.filter(history_of__key__among=since).values_list("key", "history_of__key")
-    times = dict(since) | {str(history): since[str(base)] for history, base in histories}
-    return _Trail(times, lambda keys: Q(dataset_key__among=keys) | Q(subject_key__among=keys))
+    marks = dict(since) | {str(history): since[str(base)] for history, base in histories}
+    return _Trail(marks, lambda keys: Q(dataset_key__among=keys) | Q(subject_key__among=keys))
 
 
 def _of_schemas(since: Since) -> Iterator[Hand]:
     """New names of the datasets' schemas. A schema has no stable key: its names are followed back."""
-    wanted: dict[str, datetime] = {}
-    for key, schema, made in _described(since).values_list("key", "schema__name", "created_at"):
-        at = since[str(key)] or made
-        wanted[schema] = min(at, wanted.get(schema, at))
+    wanted: dict[str, int] = {}
+    made = _created([key for key, through in since.items() if not through])
+    for key, schema in _described(since).values_list("key", "schema__name"):
+        mark = since[str(key)] or made.get(str(key), 0)
+        wanted[schema] = min(mark, wanted.get(schema, mark))
     if not wanted:
         return
-    renames = list(_renames(_entries(Q(subject_kind="schema"), Q(at__gt=min(wanted.values())))))
-    for schema, at in wanted.items():
-        yield from _followed_back(schema, at, renames)
+    renames = list(_renames(_entries(Q(subject_kind="schema")).filter(sequence__gt=min(wanted.values()))))
+    for schema, mark in wanted.items():
+        yield from _followed_back(schema, mark, renames)
 
 
-def _followed_back(name: str, since: datetime, renames: "list[_Rename]") -> Iterator[Hand]:
-    """New names that a schema was given since, found by the name it has now."""
+def _followed_back(name: str, since: int, renames: "list[_Rename]") -> Iterator[Hand]:
+    """Yield the new names that a schema was given after a mark, found by the name it has now."""
     unit: datetime | None = None
     for rename in reversed(renames):
         # Two that swap names do so in one unit of work: each of them is renamed once there.
-        if rename.after == name and rename.hand.at != unit and rename.hand.at > since:
+        if rename.after == name and rename.hand.at != unit and rename.hand.sequence > since:
             yield rename.hand
             name, unit = rename.before, rename.hand.at
 
@@ -152,36 +223,37 @@ def _followed_back(name: str, since: datetime, renames: "list[_Rename]") -> Iter
 def _of_parents(since: Since) -> Iterator[Hand]:
     """New names of the datasets that these refer to: the column of a foreign key is called after them."""
     references = Reference.objects.filter(active=True, child__key__among=since)
-    times: dict[str, datetime] = {}
-    for child, parent, made in references.values_list("child__key", "parent__key", "created_at"):
-        at = max(since[str(child)] or made, made)
-        times[str(parent)] = min(at, times.get(str(parent), at))
-    for rename in _renames(_entries(Q(subject_kind="dataset"), Q(subject_key__among=times))):
-        if rename.hand.at > times[rename.subject]:
+    rows = list(references.values_list("key", "child__key", "parent__key"))
+    made = _created([str(key) for key, _, _ in rows])
+    marks: dict[str, int] = {}
+    for key, child, parent in rows:
+        mark = max(since[str(child)], made.get(str(key), 0))
+        marks[str(parent)] = min(mark, marks.get(str(parent), mark))
+    for rename in _renames(_entries(Q(subject_kind="dataset"), Q(subject_key__among=marks))):
+        if rename.hand.sequence > marks[rename.subject]:
             yield rename.hand
 
 
 def _of_sources(since: Since) -> tuple[_Trail, _Trail]:
     """Edits of the source datasets that these were generated from, or read, and of their systems."""
-    times: dict[str, datetime | None] = {}
-    systems: dict[str, datetime | None] = {}
+    sources: dict[str, int] = {}
+    systems: dict[str, int] = {}
     fed = DatasetInput.objects.filter(dataset__key__among=since, source__isnull=False)
     for key, source, system in (
         *_described(since).values_list("key", "generated_from__key", "generated_from__system__short_name"),
         *fed.values_list("dataset__key", "source__key", "source__system__short_name"),
     ):
         if source is not None:
-            _earliest(times, str(source), since[str(key)])
+            _earliest(sources, str(source), since[str(key)])
             _earliest(systems, system, since[str(key)])
     return (
-        _Trail(times, lambda keys: Q(dataset_key__among=keys)),
+        _Trail(sources, lambda keys: Q(dataset_key__among=keys)),
         _Trail(systems, lambda keys: Q(subject_kind="system", subject_key__among=keys)),
     )
 
 
-def _earliest(times: dict[str, datetime | None], key: str, at: datetime | None) -> None:
-    known = times.get(key, at)
-    times[key] = None if at is None or known is None else min(at, known)
+def _earliest(marks: dict[str, int], key: str, mark: int) -> None:
+    marks[key] = min(mark, marks.get(key, mark))
 
 
 def _described(since: Since) -> QuerySet[TargetDataset]:
@@ -198,8 +270,8 @@ class _Rename:
 
 def _renames(found: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
     """Those of the entries that gave something another name, oldest first."""
-    rows = found.annotate(who=ANSWERS).values_list("pk", "at", "who", "subject_key", "changes")
-    for pk, at, person, subject, changes in rows:
+    rows = found.values_list("pk", "sequence", "at", "who", "subject_key", "changes")
+    for pk, sequence, at, person, subject, changes in rows:
         name = json.loads(changes).get("name", {})
         if "before" in name and "after" in name:
-            yield _Rename(subject, name["before"], name["after"], Hand(pk, at, person or ""))
+            yield _Rename(subject, name["before"], name["after"], Hand(pk, sequence, at, person or ""))

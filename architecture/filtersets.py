@@ -1,12 +1,14 @@
 """Filters of reports, executions and records: the same for pages and the API."""
 
 import json
+from typing import ClassVar
 
 import django_filters as filters
+from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Rehearsal
-from metadata.filtersets import StableOrdering
+from metadata.filtersets import StableOrdering, is_dataset, is_there
 
 
 def _environments(_request: object = None) -> QuerySet[Environment]:
@@ -20,6 +22,8 @@ class ReportFilter(filters.FilterSet):
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     author = filters.CharFilter(method="written_by", label="Author")
     ordering = StableOrdering(fields=("created_at", "id"))
+
+    known: ClassVar = {"author": is_there(get_user_model(), "username")}
 
     class Meta:
         model = ChangeReport
@@ -48,6 +52,13 @@ class ExecutionFilter(filters.FilterSet):
     )
     dataset = filters.CharFilter(method="with_dataset", label="Table")
     ordering = StableOrdering(fields=("requested_at", "id"))
+
+    known: ClassVar = {
+        "requested_by": lambda name: (
+            is_there(get_user_model(), "username")(name) or is_there(Execution, "requester")(name)
+        ),
+        "dataset": lambda name: is_dataset(name) or is_there(Execution, "operations__qualified_name__iexact")(name),
+    }
 
     class Meta:
         model = Execution
@@ -78,6 +89,8 @@ class RehearsalFilter(filters.FilterSet):
     report = filters.UUIDFilter(field_name="preview__report__report_id", label="Report")
     status = filters.ChoiceFilter(choices=Rehearsal.Status.choices, label="State")
     ordering = StableOrdering(fields=("requested_at", "id"))
+
+    known: ClassVar = {"report": is_there(ChangeReport, "report_id")}
 
     class Meta:
         model = Rehearsal

@@ -20,16 +20,15 @@ from architecture.domain import waiting, workflow
 from architecture.domain.policy import PolicySet
 from architecture.domain.waiting import Facts, Person
 from architecture.domain.workflow import Decided
-from architecture.models import ChangeReport
-from architecture.places import place_of_report
+from architecture.models import ChangeReport, PolicyProposal
+from architecture.places import place_of_environment, place_of_report
 from architecture.selectors import reports_in_play
 from architecture.services.policies import default_policy
 from architecture.services.reports import Gathered
 from architecture.shown import ReportRow, may_build, report_rows
-from metadata.domain.roles import Permission, Role
-from metadata.permissions import granted_to, may, may_somewhere, roles_of
+from metadata.domain.roles import PEOPLE_ONLY, Permission, Role
+from metadata.permissions import MODEL_BACKEND, granted_to, may, may_somewhere, people_who_may, roles_of
 
-MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 # For how long the inbox makes reports again before it answers; the rest is for the next time it asks.
 _PATIENCE = 1.5  # seconds
 _OWN = ("pk", "report_id", "status", "risk", "fingerprint", "authors", "created_by_id", "environment_id", "live")
@@ -81,7 +80,31 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
 
 def count_for(user: Any) -> int:
     """How much waits for somebody."""
-    return count(waiting_for(user))
+    return count(waiting_for(user)) + sum(not one.own for one in policies_waiting(user))
+
+
+@dataclass(frozen=True)
+class PolicyAsk:
+    """A looser policy that waits for a second person; ``whom`` are all who are asked, ``own`` is the user's own."""
+
+    proposal: PolicyProposal
+    own: bool
+    whom: tuple[str, ...]
+
+
+def policies_waiting(user: Any) -> tuple[PolicyAsk, ...]:
+    """Return the proposals that wait for this user to accept or reject, and the user's own."""
+    if not may_somewhere(user, Permission.MANAGE_POLICIES):
+        return ()
+    waiting_now = PolicyProposal.objects.filter(status=PolicyProposal.Status.PROPOSED).order_by("pk")
+    found = []
+    for proposal in waiting_now.select_related("environment", "proposed_by"):
+        place = place_of_environment(proposal.environment)
+        if may(user, Permission.MANAGE_POLICIES, place):
+            managers = people_who_may(Permission.MANAGE_POLICIES, place)
+            whom = tuple(one.get_username() for one in managers if one.pk != proposal.proposed_by_id)
+            found.append(PolicyAsk(proposal, proposal.proposed_by_id == user.pk, whom))
+    return tuple(found)
 
 
 def count(asks: Iterable[Ask]) -> int:
@@ -158,7 +181,9 @@ def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
 
 
 def _is_decided(row: Any) -> bool:
-    return row.approvals__person_name is not None
+    """A yes of a service account never counts."""
+    by_program = getattr(row, _OWNER) is not None and row.approvals__decision == workflow.YES
+    return row.approvals__person_name is not None and not by_program
 
 
 def _decided(row: Any) -> Decided:
@@ -227,6 +252,8 @@ class _Whom:
     def _who_may(self, permission: Permission, role: str = "") -> tuple[str, ...]:
         if (permission, role) not in self._names:
             people = User.objects.with_perm(str(permission), backend=MODEL_BACKEND).order_by("username")
+            if permission in PEOPLE_ONLY:
+                people = people.filter(service_account=None)
             if role:
                 people = people.filter(Q(groups__name__in=(role, Role.ADMIN.value)) | Q(is_superuser=True)).distinct()
             self._names[permission, role] = tuple(people.values_list("username", flat=True))

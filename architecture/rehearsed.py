@@ -6,6 +6,12 @@ from typing import Any
 
 from architecture.domain import workflow
 from architecture.models import Rehearsal
+from architecture.places import place_of_report
+from metadata.classification import classifications
+from metadata.domain.roles import Permission
+from metadata.domain.sensitivity import MASK
+from metadata.models import TargetDataset
+from metadata.permissions import may
 
 SAMPLES_SHOWN = 5
 
@@ -73,11 +79,47 @@ class Rehearsed:
     queries: int
 
 
-def rehearsed(rehearsal: Rehearsal | None) -> Rehearsed | None:
-    """The result of a rehearsal that is finished; None while there is none."""
+def readable_result(rehearsal: Rehearsal, user: Any) -> dict[str, Any] | None:
+    """Return what a rehearsal saw; without rows for a user who may not read the data it is about.
+
+    Rows of a table whose column was classified since are left out for everybody.
+    """
+    result = rehearsal.result
+    if result is None:
+        return None
+    may_read = may(user, Permission.READ_DATA, on=place_of_report(rehearsal.preview.report))
+    tables = result.get("tables", {})
+    withheld = _classified_since(tables) if may_read else set(tables)
+    if may_read and not withheld:
+        return result
+    tables = {
+        key: {name: side and ({**side, "samples": []} if key in withheld else side) for name, side in sides.items()}
+        for key, sides in tables.items()
+    }
+    error = result.get("error")
+    return {**result, "tables": tables, "error": error and {**error, "samples": []}}
+
+
+def _classified_since(tables: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Return the keys of tables in whose samples a column that is sensitive now has a value that is not masked."""
+    sides = [(key, side) for key, both in tables.items() for side in both.values() if side]
+    keys = {side["name"]: key for key, side in sides}
+    rows = TargetDataset.objects.filter(name__in={name.rpartition(".")[2] for name in keys}).select_related("schema")
+    bases = {keys[str(row)]: row.history_of_id or row.pk for row in rows if str(row) in keys}
+    found = classifications(set(bases.values()))
+    return {key for key, side in sides if key in bases and _unmasked(side) & found[bases[key]].sensitive_names}
+
+
+def _unmasked(side: Mapping[str, Any]) -> set[str]:
+    names = [column["name"].lower() for column in side["columns"]]
+    return {name for row in side.get("samples", ()) for name, value in zip(names, row, strict=False) if value != MASK}
+
+
+def rehearsed(rehearsal: Rehearsal | None, user: Any) -> Rehearsed | None:
+    """Return the result of a rehearsal that is finished, as a user may see it; None while there is none."""
     if rehearsal is None or rehearsal.status != workflow.SUCCEEDED or rehearsal.result is None:
         return None
-    result = rehearsal.result
+    result = readable_result(rehearsal, user) or {}
     queries = result.get("queries", [])
     return Rehearsed(
         succeeded=bool(result.get("succeeded")),

@@ -20,15 +20,22 @@ from architecture.models import (
     ExecutionOperation,
     ExecutionRecord,
     Lease,
+    PolicyProposal,
 )
 from architecture.parsed import Parsed
+from metadata.domain.canonical import sha256_hex
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_state, dataset_states
 
 # --- states ----------------------------------------------------------------------------------
 
-_APPLIED = Parsed(of_row, column="state", stamp="updated_at")
+
+def _with_digest(row: dict) -> tuple[DatasetState, str]:
+    return of_row(row), sha256_hex(row)
+
+
+_APPLIED = Parsed(_with_digest, column="state", stamp="updated_at")
 
 
 def desired_tables(states: Iterable[DatasetState]) -> tuple[TableSpec, ...]:
@@ -44,7 +51,12 @@ def applied_datasets(*, environment: Environment) -> QuerySet[AppliedDataset]:
 def applied_states(*, environment: Environment) -> tuple[DatasetState, ...]:
     """The applied states themselves (flat), ordered by stable key."""
     rows = AppliedDataset.objects.filter(environment=environment).order_by("dataset_key")
-    return tuple(_APPLIED.by_pk(rows).values())
+    return tuple(state for state, _ in applied_by_pk(rows).values())
+
+
+def applied_by_pk(rows: QuerySet[AppliedDataset]) -> dict[int, tuple[DatasetState, str]]:
+    """Return the states (flat) of these rows, each with the digest of what was read, in their order."""
+    return _APPLIED.by_pk(rows)
 
 
 def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:
@@ -189,3 +201,9 @@ def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
         .filter(Q(live__isnull=True) | Q(live__in=workflow.RESUMABLE))
         .order_by("-pk")
     )
+
+
+def open_proposal(environment: Environment) -> PolicyProposal | None:
+    """Return the looser policy that waits for a second person in an environment; None if there is none."""
+    waiting = PolicyProposal.objects.filter(environment=environment, status=PolicyProposal.Status.PROPOSED)
+    return waiting.select_related("proposed_by").first()

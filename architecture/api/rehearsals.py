@@ -12,7 +12,9 @@ from architecture.api.serializers import RefusedSerializer
 from architecture.domain.workflow import QUEUED, RUNNING
 from architecture.filtersets import RehearsalFilter
 from architecture.models import Rehearsal
+from architecture.rehearsed import readable_result
 from metadata.api.resources import ReadOnly
+from metadata.services.actor import current_actor
 
 
 class RehearsalListSerializer(serializers.ModelSerializer):
@@ -45,10 +47,14 @@ class RehearsalListSerializer(serializers.ModelSerializer):
 class RehearsalSerializer(RehearsalListSerializer):
     """With what was seen: each step, each table before and after with samples, each query that breaks."""
 
-    result = serializers.DictField(read_only=True, allow_null=True)
+    result = serializers.SerializerMethodField()
 
     class Meta(RehearsalListSerializer.Meta):
         fields = (*RehearsalListSerializer.Meta.fields, "result")
+
+    @extend_schema_field(serializers.DictField(allow_null=True))
+    def get_result(self, rehearsal: Rehearsal) -> dict[str, Any] | None:
+        return readable_result(rehearsal, current_actor().user)
 
 
 class RehearsalViewSet(ReadOnly):

@@ -41,7 +41,7 @@ from architecture.services.reports import build_report
 from architecture.services.undo import undo_report
 from metadata.api.etags import must_name
 from metadata.api.permits import permitted_to
-from metadata.api.resources import ReadOnly
+from metadata.api.resources import PAGES, ReadOnly
 from metadata.api.strict import NothingSerializer, both
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
@@ -152,6 +152,7 @@ class ExecutionViewSet(ReadOnly):
     filterset_class = ExecutionFilter
     lookup_value_converter = "int"
     needs = {"cancel": EXECUTES, "abandon": EXECUTES}
+    parameters = {"events": PAGES | {"after"}}
 
     def get_queryset(self) -> QuerySet[Execution]:
         return executions() if self.action == "list" else executions().prefetch_related("operations")

@@ -4,15 +4,16 @@ So it never claims more than was done, and what is left of a half-finished repor
 report finds. States are flat (``architecture.domain.states.flat``).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain import policy
 from architecture.domain.operations import HISTORY, Operation
-from architecture.domain.planning.diff import match
-from architecture.domain.states.flat import flat
+from architecture.domain.planning.logic import match_columns, policy_choices
+from architecture.domain.states.flat import FOREIGN_KEY, flat
+from architecture.domain.type_changes import TypeChange, classify
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
@@ -27,12 +28,22 @@ def advance(applied: DatasetState | None, operation: Operation, desired: Dataset
     wanted = flat(desired) if desired is not None else None
     if operation.op == ops.CREATE_TABLE:
         return _created(applied, operation, _needed(wanted, operation))
-    if applied is None and operation.op == ops.RENAME_TABLE and operation.side == HISTORY:
-        return None  # a kept history gets its name back before the base table is made anew
+    if applied is None and operation.op in (ops.RENAME_TABLE, ops.RETIRE_TABLE) and operation.side == HISTORY:
+        return None  # a history is kept after its base table, and gets its name back before that is made anew
     if applied is None:
         raise ValueError(f"{operation.describe()}: the dataset was never applied")
     state = _STEPS[operation.op](flat(applied), operation, wanted)
-    return state if state is None or wanted is None else settled(state, wanted)
+    if state is None or wanted is None:
+        return state
+    if wanted.active and not follows_history(wanted):
+        # Whatever is done first of such a plan, no logic of it is what the history followed.
+        state = replace(state, historize=False)
+    return settled(state, wanted)
+
+
+def follows_history(dataset: DatasetState | None) -> bool:
+    """Return whether loads compare with the dataset's history and write versions."""
+    return dataset is not None and dataset.historize and dataset.materialization == "table"
 
 
 def settled(applied: DatasetState, desired: DatasetState) -> DatasetState:
@@ -42,9 +53,9 @@ def settled(applied: DatasetState, desired: DatasetState) -> DatasetState:
     """
     wanted = flat(desired)
     applied = flat(applied)
-    pairs = match(applied.columns, wanted.columns, name=_name, former=_former).pairs
-    # No operation speaks of the columns of a retired dataset: one under a known name may be another.
-    ways = ("key", "name") if wanted.active else ("key",)
+    pairs = match_columns(applied.columns, wanted.columns).pairs
+    # No operation speaks of the columns of a retired table: one under a known name may be another.
+    ways = ("key", "name") if wanted.active or wanted.materialization == "view" else ("key",)
     known = {pair.before.key: pair.after for pair in pairs if pair.by in ways}
     columns = tuple(_settled(column, known.get(column.key)) for column in applied.columns)
     named = applied.qualified_name.lower() == wanted.qualified_name.lower()
@@ -69,12 +80,45 @@ def _settled(column: ColumnState, wanted: ColumnState | None) -> ColumnState:
     )
 
 
-def _name(column: ColumnState) -> str:
-    return column.name.lower()
+def is_reached(applied: DatasetState | None, desired: DatasetState) -> bool:
+    """Return whether nothing of ``desired`` is left to carry out, in columns and datasets that are retired either.
+
+    A retired foreign key's column stays after its reference is gone, so it may be left over.
+    """
+    if applied is None:
+        return False
+    there, wanted = flat(applied), flat(desired)
+    columns = {column.key: column for column in there.columns}
+    left = [columns.pop(column.key, None) for column in wanted.columns]
+    return (
+        _said(there) == _said(wanted)
+        and all(one is not None and _same(one, column) for one, column in zip(left, wanted.columns, strict=True))
+        and not any(column.active or column.role != FOREIGN_KEY for column in columns.values())
+    )
 
 
-def _former(column: ColumnState) -> Iterable[str]:
-    return (name.lower() for name in column.former_names)
+def _said(dataset: DatasetState) -> DatasetState:
+    """Return all but the columns, in one spelling."""
+    return replace(
+        dataset,
+        layer="",
+        columns=(),
+        former_names=tuple(sorted({*dataset.former_names})),
+        inputs=tuple(sorted({*dataset.inputs})),
+        filter=dataset.filter or None,
+        load_policy=dataset.load_policy or None,
+        history_policy=policy_choices(dataset.history_policy),
+    )
+
+
+def _same(applied: ColumnState, wanted: ColumnState) -> bool:
+    stored = classify(applied.type, wanted.type) is TypeChange.EQUIVALENT
+    return stored and _spelled(applied) == _spelled(replace(wanted, type=applied.type))
+
+
+def _spelled(column: ColumnState) -> ColumnState:
+    names, inputs = tuple(sorted({*column.former_names})), tuple(sorted({*column.inputs}))
+    return replace(column, former_names=names, inputs=inputs, expression=column.expression or None)
 
 
 def _needed(wanted: DatasetState | None, operation: Operation) -> DatasetState:
@@ -141,7 +185,7 @@ def _on_column(change: Callable[[ColumnState, ColumnState | None, Operation], di
 def _target(applied: DatasetState, key: str, wanted: DatasetState | None) -> tuple[str, ColumnState | None]:
     """The applied column that an operation means, by its key, and what it is to be; keys may have moved."""
     if wanted is not None:
-        for pair in match(applied.columns, wanted.columns, name=_name, former=_former).pairs:
+        for pair in match_columns(applied.columns, wanted.columns).known:
             if pair.after.key == key:
                 return pair.before.key, pair.after
     return key, None

@@ -1,7 +1,7 @@
 """Exported proofs, verified from the file alone: no database, no network, no clock.
 
-Three formats: ``approval-artifact/v1`` (a report and what people decided on it),
-``execution-record/v1`` (what an execution did) and ``governed-run-record/v1`` (what an attempt of a
+Three formats: ``approval-artifact/v2`` (a report and what people decided on it),
+``execution-record/v2`` (what an execution did) and ``governed-run-record/v2`` (what an attempt of a
 governed run did). All carry the link of each row in the hash chain
 and the chain's head at the time of export (``metadata.domain.chain``).
 """
@@ -14,7 +14,7 @@ from metadata.domain.canonical import sha256_hex
 from metadata.domain.chain import link_hash, parse_head
 from metadata.domain.errors import MetadataError
 
-APPROVALS, RECORD, GOVERNED = "approval-artifact/v1", "execution-record/v1", "governed-run-record/v1"
+APPROVALS, RECORD, GOVERNED = "approval-artifact/v2", "execution-record/v2", "governed-run-record/v2"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ def _sealed_row(sealed: Mapping[str, Any], head: Mapping[str, Any], where: str) 
         yield Finding("DIGEST", where, "the row's content is not what was sealed")
     if link["subject"] != sealed["row"]["id"]:
         yield Finding("OTHER_ROW", where, "the link seals another row")
-    made = link_hash(**{name: link[name] for name in ("sequence", "kind", "subject", "digest", "previous")})
+    made = link_hash(
+        **{name: link[name] for name in ("sequence", "kind", "subject", "digest", "previous", "sealed_at")}
+    )
     if made != link["hash"]:
         yield Finding("LINK", where, "the link's hash is not that of its content")
     beyond = link["sequence"] > head["sequence"]

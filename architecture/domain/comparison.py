@@ -268,7 +268,7 @@ def _stays(row: list[Any], desired: list[Any] | None, operations: _Operations) -
 def _same(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Pairs of what planning takes for the same; None where there is no other side."""
     found: Matching = match(before, after, name=_folded, former=lambda one: (name.lower() for name in one.former_names))
-    pairs = (*found.pairs, *(pair for pair, _ in found.duplicate))
+    pairs = found.known
     paired = {id(side) for pair in pairs for side in (pair.before, pair.after)}
     yield from ((pair.before, pair.after) for pair in pairs)
     yield from ((one, None) for one in before if id(one) not in paired)

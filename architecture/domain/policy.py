@@ -27,6 +27,7 @@ FLAGS = ("drop_columns", "drop_history_columns", "drop_tables", "type_alter")
 # Findings of the planner that an operation's kind does not show.
 POSSIBLE_RENAME, KEY_CHANGE, NOT_NULL = "POSSIBLE_RENAME", "KEY_CHANGE", "NOT_NULL"
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
+HISTORY_RESUMED = "HISTORY_RESUMED"
 VIEW_COLUMN, HISTORY_FORM, KEY_RETYPED = "VIEW_COLUMN", "HISTORY_FORM", "KEY_RETYPED"
 FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
 
@@ -138,7 +139,9 @@ def begins_a_history_key_anew(operation: Operation) -> bool:
     flag="type_alter",
 )
 def retypes_a_column(operation: Operation) -> bool:
-    return operation.op == ops.RETYPE_COLUMN or operation.code == RETYPE_COLUMN
+    # Of a view that a history is kept of; nothing is stored in it that might not fit.
+    of_view = operation.code == HISTORY_DIFFERS
+    return (operation.op == ops.RETYPE_COLUMN and not of_view) or operation.code == RETYPE_COLUMN
 
 
 @_rule("REBUILD_TABLE", APPROVE, "the table is written anew, because Delta has no ALTER for it", "keep the types")
@@ -181,6 +184,18 @@ def gives_versions_another_form(operation: Operation) -> bool:
 )
 def makes_history_compare_differently(operation: Operation) -> bool:
     return operation.code == HISTORY_DIFFERS
+
+
+@_rule(
+    HISTORY_RESUMED,
+    APPROVE,
+    "a history that was kept is followed again: the next load compares everything with versions of then, and closes "
+    "those of keys that it does not find",
+    "leave the history switched off, or describe a new dataset",
+    later=True,
+)
+def takes_a_history_up_again(operation: Operation) -> bool:
+    return operation.code == HISTORY_RESUMED
 
 
 @_rule("CHANGE_LOGIC", ALLOW, "the next load computes it so; no table changes", "leave the logic as it is")
@@ -326,6 +341,55 @@ def _approvals(value: Any) -> dict[str, Need]:
     return found
 
 
+# --- comparing ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loosening:
+    """One choice of a policy that lets through more than it did; ``before`` and ``after`` in words."""
+
+    choice: str
+    before: str
+    after: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"choice": self.choice, "before": self.before, "after": self.after}
+
+
+def loosened(before: PolicySet, after: PolicySet) -> tuple[Loosening, ...]:
+    """Return every choice of ``after`` that lets through more than ``before``; empty if it is at least as strict.
+
+    A higher severity counts as looser where it lowers the approvals: an allowed operation needs those of safe
+    reports, one that needs approval those of reports to review.
+    """
+    found = []
+    for rule in RULES:
+        was, now = before.severity(rule.code), after.severity(rule.code)
+        lower = SEVERITIES.index(now) < SEVERITIES.index(was)
+        raised = (was, now) == (ALLOW, APPROVE) and not _at_least(after.approvals[REVIEW], before.approvals[SAFE])
+        if lower or raised:
+            said = (f"{one.replace('_', ' ')}" for one in (was, now))
+            found.append(Loosening(f"severities.{rule.code}", *said))
+    for risk in RISKS:
+        was_needed, needed = before.approvals[risk], after.approvals[risk]
+        if not _at_least(needed, was_needed):
+            found.append(Loosening(f"approvals.{risk}", _in_words(was_needed), _in_words(needed)))
+    for name in ("approver_may_execute", "automatic_safe_changes"):
+        if getattr(after, name) and not getattr(before, name):
+            found.append(Loosening(name, "no", "yes"))
+    return tuple(found)
+
+
+def _at_least(need: Need, other: Need) -> bool:
+    """Return True if whatever meets ``need`` meets ``other``."""
+    return need.count >= other.count and (not other.count or other.role in ("", need.role))
+
+
+def _in_words(need: Need) -> str:
+    approvals = "1 approval" if need.count == 1 else f"{need.count} approvals"
+    return f"{approvals} by {f'the role {need.role}' if need.role else 'anybody who may approve'}"
+
+
 def rule_for(operation: Operation) -> Rule:
     """The rule whose business an operation is; LookupError for those that touch metadata only."""
     for rule in RULES:
@@ -336,7 +400,7 @@ def rule_for(operation: Operation) -> Rule:
 
 def decide(operation: Operation, policy: PolicySet) -> Operation:
     """The operation with decision, code and message."""
-    if operation.op in _METADATA_OPS:
+    if operation.op in _METADATA_OPS and operation.code in ("", METADATA_ONLY):
         return replace(operation, decision=ops.METADATA_ONLY, code=operation.code or METADATA_ONLY)
     rule = rule_for(operation)
     severity = policy.severity(rule.code)

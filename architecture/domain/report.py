@@ -15,7 +15,7 @@ from architecture.domain.planning.plan import Planned
 from architecture.domain.policy import PolicySet, risk_of
 from architecture.domain.scope import Scope
 from architecture.domain.states.current import CurrentState, Placed, Table
-from architecture.domain.states.flat import flat
+from architecture.domain.states.flat import FOREIGN_KEY, flat
 from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.canonical import sha256_hex
 from metadata.domain.state import ColumnState, DatasetState
@@ -143,8 +143,14 @@ def _column_content(column: ColumnState) -> list[Any]:
         column.role,
         column.active,
         column.expression,
-        sorted(column.inputs),
+        _inputs_content(column),
     ]
+
+
+def _inputs_content(column: ColumnState) -> list[str]:
+    """Without an expression a column takes the first input of a dataset; otherwise the order says nothing."""
+    in_order = not column.expression and column.role != FOREIGN_KEY
+    return list(column.inputs) if in_order else sorted(column.inputs)
 
 
 def _placed_content(placed: Placed, observed: bool) -> list[Any]:

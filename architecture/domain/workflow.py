@@ -105,7 +105,35 @@ CODES: Mapping[str, tuple[str, str]] = {
         "see the drift page, then make the report again",
     ),
     "POLICY_MOVED": ("the environment's policy moved since the report was made", "make the report again"),
+    "APPROVAL_UNPROVEN": (
+        "a decision on the report is not in the audit chain as it stands in the database",
+        "run 'manage.py verify_audit': the database was changed beside the product, or the audit key is another",
+    ),
+    "REPORT_UNPROVEN": (
+        "the report is not as the product stored it",
+        "run 'manage.py verify_audit', then make a new report",
+    ),
+    "PREVIEW_UNPROVEN": (
+        "the preview is not as the product stored it",
+        "run 'manage.py verify_audit', then make the preview again",
+    ),
+    "APPLIED_UNPROVEN": (
+        "what was applied is not as the product stored it",
+        "run 'manage.py verify_audit'; put a backup back, or adopt the dataset as it is: every author counts then",
+    ),
+    "EXECUTION_UNPROVEN": (
+        "the execution is not as the product stored it",
+        "run 'manage.py verify_audit', then abandon the execution and make a new report",
+    ),
+    "POLICY_UNPROVEN": (
+        "the environment's policy is not the one that was last put in force",
+        "run 'manage.py verify_audit', then have an administrator save the policy again",
+    ),
     "NOT_PERMITTED": ("you are not permitted to do this", "ask an administrator for the role that is"),
+    "SERVICE_ACCOUNT": (
+        "a service account neither approves nor rejects, and changes no policy",
+        "let a person do it, signed in or with a token of their own",
+    ),
     "NO_PERSON": (
         "this is done by a person, and none is named",
         "sign in, or put a personal token into ELEVATA_TOKEN",
@@ -142,6 +170,23 @@ CODES: Mapping[str, tuple[str, str]] = {
         "take the file from 'manage.py export_state'",
     ),
     "UNKNOWN_LAYER": ("the layer of a schema is not known", "describe the schema first, or import the metadata"),
+    "POLICY_PROPOSED": (
+        "another change of this policy waits for a second person",
+        "have it accepted or rejected, or withdrawn by who proposed it, first",
+    ),
+    "POLICY_OUTDATED": (
+        "the proposal does not come to what was proposed any more",
+        "reject it, and propose the change again over the policy in force",
+    ),
+    "OWN_PROPOSAL": (
+        "a looser policy is accepted by somebody who did not propose it",
+        "ask another person who manages policies, or withdraw the proposal",
+    ),
+    "UNKNOWN_PROPOSAL": ("there is no such proposal", "look at the page of the policy"),
+    "OTHER_ENVIRONMENT": (
+        "the report is of another environment than this installation works in",
+        "execute it in the installation of its environment, or make a report of this one",
+    ),
     "POLICY_CHANGED": ("somebody else changed the policy in the meantime", "look at it again before changing it"),
 }
 
@@ -252,6 +297,8 @@ def refuse_execution(
     """Refused unless a report as it stands may be executed by this person."""
     refuse_closed(status)
     decisions = tuple(decisions)
+    if any(one.decision == NO and one.fingerprint == fingerprint for one in decisions):
+        raise Refused("REPORT_REJECTED")
     missing = approvals_missing(decisions, fingerprint=fingerprint, need=need, authors=authors)
     if missing:
         role = f" by people of the role {need.role}" if need.role else ""

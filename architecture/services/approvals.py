@@ -6,11 +6,13 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from architecture.domain import workflow
+from architecture.domain.policy import PolicySet
 from architecture.domain.workflow import Refused
 from architecture.models import Approval, ChangeReport
 from architecture.places import place_of_report
 from architecture.services.people import must_be_permitted, role_names, who_answers
-from architecture.services.policies import policy_of
+from architecture.services.policies import policy_in_force, policy_of
+from architecture.services.proof import refuse_unproven
 from architecture.services.reports import authors_of_report, decisions_on, record_why_of, refuse_stale
 from architecture.services.telling import tell_decided
 from metadata.domain.roles import Permission
@@ -29,10 +31,14 @@ def reject(*, report: ChangeReport, person: Any, note: str = "") -> Approval:
 
 def approvals_missing(report: ChangeReport) -> int:
     """How many approvals the report still needs in its environment."""
+    return _missing(report, policy_of(report.environment))
+
+
+def _missing(report: ChangeReport, policy: PolicySet) -> int:
     return workflow.approvals_missing(
         decisions_on(report),
         fingerprint=report.fingerprint,
-        need=policy_of(report.environment).approvals[report.risk],
+        need=policy.approvals[report.risk],
         authors=authors_of_report(report),
     )
 
@@ -41,13 +47,15 @@ def approvals_missing(report: ChangeReport) -> int:
 def _decide(report: ChangeReport, person: Any, decision: str, note: str) -> Approval:
     must_be_permitted(person, Permission.APPROVE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
+    refuse_unproven(row)
+    policy = policy_in_force(row.environment)
     workflow.refuse_decision(
         status=row.status,
         person=who_answers(person),
         decision=decision,
         authors=authors_of_report(row),
         decided=decisions_on(row),
-        needed=policy_of(row.environment).approvals[row.risk].count,
+        needed=policy.approvals[row.risk].count,
     )
     if decision == workflow.YES:
         refuse_stale(row)
@@ -60,7 +68,7 @@ def _decide(report: ChangeReport, person: Any, decision: str, note: str) -> Appr
     if decision == workflow.NO:
         _become(row, workflow.REJECTED)
         tell_decided(row, approval)
-    elif not approvals_missing(row):
+    elif not _missing(row, policy):
         _become(row, workflow.APPROVED)
         tell_decided(row, approval)
     report.refresh_from_db()

@@ -6,7 +6,6 @@ own; anything that needs a person blocks the load and says which report to make.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -21,13 +20,13 @@ from architecture.domain.steps.rendering import statement_text
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step
 from architecture.models import Environment, Execution, ExecutionOperation
-from architecture.selectors import applied_states
 from architecture.services.attempts import ExecutionAttempt
 from architecture.services.basis import Basis
 from architecture.services.executionlog import note_on
 from architecture.services.observing import Seen, last_seen
-from architecture.services.policies import policy_of
+from architecture.services.policies import policy_in_force
 from architecture.services.previews import operation_row, rows_without_step, step_row
+from architecture.services.proof import proven_followed, proven_states, sign_execution
 from architecture.services.records import seal
 from architecture.services.verification import planned_of
 from metadata.domain.canonical import sha256_hex
@@ -50,22 +49,34 @@ class Pending:
 
 
 def pending_changes(
-    *, environment: Environment, states: Iterable[DatasetState], keys: Collection[str], seen: Seen
+    *, environment: Environment, states: Iterable[DatasetState], keys: Collection[str], seen: Seen, through: int
 ) -> Pending:
-    """The pending operations on the datasets with these keys, ``seen`` being their tables as they are now."""
-    states, policy = tuple(states), policy_of(environment)
-    applied = applied_states(environment=environment)
+    """Return the pending operations on the datasets with these keys, ``seen`` being their tables as they are now.
+
+    ``through`` is the last link of the audit chain that was sealed before ``states`` were read. Refused
+    POLICY_UNPROVEN, APPLIED_UNPROVEN where the database was changed beside the product.
+    """
+    states, policy = tuple(states), policy_in_force(environment)
+    applied = proven_states(environment=environment)
     chosen = tuple(state for state in states if state.key in keys)
     own = tuple(state for state in applied if state.key in keys)
-    whole = basis = Basis(environment, Scope(), chosen, own, seen, policy)
+    kept = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
+    whole = basis = Basis(environment, Scope(), chosen, own, seen, policy, **kept)
     operations = plan(basis.current, chosen, policy).operations
     if operations:  # whether a name is free can depend on a dataset that is not loaded
         others = last_seen(environment=environment)
-        whole = Basis(environment, Scope(), states, applied, _over(others, seen), policy)
+        whole = Basis(environment, Scope(), states, applied, _over(others, seen), policy, **kept)
         operations = plan(whole.current, states, policy, keys).operations
     needing = _needing(operations, basis)
     steps = () if needing else whole.steps(operations)
     return Pending(basis, operations, steps, needing)
+
+
+def _never_applied(operations: tuple[Operation, ...], basis: Basis) -> list[str]:
+    """Return views that a load would compute although no plan has compared them: retired, or of doubtful names."""
+    known = {state.key for state in basis.applied} | {one.dataset_key for one in operations}
+    views = (state for state in basis.desired if state.materialization == "view" and state.key not in known)
+    return sorted(state.qualified_name for state in views)
 
 
 def _over(others: Seen, seen: Seen) -> Seen:
@@ -77,8 +88,14 @@ def _needing(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]
     """Everything that is not safe; all of it where the environment wants a person even for what is."""
     policy = basis.policy
     unasked = policy.automatic_safe_changes and not policy.approvals[SAFE].count
-    found = [one for one in operations if not unasked or one.decision not in (ALLOWED, METADATA_ONLY)]
+    found = [
+        one for one in operations if not unasked or one.destructive or one.decision not in (ALLOWED, METADATA_ONLY)
+    ]
     said = [f"{one.describe()} ({one.message})" if one.message else one.describe() for one in found]
+    said += [
+        f"{name}: the view was never applied; take it into use by a report"
+        for name in _never_applied(operations, basis)
+    ]
     # What differs and no operation speaks of is for a person, too: a report warns of it.
     planned = {one.dataset_key for one in operations}
     differing = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
@@ -91,7 +108,6 @@ def begin_execution(
     pending: Pending,
     reason: str,
     user: Any = None,
-    described_at: datetime | None = None,
     scope: Scope | None = None,
 ) -> Execution:
     """Open an execution of pending changes, with a row for each step, in order (ordinals from 0).
@@ -119,12 +135,13 @@ def begin_execution(
         planned=planned_of(
             rows=rows,
             basis=basis,
-            described_at=(described_at or now).isoformat(),
+            through=basis.through,
             scope=(scope or basis.scope).as_json(sorted(state.qualified_name for state in basis.desired)),
             before={row["dataset_key"]: before.get(row["dataset_key"]) for row in rows},
             report={"report_id": None, "fingerprint": sha256_hex(content), "content": content},
         ),
     )
+    sign_execution(execution)
     warehouse = basis.environment.warehouse
     steps = [
         operation_row(execution, ordinal, step, statement_text(step, warehouse))

@@ -1,7 +1,7 @@
 """What a report is made from, gathered once: desired, applied and observed state, and the policy."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,9 +21,11 @@ from architecture.domain.workflow import Refused
 from architecture.models import Environment
 from architecture.selectors import applied_states, described_states, desired_tables
 from architecture.services.observing import Seen, last_seen
-from architecture.services.policies import policy_of
+from architecture.services.policies import policy_in_force
+from architecture.services.proof import proven_followed, proven_states
 from metadata.domain.state import DatasetState
 from metadata.selectors import dataset_states
+from metadata.services import chain
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Basis:
     """``seen`` are the tables as they were seen; those that were dropped count as absent.
 
     ``desired`` has the keys by which the environment knows things; ``warnings`` tell where metadata has
-    another, each with the key of its dataset.
+    another, each with the key of its dataset. ``through`` is the last link of the audit chain that was sealed
+    before metadata was read, ``followed`` the logic that kept histories last followed, by their keys.
     """
 
     environment: Environment
@@ -41,11 +44,13 @@ class Basis:
     seen: Seen
     policy: PolicySet
     warnings: tuple[tuple[str, Warning], ...] = ()
+    through: int = 0
+    followed: Mapping[str, DatasetState] = field(default_factory=dict)
 
     @cached_property
     def current(self) -> CurrentState:
         observed = {key: table for key, table in self.seen.tables.items() if not table.dropped}
-        return CurrentState.of_warehouse(self.applied, observed, self.desired)
+        return CurrentState.of_warehouse(self.applied, observed, self.desired, self.followed)
 
     def within(self, scope: Scope) -> "Basis":
         """The same for another scope; what is there is worked out once for both."""
@@ -109,9 +114,10 @@ def gather(
 
     Without ``seen`` the last observation counts. ``desired`` takes the place of the metadata, ``only``
     leaves out what was applied of other datasets. Refused NOT_OBSERVED where nobody ever looked at
-    tables that were applied.
+    tables that were applied, APPLIED_UNPROVEN and POLICY_UNPROVEN where the database was changed beside the product.
     """
-    applied = applied_states(environment=environment)
+    through = chain.sealed_through()
+    applied = proven_states(environment=environment)
     known = as_known(dataset_states(), applied) if desired is None else Known(tuple(desired))
     if only is not None:
         applied = tuple(state for state in applied if state.key in only)
@@ -119,7 +125,9 @@ def gather(
     tables = {state.key for state in applied if state.active and state.materialization == "table"}
     if tables - seen.asked or (known.states and not seen.asked):
         raise Refused("NOT_OBSERVED")
-    return Basis(environment, scope, known.states, applied, seen, policy_of(environment), known.warnings)
+    policy = policy_in_force(environment)
+    followed = proven_followed(environment=environment, states=(*known.states, *applied))
+    return Basis(environment, scope, known.states, applied, seen, policy, known.warnings, through, followed)
 
 
 def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:

@@ -10,13 +10,15 @@ from django.db import transaction
 from architecture.domain.states import drift as domain
 from architecture.domain.states.current import CurrentState, Placed
 from architecture.domain.states.drift import DatasetDrift
+from architecture.domain.states.flat import of_row
 from architecture.domain.workflow import Refused
-from architecture.models import AppliedDataset, Environment
+from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.places import place_of_environment
 from architecture.selectors import applied_states, described_states
-from architecture.services.applied import NEVER, write_applied
+from architecture.services.applied import NOTHING, note_history, write_applied
 from architecture.services.observing import last_seen
 from architecture.services.people import must_be_permitted, on_behalf_of
+from architecture.services.proof import is_proven, signature_of
 from metadata.domain.roles import Permission
 from metadata.domain.state import DatasetState
 from metadata.services.changelog import record_change
@@ -86,10 +88,13 @@ def adopt_as_baseline(
         raise Refused("NOT_OBSERVED")
     observed = {key: table for key, table in seen.tables.items() if not table.dropped}
     placed = {one.state.key: one for one in CurrentState.of_warehouse(applied, observed, desired).datasets}
+    histories = {
+        key: {one.history_key for one in (*desired, *applied) if one.key == key} - {None} for key in dataset_keys
+    }
     adopted = []
     with on_behalf_of(person):
         for key in sorted(dataset_keys):
-            row = _adopt(environment, key, placed.get(key), {k: t.version for k, t in observed.items()})
+            row = _adopt(environment, key, placed.get(key), {k: t.version for k, t in observed.items()}, histories[key])
             adopted += [row] if row is not None else []
             record_change(
                 action="adopted",
@@ -104,20 +109,28 @@ def adopt_as_baseline(
 
 
 def _adopt(
-    environment: Environment, key: str, placed: Placed | None, versions: dict[str, int]
+    environment: Environment, key: str, placed: Placed | None, versions: dict[str, int], histories: Collection[str]
 ) -> AppliedDataset | None:
+    """Store a dataset as it was seen. Who adopts it answers for logic that was changed beside the product, too."""
     rows = AppliedDataset.objects.filter(environment=environment, dataset_key=key)
     row = rows.first()
+    before = of_row(row.state) if row is not None else None
+    for kept in KeptHistory.objects.filter(environment=environment, history_key__in=histories):
+        KeptHistory.objects.filter(pk=kept.pk).update(signature=signature_of(kept))
     if placed is None or placed.base is None:
+        note_history(environment=environment, before=before, after=None)
         rows.delete()
         return None
     own = {table: versions[table] for table in (key, placed.state.history_key) if table in versions}
+    state = as_seen(placed)
+    if before is not None:
+        note_history(environment=environment, before=before, after=state)
     return write_applied(
         environment=environment,
-        state=as_seen(placed),
+        state=state,
         versions=own,
         execution=row.execution if row is not None else None,
-        described_at=row.described_at if row is not None else NEVER,
+        through=row.through if row is not None and is_proven(row) else NOTHING,
     )
 
 

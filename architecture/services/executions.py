@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
@@ -22,8 +23,14 @@ from architecture.services.attempts import ExecutionAttempt
 from architecture.services.executionlog import names_of, note, note_on
 from architecture.services.leases import release_leases, take_leases
 from architecture.services.people import must_be_permitted, on_behalf_of, who_answers
-from architecture.services.policies import policy_of
+from architecture.services.policies import policy_in_force
 from architecture.services.previews import execution_rows, newest_preview
+from architecture.services.proof import (
+    refuse_unproven,
+    refuse_unproven_execution,
+    refuse_unproven_preview,
+    sign_execution,
+)
 from architecture.services.records import seal
 from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
 from architecture.services.telling import tell_execution_ended
@@ -49,6 +56,7 @@ def request_execution(
     of ``workflow.CODES``; nothing was written then.
     """
     must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(report))
+    _refuse_elsewhere(report.environment)
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     known = row.executions.exclude(status=workflow.ABANDONED).first()
     if known is not None:
@@ -63,13 +71,15 @@ def request_execution(
         raise Refused("NO_PREVIEW")
     if preview_fingerprint and preview_fingerprint != preview.fingerprint:
         raise Refused("PREVIEW_STALE", "a newer preview was made than the one you have seen")
+    refuse_unproven_preview(row, preview)
     refuse_stale(row)
     return _create(row, preview, person, command)
 
 
 def refuse_unapproved(report: ChangeReport, person: Any) -> None:
-    """Refused unless the report has the approvals it needs, and this person may execute it."""
-    policy = policy_of(report.environment)
+    """Refused unless the report has the approvals it needs, all of them proven, and this person may execute it."""
+    refuse_unproven(report)
+    policy = policy_in_force(report.environment)
     workflow.refuse_execution(
         status=report.status,
         decisions=decisions_on(report),
@@ -79,6 +89,12 @@ def refuse_unapproved(report: ChangeReport, person: Any) -> None:
         person=who_answers(person) if person is not None else "",
         approver_may_execute=policy.approver_may_execute,
     )
+
+
+def _refuse_elsewhere(environment: Environment) -> None:
+    """Refuse what belongs to another environment: its policy would decide over the warehouse of this one."""
+    if environment.name != settings.ENVIRONMENT:
+        raise Refused("OTHER_ENVIRONMENT")
 
 
 def _create(report: ChangeReport, preview: Preview, person: Any, command: str) -> Requested:
@@ -92,6 +108,7 @@ def _create(report: ChangeReport, preview: Preview, person: Any, command: str) -
                 requester=person.get_username(),
                 command=command[:200],
             )
+            sign_execution(execution)
             ExecutionOperation.objects.bulk_create(execution_rows(execution, preview, operations_of(report)))
     except IntegrityError:  # somebody asked for it in this very moment
         return Requested(report.executions.exclude(status=workflow.ABANDONED).get(), requested=False)
@@ -110,6 +127,8 @@ def resume_execution(*, execution: Execution, person: Any) -> Execution:
     must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if execution.report is None:
         raise Refused("NOT_RESUMABLE", "it belongs to a load run", "start the load run again")
+    _refuse_elsewhere(execution.environment)
+    refuse_unproven_execution(execution)
     refuse_unapproved(execution.report, person)
     mark_lost_executions(execution_pk=execution.pk)
     queued = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.QUEUED)).update(
@@ -173,7 +192,9 @@ def note_told() -> None:
 @transaction.atomic
 def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
     now = timezone.now()
-    claimed = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED).update(
+    queued = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
+    # No join: PostgreSQL then asks the status again once it has waited for the row.
+    claimed = queued.filter(environment__in=Environment.objects.filter(name=settings.ENVIRONMENT)).update(
         status=workflow.RUNNING,
         attempt=F("attempt") + 1,
         claimed_by=worker,

@@ -5,21 +5,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from architecture.domain.workflow import Refused
-from metadata.domain.roles import Permission
+from metadata.domain.roles import PEOPLE_ONLY, Permission, needed_role
 from metadata.models import ServiceAccount
-from metadata.permissions import Where, may, must_write, roles_of
+from metadata.permissions import Where, is_service_account, may, must_write, roles_of
 from metadata.services.actor import acting_as, current_actor
 
 
 def must_be_permitted(person: Any, permission: Permission, on: Where = None) -> None:
-    """Refused NO_PERSON unless somebody is named who may sign in, NOT_PERMITTED if they lack the permission there.
+    """Raise Refused unless an active user is named who has the permission there.
 
+    NO_PERSON for nobody, SERVICE_ACCOUNT where only people may and a program asks, NOT_PERMITTED otherwise.
     MetadataError ``token_scope`` if who acts does so by a token that only reads.
     """
     if person is None or not getattr(person, "is_authenticated", False) or not person.is_active:
         raise Refused("NO_PERSON")
+    if permission in PEOPLE_ONLY and is_service_account(person):
+        raise Refused("SERVICE_ACCOUNT")
     if not may(person, permission, on):
-        raise Refused("NOT_PERMITTED", f"{person.get_username()} lacks the permission {permission}")
+        raise Refused("NOT_PERMITTED", f"{needed_role(permission)}, which {person.get_username()} does not have here")
     must_write()
 
 

@@ -22,6 +22,7 @@ from architecture.places import place_of_report
 from architecture.services.basis import Basis
 from architecture.services.observing import Seen
 from architecture.services.people import must_be_permitted
+from architecture.services.proof import refuse_unproven, sign_preview
 from architecture.services.reports import operations_of, record_why_of, refuse_stale
 from architecture.services.undo import undo_steps
 from metadata.domain.canonical import sha256_hex
@@ -51,6 +52,7 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
     must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     workflow.refuse_closed(row.status)
+    refuse_unproven(row)
     execution = row.executions.exclude(status=workflow.ABANDONED).first()
     if execution is not None:
         raise Refused("ALREADY_EXECUTED" if execution.status == workflow.SUCCEEDED else "ALREADY_RUNNING")
@@ -64,6 +66,7 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
         "estimate": estimate(planned.steps, sizes),
         "observed_at": basis.seen.at,
         "created_by": person,
+        "signature": sign_preview(row, planned.fingerprint),
     }
     preview, _ = Preview.objects.update_or_create(report=row, fingerprint=planned.fingerprint, defaults=values)
     record_why_of(row, "previewed")

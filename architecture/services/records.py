@@ -106,21 +106,13 @@ def approval_artifact(report: ChangeReport) -> dict[str, Any]:
 def link_of(row: AppendOnly, kind: str) -> dict[str, Any]:
     """The row's link in the chain. A row that was committed a moment ago is linked first."""
     chain.seal(wait=True)
-    link = ChainLink.objects.get(kind=kind, subject_id=row.pk)
-    return {
-        "sequence": link.sequence,
-        "kind": link.kind,
-        "subject": link.subject_id,
-        "digest": link.digest,
-        "previous": link.previous,
-        "hash": link.hash,
-    }
+    return dict(vars(chain.link_of(ChainLink.objects.get(kind=kind, subject_id=row.pk))))
 
 
 def register() -> None:
     """Let approvals and records into the chain; once, when the project starts."""
-    for model, kind in KINDS.items():
-        chain.register(kind, model, model.content)
+    chain.register(KINDS[Approval], Approval, Approval.content, related=("report",))
+    chain.register(KINDS[ExecutionRecord], ExecutionRecord, ExecutionRecord.content)
 
 
 def _approvals(report: ChangeReport | None) -> list[Approval]:

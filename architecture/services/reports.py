@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Coalesce
 
-from architecture.authors import authors, carried_out
+from architecture.authors import authors, carried_out, since_when
 from architecture.domain import report as domain
 from architecture.domain import workflow
 from architecture.domain.operations import Operation, operation_of
@@ -22,14 +22,16 @@ from architecture.services.basis import Basis, gather, table_keys, tables_in_sco
 from architecture.services.environments import current_environment
 from architecture.services.observing import CannotLook, Seen, look
 from architecture.services.people import who_answers
+from architecture.services.proof import sign_report
 from architecture.services.telling import tell_report_waiting
 from metadata.permissions import must_write
+from metadata.services import chain
 from metadata.services.actor import current_actor
 from metadata.services.changelog import record_why
 
 log = logging.getLogger(__name__)
 
-ANSWERS = Coalesce("person__service_account__owner__username", "person_name")
+ANSWERS = Coalesce("person__service_account__owner__username", "person__username")
 
 # Reports in these states may still be carried out, or need nothing.
 STANDING = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
@@ -89,22 +91,26 @@ def store_report(
 ) -> ChangeReport:
     """Keep a report. ``extra`` goes into its document, ``undo_of`` is the record that it takes back."""
     must_write()
-    keys = {operation.dataset_key for operation in made.operations}
-    hands = [who_answers(person)] if undo_of is not None else sorted(_authors(basis.environment, keys))
-    row = ChangeReport.objects.create(
+    since = since_when(basis.environment, made.operations, basis.desired) if undo_of is None else {}
+    hands = [who_answers(person)] if undo_of is not None else sorted(authors(basis.environment, since))
+    rows = {"rows": [operation.as_row() for operation in made.operations], "since": since}
+    row = ChangeReport(
         environment=basis.environment,
         scope=scope_row(basis.scope),
-        document=made.as_json() | {"rows": [operation.as_row() for operation in made.operations]} | (extra or {}),
+        document=made.as_json() | rows | (extra or {}),
         content=made.content,
         fingerprint=made.fingerprint,
         status=made.status,
         risk=made.risk,
         destructive=made.destructive,
         authors=hands,
+        through=basis.through,
         observed_at=basis.seen.at,
         created_by=person,
         undo_of=undo_of,
     )
+    row.signature = sign_report(row)
+    row.save(force_insert=True)
     if undo_of is None:
         _supersede(row)
     need = basis.policy.approvals[row.risk]
@@ -132,7 +138,7 @@ def operations_of(report: ChangeReport) -> tuple[Operation, ...]:
 
 def shown(report: ChangeReport) -> dict[str, Any]:
     """The report as everybody reads it, ``change-report/v1``."""
-    hidden = ("rows", "desired", "restores")
+    hidden = ("rows", "since", "desired", "restores")
     return {name: value for name, value in report.document.items() if name not in hidden}
 
 
@@ -208,9 +214,16 @@ def _plain(value: Any) -> Any:
 
 
 def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
-    """What people decided on the report, oldest first; what a service account did counts as its owner's."""
-    approvals = report.approvals.annotate(who=ANSWERS).order_by("pk")
-    return tuple(Decided(one.who, one.decision, one.fingerprint, tuple(one.roles)) for one in approvals)
+    """What people decided on the report, oldest first. A yes of a service account never counts.
+
+    A row that did not come by the product (``chain.proven``) is not among them.
+    """
+    by_people = report.approvals.exclude(decision=workflow.YES, person__service_account__isnull=False)
+    approvals = list(by_people.annotate(who=ANSWERS).order_by("pk"))
+    kept = chain.proven(*approvals)
+    return tuple(
+        Decided(one.who, one.decision, one.fingerprint, tuple(one.roles)) for one in approvals if one.pk in kept
+    )
 
 
 def authors_of_report(report: ChangeReport) -> frozenset[str]:
@@ -218,11 +231,10 @@ def authors_of_report(report: ChangeReport) -> frozenset[str]:
     known = frozenset(report.authors)
     if report.undo_of_id is not None:
         return known
-    return known | _authors(report.environment, {operation.dataset_key for operation in operations_of(report)})
-
-
-def _authors(environment: Environment, keys: Collection[str]) -> frozenset[str]:
-    return authors(environment, carried_out(environment, keys))
+    since = carried_out(report.environment, {operation.dataset_key for operation in operations_of(report)})
+    for key, mark in report.document.get("since", {}).items():
+        since[key] = min(mark, since.get(key, mark))
+    return known | authors(report.environment, since)
 
 
 def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from architecture.domain.policy import PolicySet
 from architecture.domain.report import ChangeReport, build_report
@@ -21,16 +20,16 @@ from architecture.domain.states.current import CurrentState
 from architecture.domain.states.flat import flat
 from architecture.domain.states.state_files import ArchitectureState, dump_state, parse_state
 from architecture.domain.workflow import Refused
-from architecture.models import AppliedDataset, Environment
+from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.places import place_of_environment
 from architecture.selectors import applied_states, environment_named
-from architecture.services.applied import NEVER, write_applied
+from architecture.services.applied import NOTHING, write_applied
 from architecture.services.basis import gather, tables_in_scope
 from architecture.services.drift import as_seen
 from architecture.services.environments import current_environment
 from architecture.services.observing import last_seen
 from architecture.services.people import must_be_permitted, on_behalf_of
-from architecture.services.policies import policy_of
+from architecture.services.policies import policy_in_force
 from architecture.services.reports import look_again
 from metadata.domain.keys import history_dataset_key
 from metadata.domain.roles import Permission
@@ -62,7 +61,7 @@ def report_onto(
     current = gather(environment=row, scope=Scope(), desired=()).current
     there = _as_written(as_seen(placed) for placed in current.datasets if placed.base is not None)
     scope = Scope(FILES, source=source or row.name, target=target)
-    return build_report(CurrentState.of_state(there), desired, policy_of(row), scope, row.name)
+    return build_report(CurrentState.of_state(there), desired, policy_in_force(row), scope, row.name)
 
 
 def _as_written(states: Iterable[DatasetState]) -> ArchitectureState:
@@ -104,7 +103,7 @@ def import_state(
     if not check:
         with on_behalf_of(person):
             for one in new:
-                _take(environment, one, described.get(one.key), reason.strip())
+                _take(environment, one, reason.strip())
     return Imported(tuple(one.qualified_name for one in new), tuple(same))
 
 
@@ -160,16 +159,17 @@ def _said(one: DatasetState) -> str:
     return dump_state(ArchitectureState((one,)))
 
 
-def _take(environment: Environment, one: DatasetState, described: DatasetState | None, reason: str) -> AppliedDataset:
-    """Nobody here described what was applied elsewhere: who edited has a hand in what differs from it."""
+def _take(environment: Environment, one: DatasetState, reason: str) -> AppliedDataset:
+    """Write a file's dataset as applied. No edit was carried out by that: authors stay, and who imports is one."""
     seen = last_seen(environment=environment, keys={one.key} | ({one.history_key} if one.history_key else set()))
-    same = described is not None and _said(described) == _said(one)
+    # A history that is kept here is taken up again by a report, which somebody else approves.
+    kept = KeptHistory.objects.filter(environment=environment, history_key=one.history_key).exists()
     row = write_applied(
         environment=environment,
-        state=one,
+        state=replace(one, historize=one.historize and not kept),
         versions={key: table.version for key, table in seen.tables.items()},
         execution=None,
-        described_at=timezone.now() if same else NEVER,
+        through=NOTHING,
     )
     record_change(
         action="imported",

@@ -3,21 +3,19 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.urls import reverse
 
 from architecture.domain import workflow
 from architecture.domain.scope import Scope
 from architecture.domain.states.drift import DatasetDrift
 from architecture.domain.workflow import Need
-from architecture.models import Approval, ChangeReport, Environment, Execution
+from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
 from metadata.domain.notices import Kind
 from metadata.domain.roles import Permission, Place, Role
-from metadata.permissions import may, roles_of
+from metadata.permissions import people_who_may, roles_of
 from metadata.services.notices import active_people, tell
 
 _NAMED = 20
-_MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 def tell_report_waiting(report: ChangeReport, need: Need) -> None:
@@ -87,14 +85,38 @@ def tell_drift(environment: Environment, found: Collection[DatasetDrift]) -> Non
     )
 
 
-def people_who_may(permission: Permission, place: Place) -> list[Any]:
-    """People in use who have a permission at a place, by a role everywhere or by one granted there."""
-    users = get_user_model().objects
-    # With several ways to sign in, only one of them knows of roles.
-    everywhere = list(users.with_perm(str(permission), backend=_MODEL_BACKEND))
-    granted = users.filter(is_active=True, role_grants__isnull=False).exclude(pk__in=[one.pk for one in everywhere])
-    here = [person for person in granted.distinct() if may(person, permission, place)]
-    return sorted([*everywhere, *here], key=lambda person: person.get_username())
+def tell_policy_proposed(proposal: PolicyProposal) -> None:
+    """Tell everybody who manages the policies of the environment, but who proposed it, that a looser one waits."""
+    said = f"{proposal.proposed_by} proposed a looser policy for {proposal.environment}"
+    _tell_of_policy(Kind.POLICY_PROPOSED, proposal, f"{said}: a second person accepts or rejects it", ())
+
+
+def tell_policy_decided(proposal: PolicyProposal) -> None:
+    """Tell who proposed a looser policy and who else manages policies what became of it, but who decided."""
+    note = f": {proposal.note}" if proposal.note else ""
+    by = proposal.proposed_by
+    said = (
+        f"{proposal.decided_by} {'withdrew' if proposal.status == 'withdrawn' else proposal.status} the looser policy"
+    )
+    title = f"{said} that {by} proposed for {proposal.environment}{note}"
+    _tell_of_policy(Kind.POLICY_DECIDED, proposal, title, (by,))
+
+
+def _tell_of_policy(kind: Kind, proposal: PolicyProposal, title: str, people: Iterable[Any]) -> None:
+    name = proposal.environment.name
+    acted = proposal.decided_by_id or proposal.proposed_by_id
+    managers = people_who_may(Permission.MANAGE_POLICIES, Place(environment=name))
+    tell(
+        event=kind,
+        subject_kind="policy",
+        subject_key=name,
+        subject_name=f"policy of {name}",
+        title=title,
+        link=reverse("policy_page", args=[name]),
+        people=[person for person in (*people, *managers) if person.pk != acted],
+        environment=name,
+        facts={"proposal": str(proposal.proposal_id), "status": str(proposal.status), "looser": proposal.looser},
+    )
 
 
 def _whose(report: ChangeReport) -> Iterable[Any]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
+from architecture.authors import carried_out
 from architecture.domain import report as domain
 from architecture.domain import undo, workflow
 from architecture.domain.operations import Operation, Warning
@@ -19,9 +19,10 @@ from architecture.domain.undone import State
 from architecture.domain.ways_back import Subject, WayBack
 from architecture.domain.workflow import NO_CHANGES, Refused
 from architecture.models import ChangeReport, Environment, ExecutionRecord
-from architecture.services.applied import NEVER
+from architecture.services.applied import NOTHING
 from architecture.services.basis import Basis, gather, views_of
 from architecture.services.observing import Seen, last_seen
+from architecture.services.proof import refuse_unproven_execution
 from architecture.services.reports import STANDING, record_why_of, store_report
 from architecture.services.ways_back import already, ground_of, ways_of, why, written_since
 
@@ -42,6 +43,7 @@ def undo_report(
         raise Refused("NO_PERSON")
     Environment.objects.select_for_update().get(pk=record.environment_id)
     seen = last_seen(environment=record.environment) if seen is None else seen
+    refuse_unproven_execution(record.execution)
     ways, ground = ways_of(record), ground_of(record, seen)
     chosen = ways if operations is None else _chosen(ways, operations)
     others = _besides(ways, chosen)
@@ -163,11 +165,16 @@ def _reminder(basis: Basis) -> Warning:
     )
 
 
-def described_before(report: ChangeReport) -> datetime:
-    """When what an undo brings back had been described: the edits that came later wait again."""
-    since = report.undo_of.execution.planned.get("since") or {}
-    times = [since.get(key) for key in report.document["desired"]["keys"]]
-    return min((datetime.fromisoformat(at) if at else NEVER for at in times), default=NEVER)
+def mark_before(report: ChangeReport) -> int:
+    """Return the mark of what an undo brings back: later edits wait to be carried out again, with their authors.
+
+    Never later than the marks of now, which an edit that is not carried out yet may have kept back.
+    """
+    keys = report.document["desired"]["keys"]
+    refuse_unproven_execution(report.undo_of.execution)
+    before = report.undo_of.execution.planned.get("marks") or {}
+    now = carried_out(report.environment, keys)
+    return min((min(before.get(key, NOTHING), now[key]) for key in keys), default=NOTHING)
 
 
 def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:

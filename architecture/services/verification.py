@@ -6,7 +6,6 @@ stand, and that every table is where its finished steps left it.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.db import transaction
 
@@ -15,14 +14,15 @@ from architecture.domain.states.flat import as_row, flat
 from architecture.domain.steps.resume import steps_left
 from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
-from architecture.models import ChangeReport, Execution, ExecutionOperation
+from architecture.models import Execution, ExecutionOperation
 from architecture.services.basis import Basis
 from architecture.services.executions import refuse_unapproved
 from architecture.services.observing import last_seen
-from architecture.services.policies import policy_of
-from architecture.services.previews import plan_preview, steps_in
+from architecture.services.policies import policy_in_force
+from architecture.services.previews import execution_rows, plan_preview, steps_in
+from architecture.services.proof import refuse_unproven_execution, refuse_unproven_preview, sign_execution
 from architecture.services.reports import basis_of, operations_of, refuse_stale, tables_of, what_moved
-from architecture.services.undo import described_before
+from architecture.services.undo import mark_before
 
 _SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
 
@@ -36,7 +36,8 @@ class Todo:
 
 
 def tables_of_execution(execution: Execution) -> frozenset[str]:
-    """Stable keys of the tables that have to be looked at before anything is run."""
+    """Stable keys of the tables to look at before anything is run. Refused EXECUTION_UNPROVEN."""
+    refuse_unproven_execution(execution)
     known = tables_of(execution.report, begun=bool(execution.planned))
     return known | {step.table.key for step in steps_in(execution.preview)}
 
@@ -44,8 +45,13 @@ def tables_of_execution(execution: Execution) -> frozenset[str]:
 @transaction.atomic
 def verify(execution: Execution) -> Todo:
     """What is left to do. Refused or StepProblem, with nothing run, if anything is not as it was agreed to."""
+    refuse_unproven_execution(execution)
     report, preview = execution.report, execution.preview
     refuse_unapproved(report, execution.requested_by)
+    refuse_unproven_preview(report, preview)
+    rows = list(execution.operations.order_by("ordinal"))
+    if list(map(_place, rows)) != list(map(_place, execution_rows(execution, preview, operations_of(report)))):
+        raise Refused("EXECUTION_UNPROVEN", "its steps are not those of the report and the preview")
     if not execution.planned:
         basis = refuse_stale(report)
         if plan_preview(report, basis).fingerprint != preview.fingerprint:
@@ -54,48 +60,47 @@ def verify(execution: Execution) -> Todo:
     else:
         _refuse_moved(execution)
     steps = steps_in(preview)
-    finished = set(execution.operations.filter(status=_SUCCEEDED).values_list("ordinal", flat=True))
+    finished = {row.ordinal for row in rows if row.status == _SUCCEEDED}
     observed = last_seen(environment=execution.environment).tables
     return Todo(steps, steps_left(steps, finished=finished, observed=observed))
+
+
+def _place(row: ExecutionOperation) -> tuple[object, ...]:
+    """Return what a step is about, which says what it does to applied state."""
+    keys = (str(row.dataset_key), str(row.table_key))
+    return (row.ordinal, row.operation, row.op, *keys, row.qualified_name, row.column_name)
 
 
 def _settle(execution: Execution, basis: Basis) -> None:
     """Keep what the execution is about, for later attempts, the record and an undo."""
     rows = [operation.as_row() for operation in operations_of(execution.report)]
     keys = {row["dataset_key"] for row in rows}
-    before = basis.before()
+    before, report = basis.before(), execution.report
     execution.planned = planned_of(
         rows=rows,
         basis=basis,
-        described_at=_described_at(execution.report).isoformat(),
+        through=report.through if report.undo_of_id is None else mark_before(report),
         scope=execution.report.scope,
         before={key: before.get(key) for key in keys},
     )
-    Execution.objects.filter(pk=execution.pk).update(planned=execution.planned)
+    sign_execution(execution)
 
 
-def _described_at(report: ChangeReport) -> datetime:
-    """After an undo, what it took back waits to be carried out again, and those who edited it have a hand in that."""
-    return report.created_at if report.undo_of_id is None else described_before(report)
+def planned_of(*, rows: list[dict], basis: Basis, through: int, scope: dict, before: dict, **more: object) -> dict:
+    """Return what an execution keeps of its plan: operations, and the states of their datasets before and as desired.
 
-
-def planned_of(*, rows: list[dict], basis: Basis, described_at: str, scope: dict, before: dict, **more: object) -> dict:
-    """What an execution keeps of its plan: operations, and the states of their datasets before and as desired.
-
-    ``since`` is when what was carried out of each before had been described, ``described_at`` the same of now.
+    ``marks`` are those of the datasets before, ``through`` the one that they get when nothing is left to do.
     """
     keys = {row["dataset_key"] for row in rows}
     desired = {state.key: as_row(flat(state)) for state in basis.desired if state.key in keys}
-    known = carried_out(basis.environment, keys)
-    since = {key: at.isoformat() if at is not None else None for key, at in known.items()}
-    kept = {"before": before, "since": since, "described_at": described_at}
+    kept = {"before": before, "marks": carried_out(basis.environment, keys), "through": through}
     return {"rows": rows, "desired": desired, "scope": scope, **kept, **more}
 
 
 def _refuse_moved(execution: Execution) -> None:
     """Metadata and policy must still be those of the report; the tables are looked at step by step."""
     report = execution.report
-    if policy_of(report.environment).as_json() != report.content["policy"]:
+    if policy_in_force(report.environment).as_json() != report.content["policy"]:
         raise Refused("POLICY_MOVED")
     made = basis_of(report, begun=True).report()
     if what_moved(report.content, made.content) == "REPORT_STALE":

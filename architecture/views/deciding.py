@@ -16,8 +16,17 @@ _NOT_FOUND = (
     "UNKNOWN_RECORD",
     "UNKNOWN_OPERATION",
     "UNKNOWN_LOOK",
+    "UNKNOWN_PROPOSAL",
 )
-_FORBIDDEN = ("NOT_PERMITTED", "NO_PERSON", "OWN_CHANGE", "not_permitted", "token_scope")
+_FORBIDDEN = (
+    "NOT_PERMITTED",
+    "NO_PERSON",
+    "SERVICE_ACCOUNT",
+    "OWN_CHANGE",
+    "OWN_PROPOSAL",
+    "not_permitted",
+    "token_scope",
+)
 
 
 _SAID = "Reports are made by people who edit, approve or execute."

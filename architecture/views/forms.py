@@ -140,6 +140,13 @@ class PolicyForm(forms.Form):
         help_text="Switched off, every change needs a report, and a load that meets one is blocked.",
     )
 
+    reason = forms.CharField(
+        max_length=1000,
+        required=False,
+        strip=True,
+        help_text="It stays in the change log, and whoever accepts a looser policy reads it.",
+    )
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
@@ -195,6 +202,13 @@ class PolicyForm(forms.Form):
     def risks(self) -> list[tuple[str, Any, Any]]:
         """Each risk with its two fields, for the page."""
         return [(risk, self[f"count_{risk}"], self[f"role_{risk}"]) for risk in RISKS]
+
+
+class ProposalForm(forms.Form):
+    """The looser policy that is decided on, with a word about it."""
+
+    proposal = forms.UUIDField(widget=forms.HiddenInput)
+    note = forms.CharField(max_length=1000, required=False, strip=True, help_text="Who proposed it reads it.")
 
 
 def approving_roles() -> list[Any]:

@@ -1,11 +1,13 @@
 """The inbox: what waits for the person who is signed in."""
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from architecture.inbox import Ask, checked, count, sections, waiting_for
+from architecture.inbox import Ask, checked, count, policies_waiting, sections, waiting_for
 from architecture.shown import may_build
 from metadata.domain.canonical import sha256_hex
 
@@ -14,7 +16,7 @@ from metadata.domain.canonical import sha256_hex
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponse:
     """What waits, as far as it is known without making reports again."""
-    context = _context(waiting_for(request.user)) | {"may_build": may_build(request.user)}
+    context = _context(request.user, waiting_for(request.user)) | {"may_build": may_build(request.user)}
     return render(request, "architecture/inbox.html", context)
 
 
@@ -22,18 +24,21 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @require_safe
 def inbox_rows(request: HttpRequest) -> HttpResponse:
     """What waits, and which reports still hold; nothing (204) while all is as the page has it."""
-    context = _context(checked(request.user))
+    context = _context(request.user, checked(request.user))
     if request.GET.get("seen") == context["seen"]:
         return HttpResponse(status=204)
     context |= {"may_build": may_build(request.user), "oob": True}
     return render(request, "architecture/inbox_rows.html", context)
 
 
-def _context(asks: tuple[Ask, ...]) -> dict[str, object]:
+def _context(user: Any, asks: tuple[Ask, ...]) -> dict[str, object]:
+    policies = policies_waiting(user)
     seen = [[one.ask, one.pk, one.is_checked, one.facts.missing, one.facts.stale] for one in asks]
+    proposals = [one.proposal.pk for one in policies]
     return {
         "sections": sections(asks),
-        "inbox_count": count(asks),
+        "policies": policies,
+        "inbox_count": count(asks) + sum(not one.own for one in policies),
         "unchecked": not all(one.is_checked for one in asks),
-        "seen": sha256_hex(seen)[:12],
+        "seen": sha256_hex([seen, proposals])[:12],
     }

@@ -133,7 +133,7 @@ def story(
         "tables": tables,
         "touched": touched(preview, tables) if preview is not None else None,
         "rehearsal": rehearsal,
-        "rehearsed": rehearsed(rehearsal),
+        "rehearsed": rehearsed(rehearsal, request.user),
         "executions": now.executions,
         "supersedes": list(report.supersedes.defer("document", "content").order_by("-pk")),
         "refused": as_shown(refused, request.user) if refused is not None else None,

@@ -40,7 +40,8 @@ def report(
 def carried_out(before: ArchitectureState, after: ArchitectureState, done: ChangeReport) -> ArchitectureState:
     """What is applied once every operation of the report finished, one by one."""
     applied = {one.key: one for one in before.datasets}
-    desired = {one.key: meant_by(one, after) for one in before.datasets} | {one.key: one for one in after.datasets}
+    others = state(*(one for one in after.datasets if one.key not in applied))
+    desired = {one.key: meant_by(one, others) for one in before.datasets} | {one.key: one for one in after.datasets}
     for operation in done.operations:
         key = operation.dataset_key
         reached = advance(applied.get(key), operation, desired.get(key))

@@ -7,6 +7,7 @@ from architecture.domain.workflow import Refused
 from architecture.models import Approval, ChangeReport
 from architecture.services.approvals import approvals_missing, approve, reject
 from architecture.services.policies import update_policies
+from architecture.services.reports import is_stale
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
@@ -144,3 +145,12 @@ def test_who_becomes_an_author_later_counts_no_more(built, risky):
 def test_an_approved_report_is_not_decided_on_again(built, risky):
     approve(report=risky, person=built.approver)
     refused_with("ALREADY_DECIDED", reject, report=risky, person=person("eve", Role.APPROVER))
+
+
+def test_an_approval_stands_when_its_person_is_put_out_of_use(built, risky):
+    approve(report=risky, person=built.approver)
+    built.approver.is_active = False
+    built.approver.save()
+    assert approvals_missing(risky) == 0
+    rename(built, "balance", "amount")
+    assert is_stale(risky) == "REPORT_STALE"

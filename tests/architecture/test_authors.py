@@ -10,7 +10,6 @@ from architecture.services.approvals import approve
 from architecture.services.drift import adopt_as_baseline
 from architecture.services.executions import abandon_execution, mark_lost_executions
 from architecture.services.leases import Holder, break_lease, take_leases
-from architecture.services.policies import update_policies
 from metadata.domain.roles import Role
 from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
 from metadata.services.actor import acting_as
@@ -28,7 +27,7 @@ from metadata.services.sources import (
 )
 from metadata.services.targets import create_schema, create_target_column, create_target_dataset, update_schema
 from tests.architecture.test_reports import column, rename
-from tests.architecture.world import Killed, World, customers, person
+from tests.architecture.world import Killed, World, agree_on_policy, customers, person
 
 pytestmark = pytest.mark.django_db
 
@@ -38,13 +37,12 @@ CUSTOMER = "rawcore.rc_crm_customer"
 @pytest.fixture
 def eve(built):
     """She may edit and approve, in an environment that asks for an approval of everything."""
-    root = person("root", Role.ADMIN)
     one = {"count": 1, "role": "approver"}
     policies = {
         "approvals": {"safe": one, "review": one, "destructive": one},
         "severities": {"DROP_COLUMN": "needs_approval"},
     }
-    update_policies(environment=built.environment, policies=policies, expected_version=1, person=root)
+    agree_on_policy(built.environment, policies)
     return person("eve", Role.EDITOR, Role.APPROVER)
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from django.utils import timezone
 
 from architecture.domain.states.flat import as_row, flat
 from architecture.domain.states.state_files import ArchitectureState, dump_state, parse_state
@@ -45,7 +44,6 @@ def test_what_was_applied_is_another_state(described: tuple, tmp_path: Path, mon
         dataset_key=one.key,
         qualified_name=one.qualified_name,
         state=as_row(one),
-        described_at=timezone.now(),
     )
     call_command("export_state", str(tmp_path / "a.json"), "--applied")
     call_command("export_state", str(tmp_path / "b.json"))

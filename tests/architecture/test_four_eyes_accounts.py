@@ -1,16 +1,19 @@
 """Four eyes and service accounts: an account and its owner are one person. And roles for one environment."""
 
 import pytest
+from django.contrib.auth.models import Group
 
 from architecture.domain.workflow import Refused
-from architecture.models import ChangeReport
-from architecture.services.approvals import approvals_missing, approve
+from architecture.inbox import sections, waiting_for
+from architecture.models import Approval, ChangeReport
+from architecture.services.approvals import approvals_missing, approve, reject
 from architecture.services.people import role_names
 from architecture.services.policies import update_policies
 from architecture.services.reports import authors_of_report
 from architecture.shown import standing
 from metadata.domain.roles import Role
-from metadata.models import TargetColumn
+from metadata.models import Notice, TargetColumn
+from metadata.services import chain
 from metadata.services.actor import acting_as
 from metadata.services.people import create_service_account, grant_role
 from metadata.services.targets import update_target_column
@@ -42,29 +45,46 @@ def test_an_owner_does_not_approve_what_their_account_changed(built):
     assert standing(report, built.approver, authors_of_report(report)).cannot_approve.code == "OWN_CHANGE"
 
 
-def test_an_account_does_not_approve_what_its_owner_changed(built):
-    account = robot(built.author, Role.APPROVER)
-    refused_with("OWN_CHANGE", approve, report=not_null(built, built.author), person=account)
+def test_a_service_account_approves_and_rejects_nothing_whatever_it_was_given(built):
+    """By a group that the services refuse, and as a superuser, also what its owner had no hand in."""
+    account = robot(person("dave", Role.VIEWER))
+    account.groups.add(Group.objects.get(name=Role.ADMIN.value))
+    account.is_superuser = True
+    account.save()
+    report = not_null(built, built.author)
+    refused_with("SERVICE_ACCOUNT", approve, report=report, person=account)
+    refused_with("SERVICE_ACCOUNT", reject, report=report, person=account)
+    policies = {"severities": {"ADD_COLUMN": "block"}}
+    change = {"environment": built.environment, "policies": policies, "expected_version": 1}
+    refused_with("SERVICE_ACCOUNT", update_policies, person=account, **change)
 
 
-def test_nor_what_another_account_of_the_same_owner_changed(built):
-    dave = person("dave", Role.VIEWER)
-    report = not_null(built, robot(dave, Role.EDITOR, name="writer"))
-    refused_with("OWN_CHANGE", approve, report=report, person=robot(dave, Role.APPROVER, name="reader"))
-
-
-def test_an_owner_and_their_account_are_one_approval(built):
-    not_null(built, built.author)
-    policies = {"approvals": {"review": {"count": 2}}}
-    update_policies(
-        environment=built.environment, policies=policies, expected_version=1, person=person("root", Role.ADMIN)
+def test_a_yes_of_a_service_account_that_stands_in_the_database_does_not_count(built):
+    report = not_null(built, built.author)
+    account = robot(person("dave", Role.VIEWER))
+    approval = Approval.objects.create(
+        report=report,
+        fingerprint=report.fingerprint,
+        person=account,
+        person_name="robot",
+        roles=["approver"],
+        decision="approve",
+        at=report.created_at,
     )
-    report = built.report()
-    approve(report=report, person=robot(built.approver, Role.APPROVER))
-    refused_with("ALREADY_DECIDED", approve, report=report, person=built.approver)
+    chain.append(approval)
     assert approvals_missing(report) == 1
-    approve(report=report, person=person("eve", Role.APPROVER))
-    assert report.status == "approved"
+    asked = [one for one in waiting_for(built.approver) if one.pk == report.pk]
+    assert (asked[0].ask, asked[0].facts.missing) == ("decide", 1)
+
+
+def test_nobody_asks_a_service_account_to_approve(built):
+    account = robot(built.author)
+    account.groups.add(Group.objects.get(name=Role.APPROVER.value))
+    report = not_null(built, built.author)
+    (section,) = sections(waiting_for(built.approver))
+    assert section.rows[0].whom == ("bob",)
+    told = Notice.objects.filter(event__subject_key=str(report.report_id))
+    assert {one.person.username for one in told} == {"bob"}
 
 
 # --- roles for one environment or schema -----------------------------------------------------------

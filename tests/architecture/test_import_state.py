@@ -14,16 +14,14 @@ from architecture.models import AppliedDataset, ChangeReport
 from architecture.selectors import applied_states
 from architecture.services import observing
 from architecture.services.drift import drift_of
-from architecture.services.policies import update_policies
 from architecture.services.state_files import Imported, import_state
 from elevata.cli import CommandExit
-from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry
 from metadata.services.actor import acting_as
 from metadata.services.people import create_token
 from metadata.services.references import create_reference
 from tests.architecture.test_reports import rename
-from tests.architecture.world import World, customers, person
+from tests.architecture.world import World, agree_on_policy, customers
 
 pytestmark = pytest.mark.django_db
 
@@ -82,8 +80,7 @@ def test_what_should_be_there_is_decided_by_the_environments_policy(built, file,
     empty.write_text('{"format": "architecture-state/v1", "datasets": []}', encoding="utf-8")
     assert run("plan", "--desired-state", str(empty))[1]["status"] == "blocked"
     policies = {"severities": {"DROP_TABLE": "needs_approval"}}
-    root = person("root", Role.ADMIN)
-    update_policies(environment=built.environment, policies=policies, expected_version=1, person=root)
+    agree_on_policy(built.environment, policies)
     assert run("plan", "--desired-state", str(empty))[1]["status"] == "open"
 
 

@@ -65,7 +65,7 @@ def test_a_dataset_that_comes_back_takes_its_kept_history_up() -> None:
     found = report(gone, there, back, EVERYTHING_ALLOWED)
     assert [(each.op, each.side, each.decision) for each in found.operations] == [
         ("create_table", "base", "allowed"),
-        ("unretire_table", "history", "metadata_only"),
+        ("unretire_table", "history", "needs_approval"),
     ]
 
 

@@ -11,7 +11,9 @@ from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 
 from architecture.domain.states.tables import ObservedColumn
+from architecture.models import AppliedDataset, Execution, KeptHistory
 from architecture.services.observing import observed_table
+from architecture.services.proof import is_proven
 
 OLD, NEW = ("architecture", "0001_initial"), ("architecture", "0002_control")
 ALIAS = "before_reports"
@@ -110,3 +112,20 @@ def test_an_installation_that_never_loaded_is_brought_on_too(database):
     at(database, OLD)
     apps = at(database, NEW)
     assert not rows(apps, "Observation").exists()
+
+
+def test_what_was_applied_and_asked_for_before_rows_were_signed_is_signed(database):
+    apps = at(database, ("architecture", "0008_inputs_by_name"))
+    environment = rows(apps, "Environment").create(name="dev", warehouse="/w")
+    asked = {"environment": environment, "status": "succeeded", "planned": {"rows": [], "scope": {"kind": "all"}}}
+    execution = rows(apps, "Execution").create(**asked)
+    known = {"environment": environment, "state": {"name": "rc_a", "columns": [{"name": "id"}]}}
+    named = {"qualified_name": "rawcore.rc_a", "table_versions": {str(TABLE): 3}}
+    rows(apps, "AppliedDataset").create(dataset_key=TABLE, execution=execution, through=7, **known, **named)
+    rows(apps, "KeptHistory").create(history_key=TABLE, **known)
+    apps = at(database, ("architecture", "0009_signed_state_and_executions"))
+    for model in (AppliedDataset, KeptHistory, Execution):
+        (values,) = rows(apps, model.__name__).values()
+        row = model(**values)
+        assert is_proven(row)
+        assert row.environment_id == environment.pk

@@ -34,7 +34,7 @@ def exported(artifact: dict) -> dict:
 
 def test_it_says_who_what_where_and_with_what_result(built, record):
     said = record.document
-    assert (said["format"], said["environment"], said["outcome"]) == ("execution-record/v1", "dev", "succeeded")
+    assert (said["format"], said["environment"], said["outcome"]) == ("execution-record/v2", "dev", "succeeded")
     assert (said["requested_by"], said["scope"]["kind"], said["dependency_mode"]) == (
         "olga",
         "all",
@@ -83,6 +83,7 @@ TAMPERED = [
     (("document", "approvals", 0, "fingerprint"), "0" * 64, "OTHER_REPORT"),
     (("row", "digest"), "0" * 64, "DIGEST"),
     (("link", "previous"), "1" * 64, "LINK"),
+    (("link", "sealed_at"), "2020-01-01T00:00:00.000000+00:00", "LINK"),
     (("link", "sequence"), 10**6, "HEAD"),
 ]
 
@@ -108,7 +109,7 @@ def test_an_approval_that_was_changed_does_not_verify(record):
 
 
 @pytest.mark.parametrize(
-    "artifact", [[], {}, {"format": "execution-record/v2"}, {"format": "execution-record/v1"}, None]
+    "artifact", [[], {}, {"format": "execution-record/v1"}, {"format": "execution-record/v2"}, None]
 )
 def test_what_is_no_artifact_is_invalid(artifact):
     with pytest.raises(MetadataError):

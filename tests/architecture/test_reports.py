@@ -13,10 +13,11 @@ from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
 from metadata.services.targets import create_target_column
-from tests.architecture.world import customers, person
+from tests.architecture.world import agree_on_policy, customers, person
 
 pytestmark = pytest.mark.django_db
 DESTRUCTIVE = {"severities": {"DROP_COLUMN": "needs_approval"}}
+STRICT = {"severities": {"ADD_COLUMN": "block"}}
 
 
 def column(name: str) -> TargetColumn:
@@ -166,8 +167,7 @@ def test_it_is_stale_once_a_table_moves(built):
 def test_it_is_stale_once_the_policy_moves(built):
     rename(built, "full_name", "display_name")
     report = built.report()
-    root = person("root", Role.ADMIN)
-    update_policies(environment=built.environment, policies=DESTRUCTIVE, expected_version=1, person=root)
+    agree_on_policy(built.environment, DESTRUCTIVE)
     report.refresh_from_db()
     assert is_stale(ChangeReport.objects.get(pk=report.pk)) == "POLICY_MOVED"
 
@@ -207,14 +207,14 @@ def test_policies_are_changed_by_who_may_and_logged(built):
     with pytest.raises(Refused) as refused:
         update_policies(environment=built.environment, policies={}, expected_version=1, person=built.operator)
     assert refused.value.code == "NOT_PERMITTED"
-    update_policies(environment=built.environment, policies=DESTRUCTIVE, expected_version=1, person=root)
+    update_policies(environment=built.environment, policies=STRICT, expected_version=1, person=root)
     entry = ChangeLogEntry.objects.get(subject_kind="policy")
-    assert (entry.actor, "DROP_COLUMN" in entry.changes) == ("root", True)
+    assert (entry.actor, "ADD_COLUMN" in entry.changes) == ("root", True)
 
 
 def test_of_two_who_change_a_policy_at_once_the_second_is_refused(built):
     root = person("root", Role.ADMIN)
-    update_policies(environment=built.environment, policies=DESTRUCTIVE, expected_version=1, person=root)
+    update_policies(environment=built.environment, policies=STRICT, expected_version=1, person=root)
     with pytest.raises(Refused) as refused:
         update_policies(environment=built.environment, policies={}, expected_version=1, person=root)
     assert refused.value.code == "POLICY_CHANGED"

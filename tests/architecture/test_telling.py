@@ -13,7 +13,7 @@ from architecture.services.reports import build_report
 from metadata.domain.roles import Role
 from metadata.models import Event, Notice, RoleGrant
 from tests.architecture.test_reports import rename
-from tests.architecture.world import World, person
+from tests.architecture.world import World, person, put_policy_in_force
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def told(kind: str) -> list[str]:
 @pytest.fixture
 def waiting(renamed: World) -> ChangeReport:
     """An open report by Ada that needs one approval; nothing was told before it."""
-    Environment.objects.update(policies={"approvals": {"safe": {"count": 1}}})
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     Event.objects.all().delete()
     return renamed.report()
 
@@ -40,13 +40,13 @@ def test_approvers_are_told_of_a_report_that_waits(waiting: ChangeReport):
 
 def test_an_author_who_approves_others_is_not_asked(renamed: World):
     person("ada", Role.EDITOR, Role.APPROVER)
-    Environment.objects.update(policies={"approvals": {"safe": {"count": 1}}})
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     renamed.report()
     assert told("report.waiting") == ["bob"]
 
 
 def test_an_approver_of_another_environment_is_not_asked(renamed: World):
-    Environment.objects.update(policies={"approvals": {"safe": {"count": 1}}})
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     for name, environment in (("here", renamed.environment.name), ("there", "elsewhere")):
         RoleGrant.objects.create(user=person(name), role="approver", environment=environment)
     renamed.report()
@@ -55,7 +55,7 @@ def test_an_approver_of_another_environment_is_not_asked(renamed: World):
 
 def test_only_the_role_whose_yes_counts_is_asked(renamed: World):
     person("root", Role.ADMIN)
-    Environment.objects.update(policies={"approvals": {"safe": {"count": 1, "role": "operator"}}})
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1, "role": "operator"}}})
     person("oscar", Role.OPERATOR, Role.APPROVER)
     renamed.report()
     assert told("report.waiting") == ["oscar", "root"]
@@ -77,7 +77,7 @@ def test_authors_are_told_that_theirs_was_approved(waiting: ChangeReport, rename
 
 
 def test_a_first_of_two_yeses_is_no_event(renamed: World):
-    Environment.objects.update(policies={"approvals": {"safe": {"count": 2}}})
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 2}}})
     approve(report=renamed.report(), person=renamed.approver)
     assert told("report.approved") == []
 

@@ -24,10 +24,11 @@ from metadata.domain.roles import Role
 from metadata.models import TargetColumn
 from metadata.selectors import dataset_states
 from metadata.services.actor import acting_as
+from metadata.services.chain import sealed_through
 from metadata.services.targets import create_target_column, update_target_column
 from tests.architecture.executing import customer
 from tests.architecture.test_reports import rename
-from tests.architecture.world import World, customers, person
+from tests.architecture.world import World, agree_on_policy, customers, person
 from tests.loader_factories import DatasetRunFactory, LoadRunFactory
 
 pytestmark = pytest.mark.django_db
@@ -195,12 +196,7 @@ def test_another_choice_supersedes_the_undo_that_waits(built, both):
     waiting = undo(built, both, ordinals(both, "rename_column")[0])
     newer = undo(built, both, ordinals(both, "rename_column")[1], by=built.author)
     assert newer == waiting
-    update_policies(
-        environment=built.environment,
-        policies={"severities": {"RETYPE_COLUMN": "needs_approval"}},
-        expected_version=1,
-        person=person("root", Role.ADMIN),
-    )
+    agree_on_policy(built.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
     whole = undo(built, both)
     waiting.refresh_from_db()
     assert (waiting.status, waiting.superseded_by) == ("superseded", whole)
@@ -331,6 +327,7 @@ def test_what_a_load_changed_by_itself_is_offered_and_taken_back(built):
         states=dataset_states(),
         keys={str(customer().key)},
         seen=last_seen(environment=built.environment),
+        through=sealed_through(),
     )
     execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator)
     todo = Todo(pending.steps, tuple(range(len(pending.steps))))

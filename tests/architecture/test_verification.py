@@ -3,11 +3,9 @@
 import pytest
 
 from architecture.services.executions import resume_execution
-from architecture.services.policies import update_policies
-from metadata.domain.roles import Role
 from tests.architecture.executing import ask, code_of, customer, lose
 from tests.architecture.test_reports import rename
-from tests.architecture.world import Killed, World, person
+from tests.architecture.world import Killed, World, agree_on_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -21,9 +19,8 @@ def moved_table(world: World) -> None:
 
 
 def moved_policy(world: World) -> None:
-    root = person("root", Role.ADMIN)
     policies = {"severities": {"DROP_COLUMN": "needs_approval"}}
-    update_policies(environment=world.environment, policies=policies, expected_version=1, person=root)
+    agree_on_policy(world.environment, policies)
 
 
 MOVES = [(moved_metadata, "REPORT_STALE"), (moved_table, "TABLE_MOVED"), (moved_policy, "POLICY_MOVED")]

@@ -8,22 +8,26 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from django.db import transaction
+
 from architecture.domain.scope import Scope
 from architecture.domain.states.tables import ObservedTable
 from architecture.domain.steps.step import Step, TableShape, becomes, done_by
-from architecture.models import ChangeReport, Environment, Execution, Preview
+from architecture.models import ChangeReport, Environment, Execution, PolicyRecord, Preview
 from architecture.services import current_environment
 from architecture.services.approvals import approve
 from architecture.services.attempts import ExecutionAttempt
 from architecture.services.basis import table_keys
 from architecture.services.executions import claim_execution, end_attempt, request_execution
 from architecture.services.observing import store_observations
+from architecture.services.policies import _put_in_force, _record, accept_policy, update_policies
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
 from architecture.services.verification import Todo, verify
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors import dataset_states
+from metadata.services import chain
 from metadata.services.actor import acting_as
 from metadata.services.people import ensure_person
 from metadata.services.targets import create_schema, create_target_column, create_target_dataset
@@ -77,6 +81,11 @@ class Warehouse:
         self.versions[key] += 1
 
 
+def committed() -> None:
+    """Link what services wrote, as after a commit: a test's own transaction never ends."""
+    chain.seal()
+
+
 def person(name: str, *roles: Role | str) -> Any:
     return ensure_person(name=name, roles=roles)
 
@@ -109,6 +118,7 @@ class World:
         return Environment.objects.get(pk=self.warehouse.environment.pk)
 
     def report(self, scope: Scope | None = None, by: Any = None) -> ChangeReport:
+        committed()
         self.warehouse.show()
         return build_report(environment=self.environment, scope=scope, person=by or self.author)
 
@@ -183,3 +193,27 @@ def customers_built(world: World) -> World:
 def make_built_world() -> World:
     """A world of its own, with customers described and built."""
     return remembered("customers built", lambda: customers_built(make_world()))
+
+
+def agree_on_policy(environment: Environment, policies: dict[str, Any]) -> None:
+    """Change the policy as two administrators: one proposes what is looser, the other accepts it."""
+    environment.refresh_from_db()
+    proposal = update_policies(
+        environment=environment,
+        policies=policies,
+        expected_version=environment.policies_version,
+        person=person("root", Role.ADMIN),
+    )
+    if proposal is not None:
+        accept_policy(proposal=proposal, person=person("rita", Role.ADMIN))
+        environment.refresh_from_db()
+
+
+def put_policy_in_force(environment: Environment, policies: dict[str, Any]) -> None:
+    """Write a policy with its record, as services do once it is decided; nobody is asked, and nobody is told."""
+    row = Environment.objects.get(pk=environment.pk)
+    user = person("policies")
+    with transaction.atomic():
+        _put_in_force(row, policies, user)
+        _record(row, PolicyRecord.Action.SET, policies=policies, person=user)
+    environment.refresh_from_db()

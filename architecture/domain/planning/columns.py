@@ -77,6 +77,8 @@ def plan_columns(side: Side) -> ColumnPlan:
         if pair.by == "name":
             plan.warnings.append(key_changed(side.dataset, pair.before.name, pair.before.key, pair.after.key))
         plan.drafts.extend(_changed(side, pair, wider))
+    for pair, _ in found.duplicate:
+        plan.drafts.extend(_set_aside(side, pair))
     if wider:
         plan.drafts.append(_rebuild(side, wider))
     plan.drafts.extend(_gone(side, column) for column in found.gone if _still_there(side, column))
@@ -95,7 +97,9 @@ def _of_view(draft: Draft) -> Draft:
     """A view holds no values: whatever becomes of its columns, nothing is rebuilt and nothing is lost."""
     if draft.operation.code or draft.operation.op in (ops.RETIRE_COLUMN, ops.UNRETIRE_COLUMN, ops.CHANGE_LOGIC):
         return draft
-    return replace(draft, operation=replace(draft.operation, code=policy.VIEW_COLUMN))
+    # A narrower type cuts values that are computed by whoever reads the view.
+    alters = draft.alters or draft.operation.op == ops.RETYPE_COLUMN
+    return replace(draft, operation=replace(draft.operation, code=policy.VIEW_COLUMN), alters=alters)
 
 
 def _name(column: ColumnState) -> str:
@@ -111,12 +115,10 @@ def _former(column: ColumnState) -> Iterable[str]:
 
 def _changed(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft]:
     """What is done to one column, known by the key it is to have."""
-    if pair.before == pair.after:
+    if pair.before == pair.after and not _means_another(side, pair):
         return
+    pair = _under_one_key(pair)
     before, after = pair.before, pair.after
-    if before.key != after.key:
-        before = replace(before, key=after.key)
-        pair = Pair(before, after, pair.by)
     if not after.active:
         if before.active:
             yield Draft(side.operation(ops.RETIRE_COLUMN, before, message="the column is no longer filled"))
@@ -128,6 +130,22 @@ def _changed(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft
     yield from _retyped(side, before, after, wider)
     if side.side == BASE:
         yield from _logic(side, pair)
+
+
+def _set_aside(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
+    """Nothing is done to a column whose former name is there as well, but loads compute it as it is desired."""
+    if side.side == BASE and pair.after.active:
+        yield from _logic(side, _under_one_key(pair))
+
+
+def _under_one_key(pair: Pair[ColumnState]) -> Pair[ColumnState]:
+    if pair.before.key == pair.after.key:
+        return pair
+    return replace(pair, before=replace(pair.before, key=pair.after.key))
+
+
+def _means_another(side: Side, pair: Pair[ColumnState]) -> bool:
+    return side.side == BASE and pair.after.active and side.renames.takes_another(pair, side.desired_key)
 
 
 def _renamed(side: Side, pair: Pair[ColumnState]) -> Draft:
@@ -202,7 +220,7 @@ def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
     if moved:
         code = policy.HISTORY_DIFFERS if moved.compares and side.compares else ""
         message = ", ".join(moved.what)
-        yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=code, message=message))
+        yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=code, message=message), alters=moved.alters)
     if pair.before.nullable and not pair.after.nullable:
         message = "every row must have a value, which is checked first"
         yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=policy.NOT_NULL, message=message))

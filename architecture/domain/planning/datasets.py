@@ -1,19 +1,29 @@
 """Operations on one dataset and its history: tables first, then what is in them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as ops
 from architecture.domain import policy
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
 from architecture.domain.planning.columns import ColumnPlan, Side, plan_columns
 from architecture.domain.planning.drafts import Draft
-from architecture.domain.planning.logic import Moved, Renames, dataset_moved, key_moved
+from architecture.domain.planning.logic import (
+    Moved,
+    Renames,
+    column_moved,
+    dataset_moved,
+    key_moved,
+    match_columns,
+)
 from architecture.domain.policy import PolicySet
 from architecture.domain.states.current import Placed, Table
 from metadata.domain import naming
+from metadata.domain.state import DatasetState
 
 TABLES = "tables"
+# Operations that move what loads compute and compare, and no structure.
+_LOGIC = frozenset({ops.CHANGE_LOGIC, ops.UNRETIRE_TABLE, ops.UNRETIRE_COLUMN})
 
 
 @dataclass
@@ -35,13 +45,13 @@ def table_name(table: Table) -> str:
     return table.qualified_name.lower()
 
 
-def plan_new(after: Placed) -> DatasetPlan:
-    """A dataset that is not there yet; a retired one is not made."""
+def plan_new(after: Placed, *, is_read: bool = False) -> DatasetPlan:
+    """A dataset that is not there yet; a retired one is not made. ``is_read``: applied datasets read it already."""
     plan = DatasetPlan()
     if after.state.active:
         for side, table in ((BASE, after.base), (HISTORY, after.history)):
             if table is not None:
-                plan.drafts.append(_created(after, side, table))
+                plan.drafts.append(replace(_created(after, side, table), alters=is_read and side == BASE))
     return plan
 
 
@@ -59,14 +69,14 @@ def plan_gone(before: Placed) -> DatasetPlan:
 def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
     """A dataset that was there and is described."""
     plan = DatasetPlan()
-    if not after.state.active:
-        if before.state.active:
-            _retire(plan, before)
+    if not after.state.active and before.state.active:
+        _retire(plan, before)
+    if not after.state.active and not _is_read_as_view(before, after):
         return plan
-    if not before.state.active:
+    if after.state.active and not before.state.active:
         _unretire(plan, before, after)
     if before.base is None:
-        _make_missing(plan, before, after)
+        _make_missing(plan, before, after, renames)
         _plan_history(plan, before, after, set_, renames)
         return plan
     _rename(plan, before, BASE, before.base, after.base)
@@ -78,6 +88,18 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
     plan.drafts += _logic(before, after, columns, renames)
     _plan_history(plan, before, after, set_, renames)
     return plan
+
+
+def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
+    """A dataset whose former name is there as well: nothing is done to its tables, but loads go by its logic."""
+    plan = plan_pair(before, after, set_, renames)
+    drafts = [one for one in plan.drafts if one.operation.op in _LOGIC or one.operation.code == policy.MATERIALIZATION]
+    return DatasetPlan(drafts)
+
+
+def _is_read_as_view(before: Placed, after: Placed) -> bool:
+    """Return whether the dataset is and stays a view: loads of its readers run its logic, retired or not."""
+    return before.base is not None and before.base.view and after.base is not None and after.base.view
 
 
 def _columns(
@@ -157,10 +179,19 @@ def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
 # --- tables made, or made into views ---------------------------------------------------------
 
 
-def _make_missing(plan: DatasetPlan, before: Placed, after: Placed) -> None:
+def _make_missing(plan: DatasetPlan, before: Placed, after: Placed, renames: Renames) -> None:
+    """A table that is gone is made anew with the logic of now, which its history is compared with all the same."""
     if BASE in before.missing:
         plan.warnings.append(_missing(before.state.qualified_name))
-    plan.drafts.append(_created(before, BASE, after.base))
+    created = _created(before, BASE, after.base)
+    code, differs = _since_followed(before.state, after.state, renames)
+    kept = before.history is not None and before.keeps_history and after.keeps_history
+    if differs:
+        code = code if kept and code != policy.HISTORY_RESUMED else ""
+        message = ", ".join(("the table is made anew", *differs))
+        operation = replace(created.operation, code=code, message=message, destructive=code == policy.KEY_CHANGE)
+        created = replace(created, operation=operation, alters=True)
+    plan.drafts.append(created)
 
 
 def _missing(name: str) -> Warning:
@@ -208,11 +239,39 @@ def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: Policy
         plan.drafts.append(_created(before, HISTORY, after.history, message="versions begin with the next load"))
         return
     if not before.keeps_history:
-        message = "the history that was kept is taken up again"
-        plan.drafts.append(Draft(_on_table(before, HISTORY, ops.UNRETIRE_TABLE, before.history, message=message)))
+        plan.drafts.append(Draft(_resumed(before, after, renames)))
     _rename(plan, before, HISTORY, before.history, after.history)
     columns = _columns(before, after, HISTORY, before.history, after.history, set_, renames, plan.drafts)
     plan.add(columns, HISTORY, before.state.key)
+
+
+def _resumed(before: Placed, after: Placed, renames: Renames) -> Operation:
+    """Take a kept history up again, decided by what differs from the logic that it last followed."""
+    code, differs = _since_followed(before.followed, after.state, renames)
+    said = ", ".join(("the history that was kept is taken up again", *differs))
+    destructive = code == policy.KEY_CHANGE
+    return _on_table(
+        before, HISTORY, ops.UNRETIRE_TABLE, before.history, code=code, message=said, destructive=destructive
+    )
+
+
+def _since_followed(
+    followed: DatasetState | None, wanted: DatasetState, renames: Renames
+) -> tuple[str, tuple[str, ...]]:
+    if followed is None:
+        return policy.HISTORY_RESUMED, ("the logic that it last followed is not known",)
+    found = match_columns(followed.columns, wanted.columns)
+    names = {pair.before.name: pair.after.name for pair in found.known}
+    moved = dataset_moved(followed, wanted, names, renames)
+    if key_moved(found.known, found.new, found.gone):
+        return policy.KEY_CHANGE, ("the business key is made up of other columns than when it was last followed",)
+    for pair in found.known:
+        of_column = column_moved(pair, renames, wanted.key)
+        for what in of_column.what:
+            moved = moved.and_(f"of {pair.after.name} {what}", compares=of_column.compares)
+    if moved.form:
+        return policy.HISTORY_FORM, (*moved.what, f"it differs in {' and '.join(moved.form)}")
+    return policy.HISTORY_DIFFERS if moved.compares else policy.HISTORY_RESUMED, moved.what
 
 
 # --- logic -----------------------------------------------------------------------------------
@@ -221,9 +280,9 @@ def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: Policy
 def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames) -> Iterable[Draft]:
     found = columns.matching
     historized = before.keeps_history and after.keeps_history
-    names = {pair.before.name: pair.after.name for pair in found.pairs}
+    names = {pair.before.name: pair.after.name for pair in found.known}
     moved = dataset_moved(before.state, after.state, names, renames)
-    if key_moved(found.pairs, found.new, found.gone):
+    if key_moved(found.known, found.new, found.gone):
         if historized:
             message = "the business key is made up of other columns"
             operation = _on_table(
@@ -233,7 +292,7 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
         else:
             moved = moved.and_("the business key is made up of other columns", compares=True)
     if moved:
-        yield Draft(_logic_operation(before, after, moved))
+        yield Draft(_logic_operation(before, after, moved), alters=moved.alters)
 
 
 def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:

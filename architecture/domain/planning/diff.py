@@ -43,6 +43,11 @@ class Matching(Generic[Thing]):
     claimed: list[tuple[Pair[Thing], list[Thing]]] = field(default_factory=list)
 
     @property
+    def known(self) -> list[Pair[Thing]]:
+        """All pairs, those set aside for a duplicate included: loads go by what is desired of them."""
+        return self.pairs + [pair for pair, _ in self.duplicate]
+
+    @property
     def left_alone(self) -> list[Thing]:
         """Existing things that stay as they are, because a person has to decide."""
         doubtful = [thing for _, things in self.ambiguous for thing in things]

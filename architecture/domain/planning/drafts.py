@@ -11,13 +11,15 @@ from architecture.domain.policy import NAME_TAKEN
 class Draft:
     """An operation with the name it ``takes`` and the one it ``frees`` in a ``space`` of names.
 
-    A table's columns are one space, and so are all tables; names stand in lower case.
+    A table's columns are one space, and so are all tables; names stand in lower case. ``alters``: what others read
+    of the dataset may come out differently.
     """
 
     operation: Operation
     takes: str = ""
     frees: str = ""
     space: str = ""
+    alters: bool = False
 
 
 def block_taken_names(drafts: Iterable[Draft], held: Mapping[str, frozenset[str]]) -> list[Draft]:

@@ -1,63 +1,71 @@
-"""What of a dataset's logic moved: expressions, filters, inputs, policies, and the business key.
+"""Changes of a dataset's logic: expressions, filters, inputs, policies, and the business key.
 
-A text that only follows a rename of what it reads says the same as before. What makes a history
+A text that only follows a rename of what it reads says the same as before, if this very plan renames it: former
+names prove nothing. A text that stays, but names another column than before, is changed. What makes a history
 compare other values than before is told apart from what does not.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from architecture.domain.planning.diff import Pair, match
+from architecture.domain.planning.diff import Matching, Pair, match
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_form import form_of
 from metadata.domain.history_form import moved as form_moved
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.sql import ExpressionProblem, rename_in_expression
+from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
+_WORD = re.compile(r"`([^`]+)`|(\w+)")
 # Choices of a history policy that change no comparison: what is published, how long memory is kept.
 _SHOWN_ONLY = ("views", "late_horizon")
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What moved, in words; ``compares``: whether values or rows may come out differently.
+    """Changes in words. ``compares``: values or rows may come out differently, for the dataset's own history.
 
-    ``form`` are the parts of the history's form that moved (``metadata.domain.history_form``).
+    ``alters``: they may for whoever reads the dataset, which a history policy alone does not change. ``form`` are
+    the parts of the history's form that moved (``metadata.domain.history_form``).
     """
 
     what: tuple[str, ...] = ()
     compares: bool = False
     form: tuple[str, ...] = ()
+    alters: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.what)
 
-    def and_(self, what: str, *, compares: bool) -> "Moved":
-        return replace(self, what=(*self.what, what), compares=self.compares or compares)
+    def and_(self, what: str, *, compares: bool, alters: bool | None = None) -> "Moved":
+        alters = compares if alters is None else alters
+        what_ = (*self.what, what)
+        return replace(self, what=what_, compares=self.compares or compares, alters=self.alters or alters)
 
 
 @dataclass(frozen=True)
 class Called:
-    """A desired column: what it is called, and what it was called; what it is called in the current state first."""
+    """A desired column that the plan renames: its name, and the one it has in the current state."""
 
     name: str
-    before: tuple[str, ...]
+    before: str
 
 
 class Renames:
-    """What the columns of the desired state were called before, to tell a text that only follows them.
+    """The columns that a plan renames, to tell a text that only follows them.
 
-    ``datasets`` are what is there of each (None: nothing) and what is desired of it.
+    ``datasets`` are the current state of each (None: there is none) and the desired one.
     """
 
     def __init__(self, datasets: Iterable[tuple[DatasetState | None, DatasetState]]) -> None:
         self._datasets = {after.key: (before, after) for before, after in datasets}
         self._called: dict[str, dict[str, Called]] = {}
+        self._names: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def of_columns(self, keys: Iterable[str], own: str) -> list[Called]:
-        """The columns with these keys that had another name. A key of many datasets is meant in ``own``, if it is its.
+        """Return the columns with these keys that the plan renames; a key of many datasets is meant in ``own``.
 
         Files of other installations may use one key in many datasets; elsewhere it tells nothing then.
         """
@@ -70,8 +78,78 @@ class Renames:
         return found
 
     def of_datasets(self, keys: Iterable[str]) -> list[Called]:
-        """All columns of the datasets with these keys that had another name."""
+        """Return all columns of the datasets with these keys that the plan renames."""
         return [called for key in keys if key in self._datasets for called in self._of(key).values()]
+
+    def followed(self, columns: Iterable[Called], reader: str) -> list[Called]:
+        """Return those whose old name is that of no other column, staying or new, that ``reader`` may read."""
+        staying: set[str] = set()
+        for key in self._read_by(reader):
+            before, after = self._names_of(key)
+            staying |= {name for name, column in after.items() if before.get(name) == column or name not in before}
+        return [one for one in columns if one.before.lower() not in staying]
+
+    def means_another(self, text: str | None, reader: str) -> bool:
+        """Return whether a name in a text of ``reader`` stands for another column of an input than before, or anew.
+
+        What it stood for may be retired. Each input counts by itself, for each gives rows of its own.
+        """
+        if not text:
+            return False
+        read = [(key, *self._names_of(key)) for key in self._read_by(reader)]
+        moved = [one for one in read if one[1] != one[2]]
+        return bool(moved) and any(self._other(*one, name, name) for one in moved for name in names_read(text))
+
+    def takes_another(self, pair: Pair[ColumnState], reader: str) -> bool:
+        """Return whether a column of ``reader`` that stays as it is described is computed from other columns."""
+        if pair.before.expression or pair.after.expression:
+            return pair.before.expression == pair.after.expression and self.means_another(pair.after.expression, reader)
+        if pair.before.inputs or pair.after.inputs:
+            return self._first_read(pair.before) != self._first_read(pair.after)
+        was, is_ = pair.before.name.lower(), pair.after.name.lower()
+        return any(self._other(key, *self._names_of(key), was, is_) for key in self._read_by(reader))
+
+    def _other(self, dataset: str, before: Mapping[str, str], after: Mapping[str, str], was: str, is_: str) -> bool:
+        """Return whether ``is_`` is the name of another column now than ``was`` was before."""
+        if is_ not in after:
+            return False
+        key = before.get(was)
+        return after[is_] not in ((key,) if key is not None else self._retired(dataset, was))
+
+    def _retired(self, dataset: str, name: str) -> list[str]:
+        return [
+            pair.after.key
+            for pair in self._pairs(dataset)
+            if not pair.before.active and pair.before.name.lower() == name
+        ]
+
+    def _first_read(self, column: ColumnState) -> dict[str, str]:
+        """Return the input that a column without an expression takes of each dataset: the first."""
+        found: dict[str, str] = {}
+        for key in column.inputs:
+            for owner in self._owners.get(key, ()):
+                found.setdefault(owner, key)
+        return found
+
+    def _read_by(self, reader: str) -> list[str]:
+        _, dataset = self._datasets.get(reader, (None, None))
+        return [key for key in dataset.inputs if key in self._datasets] if dataset is not None else []
+
+    def _names_of(self, dataset: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the keys of a dataset's columns by name, as they are and as desired, both under the desired keys."""
+        if dataset not in self._names:
+            before, after = self._datasets[dataset]
+            was = {column.name.lower(): column.key for column in (before.active_columns if before else ())}
+            is_ = {column.name.lower(): column.key for column in after.active_columns}
+            if was != is_:  # matching takes longer, and most datasets are as they were
+                same = {pair.before.key: pair.after.key for pair in self._pairs(dataset)}
+                was = {name: same.get(key, key) for name, key in was.items()}
+            self._names[dataset] = was, is_
+        return self._names[dataset]
+
+    def _pairs(self, dataset: str) -> list[Pair[ColumnState]]:
+        before, after = self._datasets[dataset]
+        return match_columns(before.columns, after.columns).known if before is not None else []
 
     @cached_property
     def _owners(self) -> dict[str, list[str]]:
@@ -83,38 +161,47 @@ class Renames:
 
     def _of(self, dataset: str) -> dict[str, Called]:
         if dataset not in self._called:
-            before, after = self._datasets[dataset]
-            pairs = match(before.columns, after.columns, name=_name, former=_former).pairs if before else []
-            was = {pair.after.key: (pair.before.name,) for pair in pairs}
-            called = {one.key: Called(one.name, (*was.get(one.key, ()), *one.former_names)) for one in after.columns}
-            self._called[dataset] = {key: one for key, one in called.items() if {*one.before} - {one.name}}
+            pairs = self._pairs(dataset)
+            renamed = [pair for pair in pairs if pair.before.name.lower() != pair.after.name.lower()]
+            self._called[dataset] = {pair.after.key: Called(pair.after.name, pair.before.name) for pair in renamed}
         return self._called[dataset]
 
 
-def _name(column: ColumnState) -> str:
-    return column.name.lower()
-
-
-def _former(column: ColumnState) -> Iterable[str]:
-    return (name.lower() for name in column.former_names)
+def match_columns(before: Sequence[ColumnState], after: Sequence[ColumnState]) -> Matching[ColumnState]:
+    """Match columns of one table by stable key, name and former names; case makes no difference."""
+    return match(
+        before,
+        after,
+        name=lambda column: column.name.lower(),
+        former=lambda column: (name.lower() for name in column.former_names),
+    )
 
 
 def _only_follows(before: str | None, after: str | None, columns: Sequence[Called]) -> bool:
-    """Whether ``after`` is ``before`` with these columns called by their new names; where two swap them, too."""
+    """Return whether ``after`` is ``before`` with these columns called by their new names; where two swap them, too."""
     if before is None or after is None:
         return False
-    markers = {f"__renamed_{place}": column for place, column in enumerate(columns)}
     was, is_ = {}, {}
-    for marker, column in markers.items():
-        is_.setdefault(column.name.lower(), marker)
-        was.setdefault(next(iter(column.before)).lower(), marker)
-    for marker, column in markers.items():
-        for name in (*column.before, column.name):
-            was.setdefault(name.lower(), marker)
+    for place, column in enumerate(columns):
+        is_.setdefault(column.name.lower(), f"__renamed_{place}")
+        was.setdefault(column.before.lower(), f"__renamed_{place}")
     try:
         return _marked(before, was) == _marked(after, is_)
     except ExpressionProblem:
         return False
+
+
+def names_read(text: str) -> frozenset[str]:
+    """Return the names of the columns that a text reads, in lower case; all its words if it is not SQL of ours."""
+    try:
+        return frozenset(name.lower() for name in check_expression(text))
+    except MetadataError:
+        return names_in(text)
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the words of a text that may be names of columns, in lower case; quoted ones whole."""
+    return frozenset((quoted or word).lower() for quoted, word in _WORD.findall(text))
 
 
 def _marked(text: str, markers: Mapping[str, str]) -> str:
@@ -129,10 +216,13 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
     moved = Moved()
     same_inputs = {*before.inputs} == {*after.inputs}
     if before.expression != after.expression:
-        columns = renames.of_columns(after.inputs, dataset)
+        columns = renames.followed(renames.of_columns(after.inputs, dataset), dataset)
         follows = same_inputs and _only_follows(before.expression, after.expression, columns)
         said = "the expression follows renamed columns" if follows else "the expression moved"
         moved = moved.and_(said, compares=not follows)
+    elif same_inputs and renames.takes_another(pair, dataset):
+        said = "the expression names another column than before" if after.expression else "it takes another column"
+        moved = moved.and_(said, compares=True)
     if not same_inputs:
         detached = before.inputs and not after.inputs
         said = "lineage is detached: nothing fills the column any more; retire it" if detached else "the inputs moved"
@@ -147,16 +237,19 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     moved = Moved()
     same_inputs = {*before.inputs} == {*after.inputs}
     if before.filter != after.filter:
-        follows = same_inputs and _only_follows(before.filter, after.filter, renames.of_datasets(after.inputs))
+        columns = renames.followed(renames.of_datasets(after.inputs), after.key)
+        follows = same_inputs and _only_follows(before.filter, after.filter, columns)
         said = "the filter follows renamed columns" if follows else "the filter moved"
         moved = moved.and_(said, compares=not follows)
+    elif renames.means_another(after.filter, after.key):
+        moved = moved.and_("the filter names another column than before", compares=True)
     if not same_inputs:
         moved = moved.and_("the inputs moved", compares=True)
     if (before.load_policy or None) != (after.load_policy or None):
         moved = moved.and_("the load policy moved", compares=True)
     was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})
     if _choices(was) != _choices(is_):
-        moved = moved.and_("the history policy moved", compares=_compared(was) != _compared(is_))
+        moved = moved.and_("the history policy moved", compares=_compared(was) != _compared(is_), alters=False)
         if isinstance(was, HistoryPolicy) and isinstance(is_, HistoryPolicy):
             moved = replace(moved, form=form_moved(form_of(was, {}), form_of(is_, {})))
     if before.hash_version != after.hash_version:
@@ -172,6 +265,11 @@ def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | 
         return HistoryPolicy.from_dict(described).renamed(names)
     except MetadataError:
         return described
+
+
+def policy_choices(described: dict | str) -> dict | str:
+    """Return what a described history policy says, its defaults left out."""
+    return _choices(_policy(described, {}))
 
 
 def _choices(policy: HistoryPolicy | dict | str) -> dict | str:

@@ -8,8 +8,17 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from architecture.domain.operations import BLOCKED, Operation, Warning
-from architecture.domain.planning.datasets import TABLES, DatasetPlan, plan_gone, plan_new, plan_pair, table_name
+from architecture.domain.planning.datasets import (
+    TABLES,
+    DatasetPlan,
+    plan_gone,
+    plan_new,
+    plan_pair,
+    plan_set_aside,
+    table_name,
+)
 from architecture.domain.planning.diff import Matching, match
+from architecture.domain.planning.downstream import NAMING, Downstream, carried_downstream
 from architecture.domain.planning.drafts import Draft, block_taken_names
 from architecture.domain.planning.identity import key_changed
 from architecture.domain.planning.logic import Renames
@@ -74,9 +83,11 @@ class Planned:
             name=lambda entry: entry.name,
             former=lambda entry: entry.former,
         )
-        there = {pair.after.key: pair.before.placed.state for pair in found.pairs}
+        there = {pair.after.key: pair.before.placed.state for pair in found.known}
         renames = Renames((there.get(one.state.key), one.state) for one in placed)
-        return cls(placed, found, tuple(_plans(found, policy, renames)), policy)
+        plans = _plans(found, policy, renames)
+        _carry_downstream(plans, found)
+        return cls(placed, found, tuple(plans), policy)
 
     def within(self, only: Collection[str] | None) -> Plan:
         """The operations on datasets with these stable keys; None is all."""
@@ -86,7 +97,7 @@ class Planned:
         drafts = block_taken_names(drafts, held)
         inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
         warnings = [warning for one in self.plans for warning in one.warnings]
-        same = {pair.before.key: pair.after.key for pair in self.found.pairs}
+        same = {pair.before.key: pair.after.key for pair in self.found.known}
         warnings += still_read((draft.operation for draft in inside), [one.state for one in self.placed], same)
         return Plan(in_order(inside, _inputs(self.found)), tuple(sorted(warnings, key=_warning_order)))
 
@@ -115,9 +126,24 @@ def _decided(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> D
 
 def _plans(found: Matching[_Entry], policy: PolicySet, renames: Renames) -> list[DatasetPlan]:
     plans = [plan_pair(pair.before.placed, pair.after.placed, policy, renames) for pair in found.pairs]
-    plans += [plan_new(entry.placed) for entry in found.new]
+    plans += [plan_set_aside(pair.before.placed, pair.after.placed, policy, renames) for pair, _ in found.duplicate]
+    read = {key for pair in found.known for key in pair.before.placed.state.inputs}
+    plans += [plan_new(entry.placed, is_read=entry.key in read) for entry in found.new]
     plans += [plan_gone(entry.placed) for entry in found.gone]
     return [*plans, DatasetPlan(warnings=list(_warnings(found)))]
+
+
+def _carry_downstream(plans: list[DatasetPlan], found: Matching[_Entry]) -> None:
+    """Mark what makes a history further on compare differently; inputs are only followed where something may."""
+    if not any(draft.alters or draft.operation.op in NAMING for one in plans for draft in one.drafts):
+        return
+    pairs = found.known
+    sides = [(pair.before.placed.state, pair.after.placed.state) for pair in pairs]
+    sides += [(None, entry.placed.state) for entry in found.new] + [(entry.placed.state, None) for entry in found.gone]
+    downstream = Downstream(sides)
+    same = {pair.before.key: pair.after.key for pair in pairs}
+    for one in plans:
+        one.drafts = carried_downstream(one.drafts, same, downstream)
 
 
 def _tables_held(found: Matching[_Entry]) -> Iterable[str]:
@@ -159,7 +185,7 @@ def _warnings(found: Matching[_Entry]) -> Iterable[Warning]:
 def _inputs(found: Matching[_Entry]) -> dict[str, tuple[str, ...]]:
     """What each dataset reads, by the key that its operations carry."""
     inputs = {entry.key: entry.placed.state.inputs for entry in (*found.gone, *found.new)}
-    same = {pair.after.key: pair.before.key for pair in found.pairs}
-    for pair in found.pairs:
+    same = {pair.after.key: pair.before.key for pair in found.known}
+    for pair in found.known:
         inputs[pair.before.key] = tuple(same.get(key, key) for key in pair.after.placed.state.inputs)
     return inputs

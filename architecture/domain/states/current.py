@@ -35,12 +35,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Placed:
-    """A dataset (flat) and its tables. ``missing`` names sides that were applied but are not there."""
+    """A dataset (flat) and its tables. ``missing`` names sides that were applied but are not there.
+
+    ``followed`` is the logic that a history last followed that is only kept; None where nobody knows it.
+    """
 
     state: DatasetState
     base: Table | None
     history: Table | None
     missing: tuple[str, ...] = ()
+    followed: DatasetState | None = None
 
     @property
     def keeps_history(self) -> bool:
@@ -66,23 +70,27 @@ class CurrentState:
         applied: Iterable[DatasetState],
         observed: Mapping[str, ObservedTable],
         desired: Iterable[DatasetState],
+        followed: Mapping[str, DatasetState] | None = None,
     ) -> "CurrentState":
-        """What a warehouse holds: ``observed`` tables by stable key, ``applied`` states of its datasets.
+        """Return what a warehouse holds: ``observed`` tables by stable key, ``applied`` states of its datasets.
 
-        A dataset that was never applied but whose table is there is known by ``desired``: its logic
-        is taken as desired, since nobody knows it better. So is one that was dropped and whose history
-        was kept. Tables of neither are left out, and those that were dropped count as absent.
+        A dataset that was never applied but whose table is there is known by ``desired``: its logic is taken as
+        desired, since nobody knows it better. So is one that was dropped; its history was kept, and is not followed.
+        Tables of neither are left out, and those that were dropped count as absent. ``followed`` is the logic that
+        kept histories last followed, by their keys.
         """
         desired = tuple(desired)
         observed = {key: table for key, table in observed.items() if not table.dropped}
         known = {dataset.key: (flat(dataset), True) for dataset in applied}
         for dataset in desired:
-            if dataset.key not in known and dataset.key in observed:
-                known[dataset.key] = (flat(dataset), False)
-            elif dataset.key not in known and dataset.history_key in observed and dataset.materialization == "table":
-                known[dataset.key] = (replace(flat(dataset), historize=False), False)
+            history = dataset.history_key in observed and dataset.materialization == "table"
+            if dataset.key not in known and (history or dataset.key in observed):
+                kept = dataset.key not in observed or dataset.history_key in (followed or ())
+                known[dataset.key] = (replace(flat(dataset), historize=dataset.historize and not kept), False)
         wanted = {dataset.key: flat(dataset) for dataset in desired}
-        placed = (_observed(state, is_applied, observed, wanted.get(key)) for key, (state, is_applied) in known.items())
+        placed = [_observed(state, is_applied, observed, wanted.get(key)) for key, (state, is_applied) in known.items()]
+        if followed:
+            placed = [_with_followed(one, followed, wanted.get(one.state.key)) for one in placed]
         return cls(tuple(sorted(placed, key=lambda one: one.state.key)), observed=True)
 
     def place(self, dataset: DatasetState) -> Placed:
@@ -146,6 +154,11 @@ def _observed(
     if found_base:
         state = replace(state, schema=found_base.schema, name=found_base.name)
     return Placed(state, found_base, found_history, missing)
+
+
+def _with_followed(placed: Placed, followed: Mapping[str, DatasetState], desired: DatasetState | None) -> Placed:
+    key = placed.state.history_key or (desired.history_key if desired else None)
+    return replace(placed, followed=followed.get(key or ""))
 
 
 def _with_history_key(state: DatasetState, desired: DatasetState | None) -> DatasetState:

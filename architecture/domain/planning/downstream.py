@@ -1,0 +1,189 @@
+"""Histories downstream of a change: those that would compare other values than before.
+
+A change of a column reaches what is computed from it, a change of a dataset's rows reaches everything that reads
+the dataset. What is retired is followed, too: it may be taken into use again without being asked about. So are
+inputs as they are and as they are desired: a change of inputs may still be taken back.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from architecture.domain import operations as ops
+from architecture.domain.operations import BASE, Operation
+from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.logic import names_in
+from architecture.domain.policy import HISTORY_DIFFERS, VIEW_COLUMN
+from architecture.domain.states.flat import FOREIGN_KEY
+from metadata.domain.errors import MetadataError
+from metadata.domain.sql import check_expression
+from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
+
+NAMING = frozenset({ops.RENAME_COLUMN, ops.ADD_COLUMN})
+# A dataset as it is and as it is desired; one of the two where it is new or goes.
+Sides = tuple[DatasetState | None, DatasetState | None]
+
+
+@dataclass
+class Downstream:
+    """What reads what. ``sides`` are all datasets; keys are those of the desired state."""
+
+    sides: Iterable[Sides]
+    _states: dict[str, list[DatasetState]] = field(default_factory=dict, init=False)
+    _readers: dict[str, set[str]] = field(default_factory=dict, init=False)
+    _histories: dict[str, str] = field(default_factory=dict, init=False)
+    _fed: dict[str, str] = field(default_factory=dict, init=False)
+    _reached: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        same: dict[str, str] = {}
+        for before, after in self.sides:
+            own = (after or before).key
+            for state in (before, after):
+                if state is not None:
+                    same |= {state.key: own} | ({state.history_key: own} if state.history_key else {})
+                    self._states.setdefault(own, []).append(state)
+            if before is not None and after is not None and _keeps(before) and _keeps(after):
+                self._histories[own] = after.qualified_name
+        for key, states in self._states.items():
+            for read in {same.get(read, read) for state in states for read in state.inputs} - {key}:
+                self._readers.setdefault(read, set()).add(key)
+        self._find_fed()
+
+    def _find_fed(self) -> None:
+        """Find the datasets whose rows reach a history, each with the first of such histories by name."""
+        inputs: dict[str, list[str]] = {}
+        for read, readers in self._readers.items():
+            for reader in readers:
+                inputs.setdefault(reader, []).append(read)
+        for history, name in sorted(self._histories.items(), key=lambda one: one[1]):
+            waiting = [history]
+            while waiting:
+                for read in inputs.get(waiting.pop(), ()):
+                    if read not in self._fed:
+                        self._fed[read] = name
+                        waiting.append(read)
+
+    def of_rows(self, dataset: str) -> str:
+        """Return the name of a history that a change of a dataset's rows reaches; empty if there is none."""
+        return self._fed.get(dataset, "")
+
+    def of_column(self, dataset: str, column: str) -> str:
+        """Return the name of a history that a change of one column reaches; empty if there is none."""
+        if dataset not in self._fed:
+            return ""
+        place = (dataset, column)
+        if place not in self._reached:
+            self._reached[place] = ""  # where datasets read each other in a circle
+            self._reached[place] = self._of_column(dataset, column)
+        return self._reached[place]
+
+    def of_name(self, dataset: str, name: str) -> str:
+        """Return the name of a history that a column reaches by taking a name that readers' texts have already."""
+        if dataset not in self._fed:
+            return ""
+        names = frozenset((name,))
+        for reader in sorted(self._readers.get(dataset, ())):
+            states = self._states[reader]
+            if len(states) < 2:
+                continue
+            before, after = states
+            history = self._histories.get(reader)
+            if before.filter == after.filter and _mentions(after.filter, names):
+                found = history or self.of_rows(reader)
+            else:
+                there = {one.key: one for one in before.columns}
+                named = [one for one in after.columns if _names(one, names) and _stays(one, there.get(one.key))]
+                reached = (history or self.of_column(reader, one.key) for one in named)
+                found = next(filter(None, reached), "")
+            if found:
+                return found
+        return ""
+
+    def _of_column(self, dataset: str, column: str) -> str:
+        own = [one for state in self._states[dataset] for one in state.columns]
+        if any(one.key == column and one.role == BUSINESS_KEY for one in own):
+            return self.of_rows(dataset)
+        names = frozenset(one.name.lower() for one in own if one.key == column)
+        pairs = [one for one in own if one.role == FOREIGN_KEY and column in _children(one)]
+        found = (self.of_column(dataset, one.key) for one in pairs)
+        return next((name for name in (*found, *self._in_readers(dataset, column, names)) if name), "")
+
+    def _in_readers(self, dataset: str, column: str, names: frozenset[str]) -> Iterable[str]:
+        for reader in sorted(self._readers.get(dataset, ())):
+            for state in self._states[reader]:
+                reached = [one for one in state.columns if _reads(one, column, names)]
+                unknown = not any(one.inputs or one.expression for one in state.columns)
+                if unknown or _mentions(state.filter, names):
+                    yield self._histories.get(reader) or self.of_rows(reader)
+                elif reached:
+                    name = self._histories.get(reader)
+                    yield name or next(filter(None, (self.of_column(reader, one.key) for one in reached)), "")
+
+
+def _keeps(state: DatasetState) -> bool:
+    return state.historize and state.materialization == "table"
+
+
+def _stays(after: ColumnState, before: ColumnState | None) -> bool:
+    same = before is not None and before.expression == after.expression
+    return same and (bool(after.expression) or before.name.lower() == after.name.lower())
+
+
+def _children(column: ColumnState) -> set[str]:
+    return {pair.partition("=")[0] for pair in column.inputs}
+
+
+def _reads(column: ColumnState, key: str, names: frozenset[str]) -> bool:
+    return key in column.inputs or _names(column, names)
+
+
+def _names(column: ColumnState, names: frozenset[str]) -> bool:
+    """Return whether a column names one of these; one without an expression and inputs takes what is called so."""
+    by_name = not column.expression and not column.inputs and column.name.lower() in names
+    return by_name or _mentions(column.expression, names)
+
+
+def _mentions(text: str | None, names: frozenset[str]) -> bool:
+    """Return whether a text names one of these; a text that is not SQL of ours counts by its words."""
+    if not text or names.isdisjoint(names_in(text)):
+        return False
+    try:
+        return not names.isdisjoint(name.lower() for name in check_expression(text))
+    except MetadataError:
+        return True
+
+
+def carried_downstream(drafts: list[Draft], same: Mapping[str, str], downstream: Downstream) -> list[Draft]:
+    """Return the drafts, with those that reach a history marked as making it compare differently.
+
+    ``same`` gives a dataset's key in the desired state by the one that its operations carry.
+    """
+    return [_carried(_named(draft, same, downstream), same, downstream) for draft in drafts]
+
+
+def _named(draft: Draft, same: Mapping[str, str], downstream: Downstream) -> Draft:
+    """Mark a column that takes a name by which a reader's text, which stays, reads something else or nothing so far.
+
+    Once it is done the text means this column, and nothing of the reader differs any more.
+    """
+    operation = draft.operation
+    if operation.op not in NAMING or operation.side != BASE or operation.code not in ("", VIEW_COLUMN):
+        return draft
+    key = same.get(operation.dataset_key, operation.dataset_key)
+    history = downstream.of_name(key, draft.takes)
+    return replace(draft, operation=_differs(operation, history)) if history else draft
+
+
+def _carried(draft: Draft, same: Mapping[str, str], downstream: Downstream) -> Draft:
+    operation = draft.operation
+    if not draft.alters or operation.code not in ("", VIEW_COLUMN):
+        return draft
+    key = same.get(operation.dataset_key, operation.dataset_key)
+    column = operation.column_key
+    history = downstream.of_column(key, column) if column else downstream.of_rows(key)
+    return replace(draft, operation=_differs(operation, history)) if history else draft
+
+
+def _differs(operation: Operation, history: str) -> Operation:
+    said = f"the history of {history} is kept of it"
+    return replace(operation, code=HISTORY_DIFFERS, message=", ".join(filter(None, (operation.message, said))))

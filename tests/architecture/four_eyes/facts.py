@@ -1,0 +1,157 @@
+"""Facts: everything in the metadata that can reach the warehouse, as plain values under stable keys.
+
+A fact is named by a tuple: its kind, its dataset, and its column where it is about one. Names inside texts are
+replaced by the stable keys of the columns that they mean now, so a rename moves no logic, and a text that means
+another column does, however it is spelled. Nothing here asks the planner.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from metadata.models import TargetColumn, TargetDataset
+
+Fact = tuple[str, ...]
+Facts = Mapping[Fact, Any]
+# Stable keys of columns by name.
+Names = Mapping[str, list[str]]
+
+TABLE, VIEW = "table", "view"
+# Facts of a dataset, and of a column, that decide which values a reader of it compares.
+ROWS, VALUE = ("filter", "inputs"), "logic"
+# Choices of a history policy that change no comparison.
+_SHOWN_ONLY = {"views", "late_horizon"}
+_NAME = re.compile(r"'[^']*'|`?([A-Za-z_]\w*)`?")
+
+
+def described() -> dict[Fact, Any]:
+    """Return every fact of the metadata as it is now."""
+    datasets = list(
+        TargetDataset.objects.filter(history_of__isnull=True)
+        .select_related("schema")
+        .prefetch_related("inputs__upstream", "inputs__source")
+    )
+    columns = TargetColumn.objects.prefetch_related("inputs__upstream_column", "inputs__source_column")
+    by_dataset: dict[int, list[TargetColumn]] = {}
+    for column in columns.order_by("ordinal", "pk"):
+        by_dataset.setdefault(column.dataset_id, []).append(column)
+    facts: dict[Fact, Any] = {}
+    for dataset in datasets:
+        facts |= _of_dataset(dataset, by_dataset)
+    return facts
+
+
+def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]]) -> dict[Fact, Any]:
+    key, own = str(dataset.key), columns.get(dataset.pk, [])
+    upstream = [item.upstream for item in dataset.inputs.all() if item.upstream]
+    read: dict[str, list[str]] = {}
+    filling: dict[str, list[str]] = {}
+    for column in (column for one in upstream for column in columns.get(one.pk, [])):
+        read.setdefault(column.name.lower(), []).append(str(column.key))
+        if column.active:
+            filling.setdefault(column.name, []).append(str(column.key))
+    facts = {
+        ("name", key): f"{dataset.schema.name}.{dataset.name}",
+        ("in use", key): dataset.active,
+        ("kind", key): dataset.materialization,
+        ("history", key): dataset.historize,
+        ("policy", key): _policy(dataset.history_policy, own),
+        ("filter", key): _meaning(dataset.filter, read),
+        ("inputs", key): frozenset(str(one.key) for one in upstream),
+        ("key", key): frozenset(str(c.key) for c in own if c.active and c.role == "business_key"),
+    }
+    for column in own:
+        name = str(column.key)
+        facts |= {
+            ("name", key, name): column.name,
+            ("type", key, name): str(column.type),
+            ("not null", key, name): not column.nullable,
+            ("in use", key, name): column.active,
+            (VALUE, key, name): _logic(column, read, filling),
+        }
+    return facts
+
+
+def _policy(described: dict, own: list[TargetColumn]) -> tuple:
+    keys = {column.name: str(column.key) for column in own}
+    compared = {name: value for name, value in described.items() if name not in _SHOWN_ONLY}
+    if "track" in compared:
+        compared["track"] = sorted(keys.get(name, name) for name in compared["track"])
+    return tuple(sorted((name, repr(value)) for name, value in compared.items()))
+
+
+def _logic(column: TargetColumn, read: Names, filling: Names) -> tuple[str, frozenset[str]]:
+    """Return the meaning of a column's expression, and the keys of the columns that it reads."""
+    inputs = [str((item.upstream_column or item.source_column).key) for item in column.inputs.all()]
+    if not inputs and not column.expression:  # what has its name fills it
+        inputs = filling.get(column.name, [])
+    return _meaning(column.expression, read), frozenset(inputs)
+
+
+def _meaning(text: str, read: Names) -> str:
+    """Return a text with the keys of the columns that it means in the place of their names."""
+
+    def keyed(match: re.Match[str]) -> str:
+        keys = read.get((match[1] or "").lower())
+        return f"<{' '.join(sorted(keys))}>" if keys else match[0]
+
+    return _NAME.sub(keyed, text)
+
+
+def _named(text: str) -> Iterator[str]:
+    for group in re.findall(r"<([^>]*)>", text):
+        yield from group.split(" ")
+
+
+def columns_of(facts: Facts, dataset: str) -> list[str]:
+    """Return the stable keys of a dataset's columns that are in use."""
+    return [fact[2] for fact in facts if len(fact) == 3 and fact[:2] == ("in use", dataset) and facts[fact]]
+
+
+def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[Fact]:
+    """Return the facts that decide what a dataset's table holds after a load: its own, and those upstream.
+
+    ``own_run``: only what the load of this one table runs, which ends at the tables that it reads.
+    """
+    found: set[Fact] = set()
+    seen: set[tuple[str, str]] = set()
+    waiting = [(dataset, column) for column in columns_of(facts, dataset)]
+    for place in _read_by(facts, dataset, own_run):
+        found.update((kind, place) for kind in ROWS)
+        if facts[("kind", place)] == TABLE:
+            found.add(("key", place))
+        waiting += [(owner, column) for owner, column in _columns_read(facts, place, _named(facts[("filter", place)]))]
+    while waiting:
+        place, column = waiting.pop()
+        if (place, column) in seen:
+            continue
+        seen.add((place, column))
+        if place != dataset and facts[("kind", place)] == TABLE and own_run:
+            continue
+        if place != dataset:
+            found.add(("in use", place, column))
+            if not facts[("in use", place, column)]:
+                continue  # readers get NULL, whatever it would hold
+            if facts[("kind", place)] == VIEW:
+                found.add(("type", place, column))
+        found.add((VALUE, place, column))
+        text, inputs = facts[(VALUE, place, column)]
+        waiting += _columns_read(facts, place, {*inputs, *_named(text)})
+    return frozenset(found | {("policy", dataset)} if facts[("history", dataset)] else found)
+
+
+def _read_by(facts: Facts, dataset: str, own_run: bool) -> list[str]:
+    """Return the dataset and all it reads, however far up."""
+    found, waiting = [dataset], [dataset]
+    while waiting:
+        for upstream in facts[("inputs", waiting.pop())]:
+            ends = own_run and facts[("kind", upstream)] == TABLE
+            if upstream not in found and not ends:
+                found.append(upstream)
+                waiting.append(upstream)
+    return found
+
+
+def _columns_read(facts: Facts, reader: str, keys: Any) -> list[tuple[str, str]]:
+    keys = set(keys)
+    return [(up, key) for up in facts[("inputs", reader)] for key in keys if (VALUE, up, key) in facts]

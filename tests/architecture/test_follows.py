@@ -1,0 +1,164 @@
+"""Texts that follow renamed columns: only a rename of this very plan lets a text change without a question."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.operations import ALLOWED, BLOCKED, NEEDS_APPROVAL
+from metadata.domain.state import ColumnState, DatasetState
+from tests.architecture.states import column, dataset, report, state
+
+KEY = {"role": "business_key", "nullable": False}
+DIFFERS = (NEEDS_APPROVAL, "HISTORY_DIFFERS")
+FOLLOWS = (ALLOWED, "CHANGE_LOGIC")
+
+
+def read(*columns: ColumnState, key: str = "up") -> DatasetState:
+    return dataset(key, f"rc_{key}", column(f"{key}-id", "id", "integer", **KEY), *columns)
+
+
+def reader(expression: str | None, *inputs: str, reads: tuple[str, ...] = ("up",), **said) -> DatasetState:
+    columns = (column("r-id", "id", "integer", **KEY), column("r-v", "v", expression=expression, inputs=inputs))
+    return dataset("rd", "rc_rd", *columns, inputs=reads, historize=True, **said)
+
+
+def logic(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...]) -> list[tuple[str, str]]:
+    found = report(state(*before), state(*after)).operations
+    return [(one.decision, one.code) for one in found if one.op == "change_logic"]
+
+
+A, B = column("a"), column("b")
+RENAMED = replace(A, name="c", former_names=("a",))
+
+
+def test_a_text_follows_what_the_plan_renames() -> None:
+    assert logic((read(A), reader("upper(a)", "a")), (read(RENAMED), reader("upper(c)", "a"))) == [FOLLOWS]
+
+
+def test_former_names_that_no_rename_made_are_followed_by_nothing() -> None:
+    said = replace(B, former_names=("a",))
+    before, after = (read(A, B), reader("upper(a)", "b")), (read(A, said), reader("upper(b)", "b"))
+    assert logic(before, after) == [DIFFERS]
+
+
+def test_a_rename_that_was_carried_out_before_is_followed_no_more() -> None:
+    assert logic((read(RENAMED), reader("upper(a)", "a")), (read(RENAMED), reader("upper(c)", "a"))) == [DIFFERS]
+
+
+def test_filters_go_by_the_same() -> None:
+    said = replace(B, former_names=("a",))
+    before = (read(A, B), reader(None, "a", filter="a > 1"))
+    assert logic(before, (read(A, said), reader(None, "a", filter="b > 1"))) == [DIFFERS]
+    before = (read(A), reader(None, "a", filter="a > 1"))
+    assert logic(before, (read(RENAMED), reader(None, "a", filter="c > 1"))) == [FOLLOWS]
+
+
+def test_a_name_that_a_living_column_of_another_input_has_is_not_followed() -> None:
+    other = read(column("o-a", "a"), key="other")
+    before = (other, read(A), reader("upper(a)", "a", reads=("other", "up")))
+    after = (other, read(RENAMED), reader("upper(c)", "a", reads=("other", "up")))
+    assert logic(before, after) == [DIFFERS]
+
+
+def test_two_that_swap_their_names_are_followed() -> None:
+    swapped = read(replace(A, name="b"), replace(B, name="a"))
+    before = (read(A, B), reader("concat(a, b)", "a", "b"))
+    assert logic(before, (swapped, reader("concat(b, a)", "a", "b"))) == [FOLLOWS]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        read(replace(A, name="b"), replace(B, name="a")),
+        read(replace(A, name="c", former_names=("a",)), replace(B, name="a", former_names=("b",))),
+        read(replace(A, name="c", former_names=("a",)), B, column("n", "a")),
+    ],
+    ids=["swapped", "moved on", "new under the old name"],
+)
+@pytest.mark.parametrize("said", [{"expression": "upper(a)"}, {"expression": None, "filter": "a > 1"}])
+def test_a_text_that_stays_but_names_another_column_is_changed_logic(after, said) -> None:
+    own = reader(said["expression"], "a", filter=said.get("filter"))
+    assert logic((read(A, B), own), (after, own)) == [DIFFERS]
+
+
+def test_a_text_that_names_what_is_gone_is_no_change_of_logic() -> None:
+    assert logic((read(A), reader("upper(a)", "a")), (read(RENAMED), reader("upper(a)", "a"))) == []
+
+
+def differing(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...]) -> list[str]:
+    """The datasets with an operation that makes a history compare differently."""
+    found = report(state(*before), state(*after)).operations
+    return [one.dataset for one in found if (one.decision, one.code) == DIFFERS]
+
+
+def test_a_rename_by_which_a_text_names_another_column_needs_approval_by_itself() -> None:
+    """Carried out alone, it leaves nothing that differs in the reader."""
+    own, swapped = reader(None, "a", filter="a > 1"), read(replace(A, name="b"), replace(B, name="a"))
+    assert set(differing((read(A, B), own), (swapped, own))) == {"rawcore.rc_up", "rawcore.rc_rd"}
+    assert differing((swapped, own), (swapped, own)) == []
+
+
+@pytest.mark.parametrize("text", [{"expression": "upper(a)"}, {"expression": None, "filter": "a > 1"}])
+@pytest.mark.parametrize(
+    "after",
+    [read(RENAMED, replace(B, name="a")), read(RENAMED, B, column("n", "a"))],
+    ids=["renamed", "new"],
+)
+def test_a_text_that_named_nothing_for_a_while_names_another_column(after, text) -> None:
+    own = reader(text["expression"], "a", filter=text.get("filter"))
+    assert set(differing((read(RENAMED, B), own), (after, own))) == {"rawcore.rc_up", "rawcore.rc_rd"}
+
+
+def test_a_column_taken_into_use_again_is_the_one_that_a_text_named_before() -> None:
+    own = reader("upper(a)", "a")
+    assert differing((read(replace(A, active=False), B), own), (read(A, B), own)) == []
+
+
+def test_each_input_counts_by_itself_though_another_has_the_same_names() -> None:
+    other = read(column("o-a", "a"), column("o-b", "b"), key="other")
+    swapped = read(column("o-a", "b"), column("o-b", "a"), key="other")
+    own = reader(None, "a", filter="a > 1", reads=("up", "other"))
+    found = differing((read(A, B), other, own), (read(A, B), swapped, own))
+    assert set(found) == {"rawcore.rc_other", "rawcore.rc_rd"}
+
+
+def by_name(name: str, **said) -> DatasetState:
+    """A reader whose column has neither expression nor inputs: it takes what is called like it."""
+    key = column("r-id", "id", "integer", inputs=("up-id",), **KEY)
+    return dataset("rd", "rc_rd", key, column("r-v", name, **said), inputs=("up",), historize=True)
+
+
+def test_a_column_that_takes_another_one_by_its_new_name_is_changed_logic() -> None:
+    after = by_name("b", former_names=("a",))
+    assert differing((read(A, B), by_name("a")), (read(A, B), after)) == ["rawcore.rc_rd"]
+    swapped = read(replace(A, name="b"), replace(B, name="a"))
+    assert logic((read(A, B), by_name("a")), (swapped, after)) == []
+
+
+def test_a_column_that_takes_another_first_input_is_changed_logic() -> None:
+    one, other = reader(None, "a", "b"), reader(None, "b", "a")
+    assert differing((read(A, B), one), (read(A, B), other)) == ["rawcore.rc_rd"]
+    made = [report(state(read(A, B), reader(None, "a")), state(read(A, B), wanted)) for wanted in (one, other)]
+    assert made[0].fingerprint != made[1].fingerprint
+
+
+# --- set aside: the former name is there as well ---------------------------------------------------
+
+
+def test_logic_counts_though_a_former_name_sets_the_column_aside() -> None:
+    own, gone = reader("upper(a)", "a"), column("x")
+    before = (read(A, B), replace(own, columns=(*own.columns, gone)))
+    key, value = own.columns
+    changed = replace(own, columns=(key, replace(value, expression="lower(a)", former_names=("x",))))
+    assert differing(before, (read(A, B), changed)) == ["rawcore.rc_rd"]
+    rekeyed = replace(own, columns=(replace(key, role="attribute", former_names=("x",)), value))
+    found = report(state(*before), state(read(A, B), rekeyed)).operations
+    assert (BLOCKED, "KEY_CHANGE") in [(one.decision, one.code) for one in found]
+
+
+def test_logic_counts_though_a_former_name_sets_the_dataset_aside() -> None:
+    own, gone = reader("upper(a)", "a"), dataset("gone", "rc_gone")
+    changed = replace(own, filter="a > 1", former_names=("rc_gone",))
+    assert differing((read(A, B), own, gone), (read(A, B), changed)) == ["rawcore.rc_rd"]
+    same = replace(own, former_names=("rc_gone",))
+    assert report(state(read(A, B), own, gone), state(read(A, B), same)).operations == ()
