@@ -1,9 +1,11 @@
-"""REST authentication by personal token: ``Authorization: Token elv_…``."""
+"""REST authentication: by personal token (``Authorization: Token elv_…``), or by the session of a browser."""
 
+from copy import copy
 from typing import Any
 
+from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from rest_framework.authentication import BaseAuthentication
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
@@ -32,9 +34,20 @@ class PersonalTokenAuthentication(BaseAuthentication):
             raise PermissionDenied("This personal token may only read.", code="token_scope")
         return found.user, found
 
-    def authenticate_header(self, request: Request) -> str | None:
-        """A wrong token is answered with 401; who sent none is told to sign in, by 403."""
-        return KEYWORD if request.META.get("HTTP_AUTHORIZATION") else None
+    def authenticate_header(self, request: Request) -> str:
+        """Name the scheme of ``WWW-Authenticate``: without a token that is in use the answer is 401."""
+        return KEYWORD
+
+
+class BrowserAuthentication(SessionAuthentication):
+    """The user of a session. Whatever writes needs the CSRF token in its header."""
+
+    def enforce_csrf(self, request: Request) -> None:
+        """Compare the header only: a form is not parsed before its sender is known to be allowed."""
+        asked = copy(request._request)
+        # Of a POST, Django looks for the token in the form first.
+        asked.method = "GET" if request.method in SAFE_METHODS else "PUT"
+        super().enforce_csrf(asked)
 
 
 def _only_reads(request: Request) -> bool:
@@ -55,3 +68,8 @@ class PersonalTokenScheme(OpenApiAuthenticationExtension):
             "description": f"A personal token, as `{KEYWORD} elv_…`. One of the scope `read` is refused (403, "
             "`token_scope`) whatever it would change.",
         }
+
+
+class BrowserScheme(SessionScheme):
+    target_class = BrowserAuthentication
+    name = "cookieAuth"

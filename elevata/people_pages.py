@@ -15,9 +15,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_safe
 
 from architecture.models import Environment
+from elevata.accounts import must_replace_password
 from elevata.locks import locks, unlock
-from metadata.domain.errors import MetadataError
-from metadata.domain.roles import Permission, Role
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.domain.roles import Permission, Role, needed_role
 from metadata.filtersets import PersonFilter
 from metadata.forms.people import (
     ROLE_WORDS,
@@ -29,7 +30,7 @@ from metadata.forms.people import (
     TokenForm,
 )
 from metadata.models import PersonalToken, RoleGrant
-from metadata.permissions import for_everybody, may, only, roles_of
+from metadata.permissions import may, only, roles_of, without_role
 from metadata.services import people as services
 from metadata.services.tokens import DIGEST_SHOWN, create_token, revoke_token
 from metadata.views.paging import one_page
@@ -37,7 +38,7 @@ from metadata.views.paging import one_page
 # Everywhere, not for one place: who manages people may give themselves whatever they like.
 managers = only(
     lambda user: may(user, Permission.MANAGE_PEOPLE),
-    f"This needs the permission {Permission.MANAGE_PEOPLE}.",
+    as_sentence(needed_role(Permission.MANAGE_PEOPLE)),
     needs=frozenset({Permission.MANAGE_PEOPLE}),
 )
 
@@ -48,7 +49,7 @@ managers = only(
 @never_cache
 @sensitive_post_parameters("old", "password")
 @require_http_methods(["GET", "HEAD", "POST"])
-@for_everybody
+@without_role
 def me(request: HttpRequest) -> HttpResponse:
     """What one may do, one's tokens and those of one's service accounts, one's password."""
     deeds = {"token": _make_own_token, "revoke": _revoke_own_token, "password": _change_own_password}
@@ -88,6 +89,31 @@ def _revoke_own_token(request: HttpRequest) -> HttpResponse:
 
 
 def _change_own_password(request: HttpRequest) -> HttpResponse:
+    form = _changed_password(request)
+    if form is not None:
+        return _me(request, 422, password_form=form)
+    messages.success(request, "The password is changed.")
+    return redirect("me")
+
+
+@never_cache
+@sensitive_post_parameters("old", "password")
+@require_http_methods(["GET", "HEAD", "POST"])
+@without_role
+def own_password(request: HttpRequest) -> HttpResponse:
+    """Replace a password that somebody else set; until then every other page leads here."""
+    if not must_replace_password(request.user):
+        return redirect("me")
+    form = _changed_password(request) if request.method == "POST" else PasswordForm(prefix="own")
+    if form is None:
+        messages.success(request, "The password is yours now.")
+        return redirect("home")
+    context = {"form": form, "set_by": request.user.temporary_password.set_by}
+    return render(request, "people/own_password.html", context, status=422 if form.is_bound else 200)
+
+
+def _changed_password(request: HttpRequest) -> PasswordForm | None:
+    """Change the password as the form asks; return the form with its errors, None if it is changed."""
     form = PasswordForm(request.POST, prefix="own")
     if form.is_valid() and not request.user.check_password(form.cleaned_data["old"]):
         form.add_error("old", "This is not the password that you have now.")
@@ -95,10 +121,9 @@ def _change_own_password(request: HttpRequest) -> HttpResponse:
         lambda: services.set_password(user=request.user, password=form.cleaned_data["password"]) or True
     )
     if not changed:
-        return _me(request, 422, password_form=form)
+        return form
     update_session_auth_hash(request, request.user)
-    messages.success(request, "The password is changed.")
-    return redirect("me")
+    return None
 
 
 # --- everybody -----------------------------------------------------------------------------------
@@ -158,7 +183,6 @@ def person_page(request: HttpRequest, name: str) -> HttpResponse:
         "roles": _set_roles,
         "grant": _grant,
         "ungrant": _ungrant,
-        "token": _make_token,
         "revoke": _revoke,
         "password": _set_password,
         "out": _put_out,
@@ -185,7 +209,6 @@ def _person(request: HttpRequest, person: Any, status: int = 200, **more: Any) -
         "now": timezone.now(),
         "roles_form": RolesForm(initial=has, prefix="roles"),
         "grant_form": GrantForm(environments=_environments(), prefix="grant"),
-        "token_form": TokenForm(prefix="token"),
         "password_form": None if account else NewPasswordForm(prefix="new"),
     } | more
     return render(request, "people/person.html", context, status=status)
@@ -217,12 +240,6 @@ def _ungrant(request: HttpRequest, person: Any) -> HttpResponse:
     grant = get_object_or_404(RoleGrant, pk=int(pk) if pk.isdecimal() else 0, user=person)
     services.revoke_grant(grant=grant)
     return _done(request, person, f"{grant} is taken back.")
-
-
-def _make_token(request: HttpRequest, person: Any) -> HttpResponse:
-    form = TokenForm(request.POST, prefix="token")
-    made = form.attempt(lambda: _token_from(form, person))
-    return _person(request, person, 200, made=made) if made else _person(request, person, 422, token_form=form)
 
 
 def _revoke(request: HttpRequest, person: Any) -> HttpResponse:

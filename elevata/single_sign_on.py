@@ -81,7 +81,12 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
         # Not the library's: that asks the provider whenever Django looks through its backends.
         self.UserModel = get_user_model()
 
-    get_user = AccountBackend.get_user
+    def get_user(self, user_id: Any) -> Any:
+        """The user of a session; whatever password they also have was not used to open it."""
+        user = AccountBackend.get_user(self, user_id)
+        if user is not None:
+            user.has_temporary_password = False
+        return user
 
     @property
     def OIDC_RP_CLIENT_SECRET(self) -> str:

@@ -23,15 +23,18 @@ from metadata.api.changes import ChangeLogViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet
 from metadata.api.notices import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from metadata.api.people import PersonViewSet
+from metadata.api.permits import Reads
 from metadata.api.references import ReferenceViewSet
+from metadata.api.resources import JsonOnly
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
-from metadata.permissions import for_everybody
+from metadata.permissions import without_role
 
 
 class ApiRoot(APIRootView):
     """The API's collections."""
 
-    permission_classes = (IsAuthenticated,)
+    permission_classes = (IsAuthenticated, Reads)
+    content_negotiation_class = JsonOnly
 
 
 router = DefaultRouter()
@@ -64,7 +67,9 @@ router.register("notices", NoticeViewSet, basename="api-notice")
 router.register("webhooks", WebhookViewSet, basename="api-webhook")
 router.register("deliveries", DeliveryViewSet, basename="api-delivery")
 
-describe_api = SpectacularAPIView.as_view(generator_class=api_pages.Describer, permission_classes=[IsAuthenticated])
+describe_api = SpectacularAPIView.as_view(
+    generator_class=api_pages.Describer, permission_classes=[IsAuthenticated, Reads]
+)
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -73,8 +78,9 @@ urlpatterns = [
     path("sign-in/", SignIn.as_view(), name="sign_in"),
     path("sign-in/sso/", SingleSignOn.as_view(), name="sso"),
     path("sign-in/sso/callback/", SingleSignOnCallback.as_view(), name="sso_callback"),
-    path("sign-out/", for_everybody(LogoutView.as_view()), name="sign_out"),
+    path("sign-out/", without_role(LogoutView.as_view()), name="sign_out"),
     path("me/", people_pages.me, name="me"),
+    path("me/password/", people_pages.own_password, name="own_password"),
     path("people/", people_pages.person_list, name="person_list"),
     path("people/<str:name>/", people_pages.person_page, name="person_page"),
     path("new-person/", people_pages.person_new, name="person_new"),

@@ -4,7 +4,9 @@ import hashlib
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -15,6 +17,7 @@ from django.views.decorators.http import require_safe
 from architecture.services import current_environment
 from elevata import problems
 from elevata.gone import what_is_gone
+from elevata.limits import body_too_big
 from loader import figures
 from loader.selectors import active_executions, active_runs, live_workers, newest_runs, schedules
 from metadata.selectors import systems
@@ -82,6 +85,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return body_too_big(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     return problems.answer(
         request, status=400, title="Bad request", detail="The request could not be understood.", code="bad_request"
     )

@@ -1,12 +1,15 @@
 """Filters of load runs: the same for the page and the API."""
 
+from typing import ClassVar
+
 import django_filters as filters
+from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
 from loader.domain.governance import GOVERNED
 from loader.models import GovernedRunRecord, LoadRun, Schedule
 from loader.models.run import SYSTEM
-from metadata.filtersets import StableOrdering, YesNoFilter
+from metadata.filtersets import StableOrdering, YesNoFilter, is_dataset, is_there
 
 
 class LoadRunFilter(filters.FilterSet):
@@ -16,6 +19,13 @@ class LoadRunFilter(filters.FilterSet):
     requested_by = filters.CharFilter(method="asked_by", label="By")
     dataset = filters.CharFilter(method="with_dataset", label="Dataset")
     ordering = StableOrdering(fields=("requested_at", "load_timestamp", "run_id"))
+
+    known: ClassVar = {
+        "requested_by": lambda name: (
+            name == SYSTEM or is_there(get_user_model(), "username")(name) or is_there(LoadRun, "requester")(name)
+        ),
+        "dataset": lambda name: is_dataset(name) or is_there(LoadRun, "datasets__qualified_name__iexact")(name),
+    }
 
     class Meta:
         model = LoadRun
@@ -42,6 +52,8 @@ class GovernedRecordFilter(filters.FilterSet):
     )
     outcome = filters.CharFilter(label="Outcome")
     ordering = StableOrdering(fields=("id", "created_at"))
+
+    known: ClassVar = {"run": is_there(LoadRun, "run_id"), "outcome": LoadRun.Status.values.__contains__}
 
     class Meta:
         model = GovernedRunRecord

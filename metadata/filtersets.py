@@ -1,12 +1,16 @@
 """Filters of metadata lists: the same for pages and the API."""
 
 import json
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import django_filters as filters
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
-from metadata.change_log import about_dataset
+from metadata.change_log import SUBJECT_KINDS, about_dataset
+from metadata.domain import types
+from metadata.domain.roles import Role
 from metadata.models import (
     ChangeLogEntry,
     Reference,
@@ -19,6 +23,17 @@ from metadata.models import (
 )
 
 _YES_NO = (("true", "Yes"), ("false", "No"))
+
+
+def is_there(model: type[Model], field: str) -> Callable[[Any], bool]:
+    """Return a test whether a row has the value: the API refuses filters that name nothing (``known``)."""
+    return lambda value: model._default_manager.filter(**{field: value}).exists()
+
+
+def is_dataset(name: str) -> bool:
+    """Whether there is a target dataset of this name (``schema.name``)."""
+    schema, _, rest = name.partition(".")
+    return TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=rest).exists()
 
 
 class YesNoFilter(filters.ChoiceFilter):
@@ -35,9 +50,10 @@ class StableOrdering(filters.OrderingFilter):
     """Rows that are equal in the wanted order, or for which none is wanted, have one order all the same."""
 
     def filter(self, qs: QuerySet, value) -> QuerySet:
-        if not value:
+        wanted = [param for param in value or () if param]
+        if not wanted:
             return qs.order_by(*qs.model._meta.ordering, "pk")
-        return qs.order_by(*(self.get_ordering_value(param) for param in value), "pk")
+        return qs.order_by(*(self.get_ordering_value(param) for param in wanted), "pk")
 
 
 class SystemFilter(filters.FilterSet):
@@ -63,6 +79,8 @@ class SourceDatasetFilter(filters.FilterSet):
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", "short_name", ("system__short_name", "system")))
 
+    known: ClassVar = {"system": is_there(System, "short_name")}
+
     class Meta:
         model = SourceDataset
         fields = ()
@@ -83,6 +101,8 @@ class SourceColumnFilter(filters.FilterSet):
     sensitivity = filters.ChoiceFilter(choices=SourceColumn.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", "ordinal", "updated_at"))
+
+    known: ClassVar = {"source_dataset": is_there(SourceDataset, "key")}
 
     class Meta:
         model = SourceColumn
@@ -118,6 +138,8 @@ class DatasetFilter(filters.FilterSet):
     sensitivity = filters.ChoiceFilter(choices=TargetDataset.Sensitivity.choices)
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", ("schema__name", "schema"), "updated_at"))
+
+    known: ClassVar = {"schema": is_there(TargetSchema, "name")}
 
     class Meta:
         model = TargetDataset
@@ -174,6 +196,8 @@ class ColumnFilter(filters.FilterSet):
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("name", "ordinal", "updated_at"))
 
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key"), "type": types.NAMES.__contains__}
+
     class Meta:
         model = TargetColumn
         fields = ()
@@ -189,6 +213,8 @@ class ReferenceFilter(filters.FilterSet):
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(fields=("role_name", "updated_at"))
 
+    known: ClassVar = {"child": is_there(TargetDataset, "key"), "parent": is_there(TargetDataset, "key")}
+
     class Meta:
         model = Reference
         fields = ()
@@ -199,6 +225,8 @@ class PersonFilter(filters.FilterSet):
     active = YesNoFilter(field_name="is_active", label="In use")
     role = filters.CharFilter(field_name="groups__name", label="Role")
     ordering = StableOrdering(fields=(("username", "name"), "last_login"))
+
+    known: ClassVar = {"role": frozenset(Role).__contains__}
 
     class Meta:
         model = get_user_model()
@@ -213,6 +241,14 @@ class ChangeFilter(filters.FilterSet):
     action = filters.CharFilter(field_name="action", label="What was done")
     since = filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From")
     until = filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To")
+
+    known: ClassVar = {
+        "person": lambda name: (
+            is_there(get_user_model(), "username")(name) or is_there(ChangeLogEntry, "actor__iexact")(name)
+        ),
+        "kind": lambda kind: kind in SUBJECT_KINDS or is_there(ChangeLogEntry, "subject_kind")(kind),
+        "action": lambda action: action in ChangeLogEntry.Action.values or is_there(ChangeLogEntry, "action")(action),
+    }
 
     class Meta:
         model = ChangeLogEntry

@@ -6,42 +6,95 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from metadata.domain.errors import MetadataError
-from metadata.domain.roles import ROLES, GrantedRole, Permission, Place, Role, allows, roles_at
-from metadata.models import RoleGrant
+from metadata.domain.errors import MetadataError, as_sentence
+from metadata.domain.roles import (
+    PEOPLE_ONLY,
+    ROLES,
+    GrantedRole,
+    Permission,
+    Place,
+    Role,
+    allows,
+    needed_role,
+    permissions_of,
+    roles_at,
+)
+from metadata.models import RoleGrant, ServiceAccount
 from metadata.services.actor import current_actor
 
 View = Callable[..., HttpResponse]
 # A place, or how to find it out where somebody needs to know.
 Where = Place | Callable[[], Place] | None
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+NO_ROLE = "Your account has no role yet, so there is nothing to see."
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 _GRANTED = "_granted_roles"
 _HAS_GRANTS = "has_role_grants"
+_IS_PROGRAM = "is_program"
 
 
 def may(user: Any, permission: Permission | str, on: Where = None) -> bool:
     """Whether the user (None: nobody) is in use and has the permission, by role or as superuser.
 
     ``on`` is where it is to be done: a role granted for that place counts, too. Without it only roles
-    that count everywhere do.
+    that count everywhere do. A service account never has a permission of ``PEOPLE_ONLY``.
     """
     if user is None or not user.is_active:
         return False
-    if user.has_perm(str(permission)):
-        return True
+    if _everywhere(user, Permission(permission)):
+        return not _is_refused_to_programs(user, permission)
     granted = granted_to(user) if on is not None else ()
-    return bool(granted) and allows(granted, Permission(permission), on() if callable(on) else on)
+    given = bool(granted) and allows(granted, Permission(permission), on() if callable(on) else on)
+    return given and not _is_refused_to_programs(user, permission)
+
+
+def _everywhere(user: Any, permission: Permission) -> bool:
+    """Return whether the user has the permission everywhere.
+
+    Django gives superusers every permission; sensitive values take the role, so that it is recorded.
+    """
+    if permission is Permission.READ_SENSITIVE and user.is_superuser:
+        return permission in permissions_of(roles_of(user))
+    return user.has_perm(str(permission))
 
 
 def may_somewhere(user: Any, permission: Permission | str) -> bool:
     """Whether the user has the permission anywhere. What lets people in; the service asks about the place."""
-    return may(user, permission) or (
-        user is not None and bool(user.is_active) and allows(granted_to(user), Permission(permission))
+    if may(user, permission):
+        return True
+    given = user is not None and bool(user.is_active) and allows(granted_to(user), Permission(permission))
+    return given and not _is_refused_to_programs(user, permission)
+
+
+def is_service_account(user: Any) -> bool:
+    """Return True for the user of a program; asked once for a user in hand."""
+    if not hasattr(user, _IS_PROGRAM):
+        setattr(user, _IS_PROGRAM, ServiceAccount.objects.filter(user_id=user.pk).exists())
+    return bool(getattr(user, _IS_PROGRAM))
+
+
+def _is_refused_to_programs(user: Any, permission: Permission | str) -> bool:
+    return permission in PEOPLE_ONLY and is_service_account(user)
+
+
+def people_who_may(permission: Permission, place: Place | None = None) -> list[Any]:
+    """Return users in use who have a permission, by a role everywhere or by one granted at ``place``; by name."""
+    users = get_user_model().objects
+    people_only = {"service_account": None} if permission in PEOPLE_ONLY else {}
+    # With several ways to sign in, only one of them knows of roles.
+    everywhere = list(users.with_perm(str(permission), backend=MODEL_BACKEND).filter(**people_only))
+    if place is None:
+        return sorted(everywhere, key=lambda person: person.get_username())
+    granted = users.filter(is_active=True, role_grants__isnull=False, **people_only).exclude(
+        pk__in=[one.pk for one in everywhere]
     )
+    here = [person for person in granted.distinct() if may(person, permission, place)]
+    return sorted([*everywhere, *here], key=lambda person: person.get_username())
 
 
 def granted_to(user: Any) -> tuple[GrantedRole, ...]:
@@ -56,8 +109,14 @@ def granted_to(user: Any) -> tuple[GrantedRole, ...]:
 
 
 def knowing_grants(users: QuerySet) -> QuerySet:
-    """Users who know whether they have roles for one place each: who has none is asked for none."""
-    return users.annotate(**{_HAS_GRANTS: Exists(RoleGrant.objects.filter(user_id=OuterRef("pk")))})
+    """Users who know whether they have roles for one place each, and whether they are programs: neither is asked."""
+    own = {"user_id": OuterRef("pk")}
+    return users.annotate(
+        **{
+            _HAS_GRANTS: Exists(RoleGrant.objects.filter(**own)),
+            _IS_PROGRAM: Exists(ServiceAccount.objects.filter(**own)),
+        }
+    )
 
 
 def roles_of(user: Any, on: Where = None) -> frozenset[Role]:
@@ -87,7 +146,7 @@ def permitted(permission: Permission, *, on: Where = None, methods: Iterable[str
     """
     return only(
         lambda user: may_somewhere(user, permission) if on is None else may(user, permission, on),
-        f"This needs the permission {permission}.",
+        as_sentence(needed_role(permission)),
         needs=frozenset({permission}),
         methods=methods,
     )
@@ -116,9 +175,15 @@ def only(
 
 
 def for_everybody(view: View) -> View:
-    """Declares that whoever is signed in may do what the view does, in so far as it does something."""
+    """Declare that everybody who reads metadata may do what the view does."""
     view.needs, view.needs_on = frozenset(), frozenset()
     return view
+
+
+def without_role(view: View) -> View:
+    """Declare that users without any role may use the view, too: all others refuse them."""
+    view.open_without_role = True
+    return for_everybody(view)
 
 
 def needs_of(view: Any, method: str) -> frozenset[Permission] | None:

@@ -1,8 +1,8 @@
 """The queries that pages, API, architecture and loader share."""
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -133,7 +133,34 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
         )
         for row in rows.values(*_PLAIN, *_OTHERWISE)
     )
-    return tuple(sorted(found, key=lambda state: state.qualified_name))
+    return tuple(sorted(_reading_by_name(found), key=lambda state: state.qualified_name))
+
+
+def _reading_by_name(states: Iterable[DatasetState]) -> Iterator[DatasetState]:
+    """Yield the states with what columns without inputs read: the columns of their name, as loads take them.
+
+    Said in the state, a rename upstream is seen to change what such a column holds.
+    """
+    found = list(states)
+    unsaid = {key for one in found if any(map(_is_filled_by_name, one.columns)) for key in one.inputs}
+    named: dict[str, dict[str, str]] = defaultdict(dict)
+    if unsaid:
+        rows = TargetColumn.objects.filter(dataset__key__among=unsaid, active=True)
+        for dataset, name, key in rows.values_list("dataset__key", "name", "key"):
+            named[str(dataset)][name] = str(key)
+    for one in found:
+        read = [named[key] for key in one.inputs if key in named]
+        yield replace(one, columns=tuple(_read_by_name(column, read) for column in one.columns)) if read else one
+
+
+def _is_filled_by_name(column: ColumnState) -> bool:
+    return not column.inputs and not column.expression
+
+
+def _read_by_name(column: ColumnState, read: Iterable[Mapping[str, str]]) -> ColumnState:
+    if not _is_filled_by_name(column):
+        return column
+    return replace(column, inputs=tuple(names[column.name] for names in read if column.name in names))
 
 
 def dataset_state(dataset: TargetDataset) -> DatasetState:

@@ -35,13 +35,14 @@ class GovernedRunRecord(AppendOnly):
         return f"record {self.record_id}"
 
     def content(self) -> dict[str, Any]:
-        """What the chain's digest covers: the document as it is now, by a digest of its own."""
+        """Return what the chain's digest covers: every column, the document by a digest made of it now."""
         return {
             "id": self.pk,
             "record": str(self.record_id),
             "run": self.run_id,
             "attempt": self.attempt,
             "digest": sha256_hex(self.document),
+            "stored_digest": self.digest,
             "outcome": str(self.outcome),
             "at": self.created_at.isoformat(timespec="microseconds"),
         }

@@ -15,6 +15,7 @@ from metadata.domain.errors import MetadataError
 from metadata.domain.notices import Kind, Told, signature
 from metadata.models import Delivery, Event
 from metadata.services.deliveries import Outcome, claim_next, note_outcome
+from metadata.services.notices import may_be_told
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +102,8 @@ def _mail(delivery: Delivery) -> Outcome:
     person, event = delivery.person, delivery.event
     if not settings.EMAIL_ENABLED:
         return Outcome(error="this installation sends no mail (ELEVATA_EMAIL_URL)", is_final=True)
-    if not person.is_active or not person.email:
-        return Outcome(error="the person is out of use, or has no address", is_final=True)
+    if not may_be_told(person, event.kind) or not person.email:
+        return Outcome(error="the person is out of use, or has no role or no address", is_final=True)
     place = f"[{event.environment}] " if event.environment else ""
     text = (
         f"{event.title}\n\n{page_of(event)}\n\n"

@@ -7,6 +7,7 @@ All but compactions are governed: a person with the permission asks for them, or
 ``NO_PERSON``, ``NOT_PERMITTED``). ``person`` is whoever acts, if it is not given.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -25,6 +26,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.services.manifests import applied_rows, plan_history_batch, plan_one, stands_at
 from loader.services.runs import Asked, RequestedRun, request_run
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
+from metadata.domain.locations import parse_location
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
 
@@ -71,10 +73,19 @@ def _asked_files(files: Mapping[str, Sequence[str]], format: str, compression: s
         )
     if (format, compression) == ("parquet", "zstd"):
         raise Refusal("BAD_OPTION", "Parquet files say themselves how they are compressed", hint="leave it out")
-    chosen = {kind: [stands_at(path) for path in files[kind]] for kind in FILES if files.get(kind)}
+    chosen = {kind: [_followed(stands_at(path)) for path in files[kind]] for kind in FILES if files.get(kind)}
     if not chosen:
         raise Refusal("NO_FILES", "a history batch needs at least one file", hint=f"of {', '.join(FILES)}")
     return {"files": chosen, "format": format, "compression": compression}
+
+
+def _followed(place: str) -> str:
+    """A local place with its links followed: the runner reads what was asked for, whatever a link says later."""
+    location = parse_location(place, folder="/")
+    if not location.is_local:
+        return place
+    rest = location.segments[len(location.fixed.segments) :]
+    return os.path.join(os.path.realpath(location.fixed.path), *rest)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,16 @@ from architecture.services.looked import keep_what_was_seen
 from loader.domain import runs as states
 from loader.domain.history import DELETED
 from loader.domain.manifest import CheckManifest, ObserveManifest, ReadManifest, SizesManifest, SourceSpec
+from loader.domain.masking import must_not_tell
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.checks import check_manifest
 from loader.services.conversations import SupportsRequests
 from loader.services.database import retried
 from loader.services.manifests import source_datasets, source_of, source_spec
+from loader.services.reading import masking_for, must_read, record_read
 from loader.services.wakeup import WAKE_READ, wake
+from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, TargetDataset
@@ -86,6 +89,9 @@ def request_read(
     if kind != OBSERVE and (source if kind == "discover" else dataset) is None:
         what = "source dataset" if kind == "discover" else "dataset"
         raise Refusal("NO_DATASET", f"a read of kind {kind} needs a {what}")
+    for row in (dataset, source):
+        if row is not None:
+            must_read(user, row)
     asked = dict(arguments or {})
     if source is not None:
         asked["source_dataset"] = str(source.key)
@@ -113,11 +119,13 @@ class _Reading:
     ends_at: float = field(default=0.0)
 
     def end(self, **fields: Any) -> None:
-        retried(
-            lambda: ReadRequest.objects.filter(pk=self.read.pk, status=states.RUNNING, claimed_by=self.worker).update(
-                finished_at=timezone.now(), **fields
-            )
-        )
+        retried(lambda: self._end(**fields))
+
+    @transaction.atomic
+    def _end(self, **fields: Any) -> None:
+        mine = ReadRequest.objects.filter(pk=self.read.pk, status=states.RUNNING, claimed_by=self.worker)
+        if mine.update(finished_at=timezone.now(), **fields) and fields.get("answer"):
+            record_read(self.read, fields["answer"])
 
 
 def perform_read(
@@ -139,7 +147,7 @@ def perform_read(
     )
     if not claimed:
         return None
-    read = retried(lambda: ReadRequest.objects.select_related("dataset__schema", "environment").get(pk=read_pk))
+    read = retried(lambda: _claimed(read_pk))
     reading = _Reading(read, worker)
     try:
         manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
@@ -152,6 +160,9 @@ def perform_read(
             if read.kind == OBSERVE:
                 answer = _observed(read, answer, runner, stopping or threading.Event())
             reading.end(status=states.SUCCEEDED, answer=answer)
+    except MetadataError as refused:
+        refusal = Refusal(refused.code.upper(), refused.one_line())
+        reading.end(status=states.FAILED, error=refusal.as_json())
     except Refusal as refusal:
         reading.end(status=states.FAILED, error=refusal.as_json())
     except Exception as failure:  # a page waits for this row: it must end
@@ -203,7 +214,13 @@ def _ask(
 def read_manifest(
     *, read: ReadRequest, timeout_seconds: float | None = None
 ) -> ReadManifest | CheckManifest | ObserveManifest:
-    """What the runner needs to answer a read."""
+    """Return what the runner needs to answer a read.
+
+    Refusal MASKED_COLUMN, MetadataError ``not_permitted`` where its reader may not read that.
+    """
+    for row in (read.dataset, read.arguments.get("source_dataset") and _source_dataset(read)):
+        if row:
+            must_read(read.requested_by, row)
     if read.kind == OBSERVE:
         return ObserveManifest(tuple(read.arguments["tables"]), dropped=True)
     if read.kind == CHECK:
@@ -220,7 +237,18 @@ def read_manifest(
     table = read_table(read.dataset, read.kind, known)
     if read.kind in ("as_of", "changes"):
         arguments |= _interval_arguments(read.dataset)
-    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds)
+    masking = masking_for(read.requested_by, read.dataset, table)
+    if masking is not None:
+        must_not_tell(read.kind, arguments, table, masking)
+    return ReadManifest(read.kind, table=table, arguments=arguments, timeout_seconds=timeout_seconds, masking=masking)
+
+
+def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
+    """Raise Refusal for a question that cannot be answered: NO_TABLE, NO_HISTORY, MASKED_COLUMN."""
+    table = read_table(dataset, kind)
+    masking = masking_for(user, dataset, table)
+    if masking is not None:
+        must_not_tell(kind, arguments, table, masking)
 
 
 def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
@@ -250,10 +278,19 @@ def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = N
 def _source(read: ReadRequest) -> SourceSpec:
     key = read.arguments.get("source_dataset")
     if key is not None:
-        source = SourceDataset.objects.select_related("system").prefetch_related("columns").get(key=key)
-        return source_spec(source)
+        return source_spec(_source_dataset(read))
     state = dataset_state(read.dataset)
     return source_of(state, {key: source_spec(one) for key, one in source_datasets([state]).items()})
+
+
+def _source_dataset(read: ReadRequest) -> SourceDataset:
+    sources = SourceDataset.objects.select_related("system").prefetch_related("columns")
+    return sources.get(key=read.arguments["source_dataset"])
+
+
+def _claimed(pk: int) -> ReadRequest:
+    related = ("dataset__schema", "dataset__history_of__schema", "environment", "requested_by")
+    return ReadRequest.objects.select_related(*related).get(pk=pk)
 
 
 def sweep_reads() -> models.QuerySet[ReadRequest]:

@@ -2,11 +2,11 @@
 
 from django.urls import reverse
 
-from architecture.services.telling import people_who_may
 from loader.domain import runs as states
 from loader.models import LoadRun
 from metadata.domain.notices import Kind
 from metadata.domain.roles import Permission, Place
+from metadata.permissions import people_who_may
 from metadata.services.notices import tell
 
 _BECAME = {

@@ -33,6 +33,7 @@ from loader.domain.refusals import Refusal
 from loader.spark import travel
 from loader.spark.changes import changes
 from loader.spark.keys import after_key
+from loader.spark.masking import hidden, masked
 from loader.spark.sources import discover
 from loader.spark.tables import DeltaTable
 from metadata.domain import types
@@ -97,24 +98,45 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if known_at and manifest.kind == "as_of":
         with travel.within_retention(manifest.table, known_at):
             commit = travel.commit_known_at(table, manifest.table, known_at)
-            frame = travel.frame_as_known(table, manifest.table, commit.version)
-            found = _rows(_as_of(frame, manifest.table, arguments), arguments)
+            frame, hidden_then = _readable(table, manifest, commit.version)
+            present = travel.frame_as_known(frame, table, manifest.table, commit.version)
+            names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
+            found = _rows(_as_of(present, manifest.table, arguments), arguments, names)
             return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **found}
     version = table.version()
+    frame, names = _readable(table, manifest, version)
     if manifest.kind == "changes":
-        found = changes(table.frame_as_of(version), manifest.table, arguments, _limit(arguments))
-        return {"table_version": version, **found}
-    asked = kinds[manifest.kind](table.frame_as_of(version), manifest.table, arguments)
-    return {"table_version": version, **_rows(asked, arguments)}
+        found = changes(frame, manifest.table, arguments, _limit(arguments))
+        for change in found["changes"] if names else ():
+            sides = [side for side in ("before", "after") if change[side] is not None]
+            change |= zip(sides, hidden(found["columns"], [change[side] for side in sides], names), strict=True)
+        return {"table_version": version, "masked": names, **found}
+    asked = kinds[manifest.kind](frame, manifest.table, arguments)
+    return {"table_version": version, **_rows(asked, arguments, names, in_order=manifest.kind == "versions")}
 
 
-def _rows(asked: DataFrame, arguments: dict) -> dict:
+def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
+    """Return the table of a version as its reader may see it, and the names of masked columns."""
+    frame = table.frame_as_of(version)
+    if manifest.masking is None:
+        return frame, []
+    return masked(frame, travel.column_keys(table, version), manifest.table, manifest.masking)
+
+
+def _rows(asked: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
+    """Return the rows as text. ``in_order``: a masked value tells whether it differs from the row before."""
     limit = _limit(arguments)
     rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
+    chosen = [list(row) for row in rows[:limit]]
+    if in_order:
+        chosen = hidden(asked.columns, chosen, masked_names)
+    else:
+        chosen = [row for one in chosen for row in hidden(asked.columns, [one], masked_names)]
     return {
         "columns": asked.columns,
-        "rows": [list(row) for row in rows[:limit]],
+        "rows": chosen,
         "truncated": len(rows) > limit,
+        "masked": [name for name in asked.columns if name in masked_names],
     }
 
 

@@ -7,18 +7,24 @@ Like the history explorer's, these pages are frames; what the warehouse answers 
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from loader.domain.governance import LOAD
-from loader.domain.rows import csv_text
+from loader.domain.refusals import Refusal
+from loader.domain.rows import csv_text, header_of
 from loader.figures import newest_succeeded
 from loader.models import DatasetRun, ReadRequest
 from loader.selectors import dataset_runs, read_requests
+from loader.services.reading import may_read, must_still_read
 from loader.views.forms import ChangesForm, SampleForm
+from metadata.domain.roles import Permission
 from metadata.models import TargetDataset
+from metadata.permissions import permitted
 from metadata.shown import headed
 
 RUNS_OFFERED = 50
@@ -27,9 +33,10 @@ _FILES = ("sample", "as_of", "versions")
 
 
 @require_safe
+@permitted(Permission.READ_DATA)
 def dataset_data(request: HttpRequest, key: UUID) -> HttpResponse:
     """A sample of the dataset's table: how many rows, and which first."""
-    dataset = get_object_or_404(headed(), key=key)
+    dataset = readable(request, headed(), key)
     form = SampleForm(request.GET or None)
     chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
     question = {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {})
@@ -46,9 +53,10 @@ def dataset_data(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 @require_safe
+@permitted(Permission.READ_DATA)
 def dataset_run_changes(request: HttpRequest, key: UUID) -> HttpResponse:
     """What a run did to each key of a history: the newest run's, unless another is chosen."""
-    dataset = get_object_or_404(headed(), key=key)
+    dataset = readable(request, headed(), key)
     if not (dataset.historize or dataset.history_of_id):
         raise Http404(f"{dataset} is not historized")
     rows = _changing_runs(dataset)
@@ -84,14 +92,28 @@ def _named(row: DatasetRun) -> str:
 
 @never_cache
 @require_safe
+@permitted(Permission.READ_DATA)
 def read_file(request: HttpRequest, pk: int) -> HttpResponse:
     """An answer's rows as CSV. Only whoever asked has it, as on the page."""
     read = get_object_or_404(answered_reads(request.user), pk=pk)
+    try:
+        must_still_read(request.user, read)
+    except Refusal as refusal:
+        raise PermissionDenied(refusal.one_line()) from None
     answer: dict[str, Any] = read.answer
     name = f"{read.dataset}-{read.kind.replace('_', '-')}-v{answer['table_version']}.csv"
     made = HttpResponse(csv_text(answer["columns"], answer["rows"]), content_type="text/csv; charset=utf-8")
+    made["X-Masked-Columns"] = header_of(answer.get("masked", ()))
     made["Content-Disposition"] = f'attachment; filename="{name}"'
     return made
+
+
+def readable(request: HttpRequest, rows: QuerySet[TargetDataset], key: UUID) -> TargetDataset:
+    """Return the dataset. PermissionDenied for one whose data the user may not read."""
+    dataset = get_object_or_404(rows, key=key)
+    if not may_read(request.user, dataset):
+        raise PermissionDenied(f"Reading the data of {dataset} needs the permission {Permission.READ_DATA}.")
+    return dataset
 
 
 def answered_reads(person: Any) -> Any:

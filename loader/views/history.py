@@ -5,6 +5,7 @@ question when it appears (``start_read``), and the part it leaves asks for the a
 there (``read_part``). Without scripts the form has a button, and the answer a page of its own.
 """
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -21,45 +22,51 @@ from loader.domain.rows import grid_of, key_changes
 from loader.figures import load_times
 from loader.models import ReadRequest
 from loader.selectors import live_workers, read_requests
-from loader.services.reads import read_table, request_read
+from loader.services.reading import must_still_read
+from loader.services.reads import must_be_askable, read_table, request_read
+from loader.views.data import readable
 from loader.views.forms import AsOfForm, QuestionForm
 from loader.views.versions import found_rows, time_line, versions
 from metadata.domain import types
+from metadata.domain.roles import Permission
 from metadata.models import TargetDataset
-from metadata.permissions import for_everybody
+from metadata.permissions import permitted
 from metadata.shown import headed
 
 GIVE_UP_AFTER = timedelta(seconds=90)
 
 
-def _historized(key: UUID) -> TargetDataset:
-    dataset = get_object_or_404(headed(), key=key)
+def _historized(request: HttpRequest, key: UUID) -> TargetDataset:
+    dataset = readable(request, headed(), key)
     if not (dataset.historize or dataset.history_of_id):
         raise Http404(f"{dataset} is not historized")
     return dataset
 
 
 @require_safe
+@permitted(Permission.READ_DATA)
 def dataset_history(request: HttpRequest, key: UUID) -> HttpResponse:
     """Search for a key; without a text, the first keys."""
     text = request.GET.get("q", "").strip()[:200]
     question = {"kind": "key_search", "text": text}
-    context = {"dataset": _historized(key), "view": "keys", "text": text, "question": question}
+    context = {"dataset": _historized(request, key), "view": "keys", "text": text, "question": question}
     return render(request, "loader/history_keys.html", context)
 
 
 @require_safe
+@permitted(Permission.READ_DATA)
 def dataset_versions(request: HttpRequest, key: UUID, entity_key: str) -> HttpResponse:
     """The versions of one key."""
     question = {"kind": "versions", "entity_key": entity_key}
-    context = {"dataset": _historized(key), "view": "versions", "entity_key": entity_key, "question": question}
+    context = {"dataset": _historized(request, key), "view": "versions", "entity_key": entity_key, "question": question}
     return render(request, "loader/history_versions.html", context)
 
 
 @require_safe
+@permitted(Permission.READ_DATA)
 def dataset_as_of(request: HttpRequest, key: UUID) -> HttpResponse:
     """The table as it was at an instant, as it was known at another."""
-    dataset = _historized(key)
+    dataset = _historized(request, key)
     by_number = _dated_by_number(dataset)
     form = AsOfForm(request.GET or None, by_number=by_number)
     asked = form.cleaned_data if form.is_bound and form.is_valid() else None
@@ -102,16 +109,16 @@ def _whole_second(instant: datetime) -> datetime:
 
 @never_cache
 @require_POST
-@for_everybody
+@permitted(Permission.READ_DATA)
 def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
     """Put a question to the warehouse; the answer's place is returned, or the way to its page."""
-    dataset = get_object_or_404(TargetDataset, key=key)
+    dataset = readable(request, TargetDataset.objects.select_related("schema"), key)
     form = QuestionForm(request.POST, by_number="at" in request.POST and _dated_by_number(dataset))
     if not form.is_valid():
         error = {"message": "; ".join(message for messages in form.errors.values() for message in messages)}
         return _part(request, dataset, "loader/read_refused.html", {"error": error})
     try:
-        read_table(dataset, form.cleaned_data["kind"])
+        must_be_askable(request.user, dataset, form.cleaned_data["kind"], form.arguments())
         asked = request_read(
             kind=form.cleaned_data["kind"], dataset=dataset, arguments=form.arguments(), user=request.user
         )
@@ -124,11 +131,16 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
 
 @never_cache
 @require_safe
+@permitted(Permission.READ_DATA)
 def read_part(request: HttpRequest, pk: int) -> HttpResponse:
     """The answer of a read, or how it stands. Only whoever asked sees it."""
     read = get_object_or_404(read_requests().filter(requested_by=request.user, dataset__isnull=False), pk=pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
+    try:
+        must_still_read(request.user, read)
+    except Refusal as refusal:
+        return _part(request, read.dataset, "loader/read_refused.html", {"error": refusal.as_json()})
     return _part(request, read.dataset, *_standing(read))
 
 
@@ -181,19 +193,28 @@ def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
 
 def _answer(read: ReadRequest, table: TableSpec) -> dict:
     answer, personal = read.answer, _personal(read.dataset)
+    masked = answer.get("masked", ())
     if read.kind == "versions":
         found = versions(answer, table)
         return {
             "versions": found[::-1],
             "line": time_line(found, timezone.now().astimezone(UTC)),
             "personal": personal,
+            "masked": masked,
+            "keyless": _has_masked_key(table, masked),
         }
     if read.kind == "changes":
-        return {"changes": key_changes(answer, table), "truncated": answer["truncated"], "personal": personal}
+        shown = {"changes": key_changes(answer, table), "truncated": answer["truncated"]}
+        return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
     if read.kind == "sample":
         return {"grid": grid_of(answer, table, personal), "truncated": answer["truncated"], "table": table}
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
-    return shown | {"personal": personal}
+    return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
+
+
+def _has_masked_key(table: TableSpec, masked: Collection[str]) -> bool:
+    """Return whether rows must be told apart by the hash of their key, because the key is masked."""
+    return any(column.name in masked for column in table.of_purpose("business_key"))
 
 
 def _personal(dataset: TargetDataset) -> frozenset[str]:

@@ -1,13 +1,14 @@
 """Importing what a system has: a file or table as a new contract, or what differs from one that is there."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -16,11 +17,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from loader.domain.contracts import SAME, Line, compare_contract
+from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.outside.found import Sample
 from loader.outside.listing import format_of
 from loader.outside.places import place_in
 from loader.outside.systems import sample
+from loader.services.reading import may_read, may_read_sensitive, record_sensitive_read
 from loader.views.imported import (
     Row,
     chosen,
@@ -31,9 +34,11 @@ from loader.views.imported import (
     seen_again,
     unpacked,
 )
+from metadata.classification import Classification, source_classification
 from metadata.domain import naming
 from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
 from metadata.domain.roles import Permission
+from metadata.domain.sensitivity import MASK
 from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
 from metadata.models import SourceDataset, System
 from metadata.permissions import permitted
@@ -71,7 +76,7 @@ def source_import(request: HttpRequest, short_name: str) -> HttpResponse:
     if reading is not None and reading.errors:
         context |= {"reading": reading, "misread": True}
     elif request.htmx or "show" in request.GET:
-        context |= _sampled_part(system, place)
+        context |= _sampled_part(request, system, place, context["known"])
     return _import_page(request, context)
 
 
@@ -98,16 +103,16 @@ def _import_context(system: System, place: Place) -> dict[str, Any]:
     }
 
 
-def _sampled_part(system: System, place: Place) -> dict[str, Any]:
+def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
     """What was found, with a form filled with proposals; or why nothing could be read."""
     try:
-        found = sample(system, place.location, place.format, place.options)
+        found, masked = _readable_sample(request, system, place, known)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
     name = PurePosixPath(place.location).name if place.format != TABLE else place.location
     stem = name if place.format == TABLE else name.partition(".")[0] or name
     short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
-    rows = rows_of(_compared(found, []), system=system.short_name, dataset=short)
+    rows = rows_of(_compared(found, [], masked), system=system.short_name, dataset=short)
     form = NewSourceForm(initial={"name": stem, "short_name": short, "historize": _has_key(rows)})
     reading = ReadingForm.filled(place.location, place.format, found.options) if place.format != TABLE else None
     return {
@@ -118,9 +123,46 @@ def _sampled_part(system: System, place: Place) -> dict[str, Any]:
     }
 
 
-def _compared(found: Sample, known: list) -> list[Line]:
+def _readable_sample(
+    request: HttpRequest, system: System, place: Place, source: SourceDataset | None
+) -> tuple[Sample, frozenset[str]]:
+    """Return a sample as the user may see it, and the names in lower case of columns whose values are masked.
+
+    Of a source with sensitive columns all are masked but those that are described as harmless, and all where it is
+    read in another way than described. PermissionDenied without the permission to read data. A sample that shows
+    sensitive values is recorded.
+    """
+    if not may_read(request.user, system):
+        raise PermissionDenied(f"Samples of {system} need the permission {Permission.READ_DATA}.")
+    classified = source_classification(source) if source is not None else Classification()
+    try:
+        found = sample(system, place.location, place.format, place.options)
+    except Refusal as refusal:
+        raise without_values(refusal, classified.sensitive_names) from None
+    if source is None or not classified.sensitive:
+        return found, frozenset()
+    # Read in another way, what a column holds is not what is described of it.
+    is_alike = (place.format, found.options) == (source.format, source.options)
+    harmless = _names_of(source) - classified.sensitive_present if is_alike else frozenset()
+    hidden = frozenset(column.name.lower() for column in found.columns) - harmless
+    shown = [column.name for column in found.columns if column.name.lower() in hidden]
+    if not shown:
+        return found, frozenset()
+    if may_read_sensitive(request.user, system):
+        told = {"kind": "source sample", "columns": shown, "found_by": [], "rows": found.rows}
+        record_sensitive_read(name=str(source), key=str(source.key), **told)
+        return found, frozenset()
+    columns = (replace(one, sample=(MASK,)) if one.name in shown else one for one in found.columns)
+    return replace(found, columns=tuple(columns)), hidden
+
+
+def _names_of(source: SourceDataset) -> frozenset[str]:
+    return frozenset(column.name.lower() for column in source.columns.all())
+
+
+def _compared(found: Sample, known: list, masked: Collection[str]) -> list[Line]:
     values = dict(zip([column.name for column in found.columns], found.values, strict=False))
-    return compare_contract(known, found.columns, values, typed=found.typed)
+    return compare_contract(known, found.columns, values, typed=found.typed, masked=masked)
 
 
 def _has_key(rows: list[Row]) -> bool:
@@ -226,7 +268,7 @@ def source_columns(request: HttpRequest, key: UUID) -> HttpResponse:
         return _take(request, source)
     context: dict[str, Any] = {"source": source, "back": reverse("source_page", args=[key])}
     if request.htmx or "show" in request.GET:
-        context |= _compared_part(source)
+        context |= _compared_part(request, source)
     return _columns_page(request, context)
 
 
@@ -234,12 +276,13 @@ def _sources() -> QuerySet[SourceDataset]:
     return SourceDataset.objects.select_related("system").prefetch_related("columns")
 
 
-def _compared_part(source: SourceDataset) -> dict[str, Any]:
+def _compared_part(request: HttpRequest, source: SourceDataset) -> dict[str, Any]:
     try:
-        found = sample(source.system, source.location, source.format, dict(source.options))
+        place = Place(source.location, source.format, dict(source.options))
+        found, masked = _readable_sample(request, source.system, place, source)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    lines = _compared(found, known_columns(source))
+    lines = _compared(found, known_columns(source), masked)
     return _lines_part(rows_of(lines, **_names(source)), _said(found))
 
 

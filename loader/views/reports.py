@@ -101,7 +101,11 @@ def rehearsal_live(request: HttpRequest, pk: int) -> HttpResponse:
     rehearsal = get_object_or_404(Rehearsal.objects.select_related("preview__report"), pk=pk)
     if request.GET.get("seen") == rehearsal.status:
         return HttpResponse(status=204)
-    context = {"rehearsal": rehearsal, "rehearsed": rehearsed(rehearsal), "alone": not live_workers().exists()}
+    context = {
+        "rehearsal": rehearsal,
+        "rehearsed": rehearsed(rehearsal, request.user),
+        "alone": not live_workers().exists(),
+    }
     return render(request, "architecture/rehearsal.html", context)
 
 

@@ -87,6 +87,7 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
     context = {
         "run": run,
         "scope": Scope.from_json(run.scope),
+        "user": request.user,
         "chosen": chosen,
         "layers": _layers(standing, chosen.page),
         "picture": picture,

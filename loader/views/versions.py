@@ -9,6 +9,7 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 
 from architecture.domain.states.tables import OPEN, TableSpec
 from loader.domain.rows import Cell, cell
+from metadata.domain.sensitivity import MASK_CHANGED, is_mask
 
 NARROWEST = 5.0
 LABEL_FROM = 13.0
@@ -129,9 +130,14 @@ def _fields(
             name,
             values[name],
             before,
-            changed=previous is not None and before != values[name],
+            changed=previous is not None and _differs(before, values[name]),
             is_key=purpose.get(name) == "business_key",
         )
+
+
+def _differs(before: str | None, now: str | None) -> bool:
+    """Return whether a value is another than in the version before; a masked one says so itself."""
+    return now == MASK_CHANGED if is_mask(now) else before != now
 
 
 def instant(text: str | None) -> datetime | None:

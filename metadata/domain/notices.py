@@ -29,6 +29,9 @@ class Kind(StrEnum):
     EXECUTION_FAILED = "execution.failed"
     DRIFT_FOUND = "drift.found"
     LOAD_FAILED = "load.failed"
+    ACCOUNT_CHANGED = "account.changed"
+    POLICY_PROPOSED = "policy.proposed"
+    POLICY_DECIDED = "policy.decided"
     WEBHOOK_TEST = "webhook.test"
 
 
@@ -40,10 +43,15 @@ WORDS: dict[Kind, str] = {
     Kind.EXECUTION_FAILED: "An execution failed",
     Kind.DRIFT_FOUND: "Drift was found",
     Kind.LOAD_FAILED: "A load failed",
+    Kind.ACCOUNT_CHANGED: "Somebody changed an account",
+    Kind.POLICY_PROPOSED: "A looser policy waits for a second person",
+    Kind.POLICY_DECIDED: "A looser policy was accepted or rejected",
     Kind.WEBHOOK_TEST: "A test of a webhook",
 }
 # What people and webhooks choose from; a test goes where it is asked for.
 CHOICES: tuple[Kind, ...] = tuple(kind for kind in Kind if kind is not Kind.WEBHOOK_TEST)
+# Always in the list, whatever somebody chose: they show who acts in whose place and what decides.
+ALWAYS_LISTED = frozenset({Kind.ACCOUNT_CHANGED, Kind.POLICY_PROPOSED, Kind.POLICY_DECIDED})
 
 # Tries of a delivery: the last one is given up some 13 hours after the first.
 TRIES = 8

@@ -1,4 +1,4 @@
-"""Who may do what: roles, the permissions each gives, and where. Everyone who is signed in may read.
+"""Roles, the permissions each gives, and where. Without a role there is nothing to see.
 
 A person may have several roles; what they give adds up. ``ROLES`` is the whole table: groups in the
 control database are made from it after every migration. A role may also be given for one layer, one
@@ -13,8 +13,15 @@ from enum import StrEnum
 
 
 class Permission(StrEnum):
-    """What may be allowed, as ``app.codename``."""
+    """What may be allowed, as ``app.codename``.
 
+    ``READ_DATA``: rows, samples and files of data. ``READ_SENSITIVE``: the values of personal, confidential
+    and restricted columns, which are masked without it. Both are asked for a place.
+    """
+
+    READ_METADATA = "metadata.read_metadata"
+    READ_DATA = "metadata.read_data"
+    READ_SENSITIVE = "metadata.read_sensitive"
     CHANGE_METADATA = "metadata.change_metadata"
     APPROVE_REPORTS = "metadata.approve_reports"
     EXECUTE_REPORTS = "metadata.execute_reports"
@@ -29,16 +36,57 @@ class Role(StrEnum):
     EDITOR = "editor"
     APPROVER = "approver"
     OPERATOR = "operator"
+    STEWARD = "steward"
     ADMIN = "admin"
 
 
+_READ = frozenset({Permission.READ_METADATA, Permission.READ_DATA})
+
+# Administrators do not see sensitive values by their role: they give themselves the role of a steward,
+# which stands in the change log.
 ROLES: dict[Role, frozenset[Permission]] = {
-    Role.VIEWER: frozenset(),
-    Role.EDITOR: frozenset({Permission.CHANGE_METADATA}),
-    Role.APPROVER: frozenset({Permission.APPROVE_REPORTS}),
-    Role.OPERATOR: frozenset({Permission.EXECUTE_REPORTS, Permission.START_LOAD}),
-    Role.ADMIN: frozenset(Permission),
+    Role.VIEWER: _READ,
+    Role.EDITOR: _READ | {Permission.CHANGE_METADATA},
+    Role.APPROVER: _READ | {Permission.APPROVE_REPORTS},
+    Role.OPERATOR: _READ | {Permission.EXECUTE_REPORTS, Permission.START_LOAD},
+    Role.STEWARD: _READ | {Permission.READ_SENSITIVE},
+    Role.ADMIN: frozenset(Permission) - {Permission.READ_SENSITIVE},
 }
+
+_IN_WORDS = {
+    Permission.READ_METADATA: "reading metadata",
+    Permission.READ_DATA: "reading data",
+    Permission.READ_SENSITIVE: "reading sensitive values",
+    Permission.CHANGE_METADATA: "changing metadata",
+    Permission.APPROVE_REPORTS: "deciding on reports",
+    Permission.EXECUTE_REPORTS: "executing reports",
+    Permission.START_LOAD: "starting loads",
+    Permission.MANAGE_POLICIES: "managing policies",
+    Permission.MANAGE_PEOPLE: "managing people",
+    Permission.MANAGE_WEBHOOKS: "managing webhooks",
+}
+
+
+def needed_role(*permissions: Permission) -> str:
+    """Return which role gives any of these permissions, in words: ``changing metadata needs the editor role``."""
+    doing = _IN_WORDS[permissions[0]] if len(permissions) == 1 else "this"
+    giving = [role for role, given in ROLES.items() if given & set(permissions)]
+    # An admin may do everything, which is worth saying only where nobody else may.
+    names = [role.value for role in giving if role is not Role.ADMIN] or [Role.ADMIN.value]
+    listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{doing} needs the {listed} role"
+
+
+# What decides over others' work or over accounts: done by people themselves, never by a service account, whatever
+# roles it has. A program that could do one of these would let its owner act as a second person.
+PEOPLE_ONLY: frozenset[Permission] = frozenset(
+    {Permission.APPROVE_REPORTS, Permission.MANAGE_POLICIES, Permission.MANAGE_PEOPLE}
+)
+
+
+def is_for_people(role: Role) -> bool:
+    """Return True for a role that gives a permission of ``PEOPLE_ONLY``; a service account cannot have it."""
+    return bool(PEOPLE_ONLY & ROLES[role])
 
 
 def permissions_of(roles: frozenset[Role]) -> frozenset[Permission]:

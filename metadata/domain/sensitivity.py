@@ -1,10 +1,44 @@
 """How widely a table or a column may be shown, as people classify it; empty where nobody did."""
 
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
 from metadata.domain.errors import MetadataError
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = "public", "internal", "confidential", "restricted"
 # From the most open to the most closed.
 LEVELS = (PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED)
+# Values of these levels are masked for readers without the permission to see them.
+SENSITIVE = (CONFIDENTIAL, RESTRICTED)
+# What stands in place of a masked value, NULL included; and in place of one that differs from the one before.
+MASK, MASK_CHANGED = "\u2022\u2022\u2022", "\u2022\u2022\u2022 (changed)"
+
+_Key = TypeVar("_Key")
+
+
+def is_mask(value: str | None) -> bool:
+    """Return whether this stands in place of a masked value."""
+    return value in (MASK, MASK_CHANGED)
+
+
+def is_sensitive(*, personal: bool, level: str, of_dataset: str = "") -> bool:
+    """Return whether a column's own classification, or else its dataset's level, makes its values sensitive."""
+    return personal or (level or of_dataset) in SENSITIVE
+
+
+def spread(sensitive: Iterable[_Key], reads: Mapping[_Key, Collection[_Key]]) -> frozenset[_Key]:
+    """Return the sensitive columns and all that read one of them, over any number of others."""
+    readers: dict[_Key, list[_Key]] = {}
+    for reader, inputs in reads.items():
+        for one in inputs:
+            readers.setdefault(one, []).append(reader)
+    found = set(sensitive)
+    pending = list(found)
+    while pending:
+        fresh = [reader for reader in readers.get(pending.pop(), ()) if reader not in found]
+        found.update(fresh)
+        pending += fresh
+    return frozenset(found)
 
 
 def read_sensitivity(text: str) -> str:

@@ -94,7 +94,11 @@ class DeleteWebhookForm(EditForm):
 class NoticeChoiceForm(MetadataForm):
     """What somebody wants to be told of, and how."""
 
-    listed = EventsField(label="In the list", required=False, help_text="Behind the bell, on every page.")
+    listed = EventsField(
+        label="In the list",
+        required=False,
+        help_text="Behind the bell, on every page. Changes of accounts and looser policies are always there.",
+    )
     emailed = EventsField(label="By e-mail", required=False, help_text="As soon as it happens.")
     address = forms.EmailField(
         label="E-mail address",

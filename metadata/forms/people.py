@@ -11,11 +11,12 @@ from metadata.services.tokens import LONGEST_DAYS, LONGEST_NAME
 
 # What each role is for, beside its box.
 ROLE_WORDS: dict[Role, str] = {
-    Role.VIEWER: "Reads; so does everybody who is signed in.",
+    Role.VIEWER: "Reads metadata and data. Sensitive values are masked. Every role includes this one.",
     Role.EDITOR: "Changes metadata.",
     Role.APPROVER: "Approves and rejects change reports of others.",
     Role.OPERATOR: "Previews and executes change reports, starts loads.",
-    Role.ADMIN: "All of that, and manages policies and people.",
+    Role.STEWARD: "Reads personal, confidential and restricted values; each read is recorded. Lowers classifications.",
+    Role.ADMIN: "All but what a steward does, and manages policies and people.",
 }
 
 
@@ -56,7 +57,7 @@ class NewPersonForm(RolesForm):
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Without one they sign in by single sign-on, or act by tokens only.",
+        help_text="They replace it at the first sign-in. Without one they sign in by single sign-on.",
     )
     owner = forms.CharField(
         label="Who answers for it",
@@ -81,7 +82,7 @@ class GrantForm(MetadataForm):
     """A role for one place."""
 
     role = forms.ChoiceField(
-        choices=[(role.value, role.value) for role in Role if role is not Role.VIEWER],
+        choices=[(role.value, role.value) for role in Role],
         help_text="What they may do there, besides what their roles let them do everywhere.",
     )
     place = forms.ChoiceField(
@@ -164,6 +165,7 @@ class NewPasswordForm(MetadataForm):
         label="New password",
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Their sessions end. Tokens stay good: revoke those that they should not have.",
+        help_text="They replace it at the next sign-in, before anything else. Their sessions end; tokens stay valid. "
+        "They and all other administrators are told.",
         error_messages={"required": "Give a new password."},
     )

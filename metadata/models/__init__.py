@@ -4,7 +4,7 @@ from metadata.models.audit import AppendOnly, AuditSegment, ChainHead, ChainLink
 from metadata.models.base import Described, Retirable, Versioned
 from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
 from metadata.models.notices import Delivery, DeliveryAttempt, Event, Notice, NoticeChoice, Webhook
-from metadata.models.people import Identity, PersonalToken, Right, RoleGrant, ServiceAccount
+from metadata.models.people import Identity, PersonalToken, Right, RoleGrant, ServiceAccount, TemporaryPassword
 from metadata.models.requests import KeptAnswer
 from metadata.models.source import SourceColumn, SourceDataset, System
 from metadata.models.target import TargetColumn, TargetDataset, TargetSchema
@@ -39,6 +39,7 @@ __all__ = [
     "TargetColumn",
     "TargetDataset",
     "TargetSchema",
+    "TemporaryPassword",
     "Versioned",
     "Webhook",
 ]

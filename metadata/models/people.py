@@ -15,6 +15,9 @@ class Right(models.Model):
         managed = False
         default_permissions = ()
         permissions = [
+            ("read_metadata", "Can read metadata, reports, load runs and the change log"),
+            ("read_data", "Can read data"),
+            ("read_sensitive", "Can read personal, confidential and restricted values"),
             ("change_metadata", "Can change metadata"),
             ("approve_reports", "Can approve and reject change reports"),
             ("execute_reports", "Can preview and execute change reports"),
@@ -116,6 +119,22 @@ class ServiceAccount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} of {self.owner}"
+
+
+class TemporaryPassword(models.Model):
+    """The password of this user was set by somebody else; the owner replaces it before doing anything else."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="temporary_password"
+    )
+    set_by = models.CharField(max_length=150)
+    set_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["user__username"]
+
+    def __str__(self) -> str:
+        return f"password of {self.user}, set by {self.set_by}"
 
 
 class Identity(models.Model):

@@ -22,7 +22,8 @@ class Actor:
     """Who acts: ``kind`` is person (signed in), token (a person's program) or system (nobody).
 
     ``user`` is the person's row, None for the system; ``request_id`` names the request or command.
-    ``read_only``: by a token whose scope is reading.
+    ``read_only``: by a token whose scope is reading. ``shell_user``: the account on the server that runs a command
+    without a token.
     """
 
     name: str
@@ -30,6 +31,19 @@ class Actor:
     user: AbstractBaseUser | None = field(default=None, compare=False)
     request_id: str = ""
     read_only: bool = False
+    shell_user: str = ""
+
+    @property
+    def described(self) -> str:
+        """The actor as a sentence begins with it."""
+        if self.shell_user:
+            return f"The shell user {self.shell_user} on the server"
+        return "The system" if self.user is None else self.name
+
+    @property
+    def reason(self) -> str:
+        """Who acted, for the change log, where its actor is only ``system``."""
+        return f"by the shell user {self.shell_user} on the server" if self.shell_user else ""
 
     @property
     def user_id(self) -> int | None:

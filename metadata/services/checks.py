@@ -10,6 +10,7 @@ from metadata.domain import naming
 from metadata.domain.databases import check_database_location, check_secret_name
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.locations import check_location
 from metadata.domain.source_options import check_options
 from metadata.domain.sql import check_expression
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
@@ -24,8 +25,9 @@ def check_system(row: System) -> None:
     with_place(row, lambda: naming.check_short_name(row.short_name))
     _check_other(row, System, "short_name")
     _refuse_address(row.short_name, "short_name", str(row))
-    with_place(row, lambda: _check_location(row.location))
-    if row.kind == System.Kind.JDBC:
+    if row.kind == System.Kind.FILES:
+        with_place(row, lambda: _check_location(row.location))
+    else:
         with_place(row, lambda: check_database_location(row.location))
     with_place(row, lambda: check_secret_name(row.secret))
     check_word_list(row.tags, "tags", str(row))
@@ -43,7 +45,8 @@ def check_source_dataset(row: SourceDataset) -> None:
     _check_free_text(row.name, where)
     if not row.location.strip():
         raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
-    with_place(row, lambda: _check_location(row.location))
+    if row.system.kind == System.Kind.FILES:
+        with_place(row, lambda: _check_location(row.location))
     with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
     with_place(row, lambda: check_options(row.format, row.options))
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
@@ -251,3 +254,4 @@ def _check_location(location: str) -> None:
     for match in _PLACEHOLDER.finditer(location):
         if match[1] not in LOCATION_PLACEHOLDERS:
             raise MetadataError("invalid", f"{match[0]} is not known; {{{{ data_dir }}}} is", "location")
+    check_location(location)

@@ -35,6 +35,32 @@ def writing(reason: str = "") -> Iterator[None]:
         raise MetadataError("constraint", f"the database refused it: {said}") from error
 
 
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Read from one state of the database without keeping writers waiting.
+
+    On SQLite every other transaction takes the write lock when it begins; this one never does. Inside of a
+    transaction its state is the one that is read.
+    """
+    connection = transaction.get_connection()
+    if connection.in_atomic_block:
+        yield
+        return
+    if connection.vendor == "sqlite":
+        mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"
+    try:
+        with transaction.atomic():
+            if connection.vendor == "sqlite":
+                connection.transaction_mode = mode
+            else:
+                with connection.cursor() as cursor:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+    finally:
+        if connection.vendor == "sqlite":
+            connection.transaction_mode = mode
+
+
 def claim(row: Row, expected_version: int) -> Row:
     """The row as it is now, locked; StaleVersion if it is not the version that was seen."""
     try:

@@ -32,7 +32,7 @@ def person_of_identity(*, issuer: str, subject: str, name: str, email: str, role
         if not known.user.is_active:
             raise MetadataError("out_of_use", "Your account here is out of use.")
         if roles is not None and roles_of(known.user) != roles and not known.user.is_superuser:
-            return ensure_person(name=known.user.get_username(), roles=roles)
+            return ensure_person(name=known.user.get_username(), roles=roles, announced=False)
         return known.user
 
 
@@ -41,9 +41,9 @@ def _made(issuer: str, subject: str, wanted: str, email: str, roles: frozenset[R
     if get_user_model().objects.filter(username__iexact=name).exists():
         said = f"There is somebody called {name} here already. If that is you, an administrator can link the two."
         raise MetadataError("name_taken", said)
-    user = create_person(name=name, roles=roles or ())
+    user = create_person(name=name, roles=roles or (), announced=False)
     if email:
         user.email = email
         user.save(update_fields=["email"])
-    link_identity(user=user, issuer=issuer, subject=subject)
+    link_identity(user=user, issuer=issuer, subject=subject, announced=False)
     return user

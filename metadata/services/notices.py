@@ -7,17 +7,22 @@ moment: deliveries are rows, which a worker sends (``metadata.services.deliverie
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
+from django.urls import reverse
 from django.utils import timezone
 
 from metadata.domain.errors import MetadataError
-from metadata.domain.notices import CHOICES, TRIES, Kind, check_kinds
-from metadata.models import Delivery, Event, Notice, NoticeChoice, Webhook
+from metadata.domain.notices import ALWAYS_LISTED, CHOICES, TRIES, Kind, check_kinds
+from metadata.domain.roles import Permission
+from metadata.models import Delivery, Event, Notice, NoticeChoice, ServiceAccount, Webhook
+from metadata.permissions import may_somewhere, people_who_may
+from metadata.services.actor import current_actor
 from metadata.services.changelog import record_change, record_why
 from metadata.services.common import writing
 
@@ -48,8 +53,8 @@ def tell(
 ) -> Event:
     """Note that something happened, for these people (users) and for every webhook that wants to know.
 
-    Must be called in the transaction that does the work. People who are out of use, or do not want to
-    know, are left out.
+    Must be called in the transaction that does the work. People who are out of use, have no role, or do
+    not want to know, are left out.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an event is told in the transaction of the work it tells of")
@@ -63,13 +68,40 @@ def tell(
         link=link,
         facts=dict(facts or {}),
     )
-    concerned = {person.pk: person for person in people if person is not None and person.is_active}
+    concerned = {person.pk: person for person in people if person is not None and may_be_told(person, event)}
     choices = {row.person_id: row for row in NoticeChoice.objects.filter(person__in=concerned)}
-    listed = [pk for pk in concerned if pk not in choices or event in choices[pk].listed]
+    always = event in ALWAYS_LISTED
+    listed = [pk for pk in concerned if always or pk not in choices or event in choices[pk].listed]
     Notice.objects.bulk_create(Notice(event=told, person_id=pk) for pk in sorted(listed))
     emailed = [pk for pk in concerned if pk in choices and event in choices[pk].emailed and concerned[pk].email]
     _deliver(told, webhooks=_wanting(event), people=sorted(emailed) if settings.EMAIL_ENABLED else ())
     return told
+
+
+def tell_account_changed(*, user: Any, done: str, facts: Mapping[str, Any] | None = None) -> None:
+    """Tell the user of an account, or the owner of a service account, and all administrators but who acts.
+
+    ``done`` completes the sentence that begins with who acts.
+    """
+    actor, name = current_actor(), user.get_username()
+    account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
+    people = [account.owner if account is not None else user, *people_who_may(Permission.MANAGE_PEOPLE)]
+    tell(
+        event=Kind.ACCOUNT_CHANGED,
+        subject_kind="person",
+        subject_key=name,
+        subject_name=name,
+        title=f"{actor.described} {done}",
+        link=f"{reverse('change_list')}?{urlencode({'q': name})}",
+        people=[person for person in people if person.pk != actor.user_id],
+        facts={"by": actor.name, **(facts or {})},
+    )
+
+
+def may_be_told(person: Any, event: str) -> bool:
+    """Return whether a user may hear of an event: one without a role hears of their own account only."""
+    own = person.is_active and event == Kind.ACCOUNT_CHANGED
+    return own or may_somewhere(person, Permission.READ_METADATA)
 
 
 def deliver_to(event: Event, webhook: Webhook) -> Delivery:
@@ -117,7 +149,8 @@ def choose_events(
 
     MetadataError ``unknown_event``, or ``bad_address``. That an address changed is logged, not what it is.
     """
-    values = {"listed": check_kinds(listed, "listed"), "emailed": check_kinds(emailed, "emailed")}
+    wanted = check_kinds({*listed, *ALWAYS_LISTED}, "listed")
+    values = {"listed": wanted, "emailed": check_kinds(emailed, "emailed")}
     with writing():
         if address is not None and address != person.email:
             _set_address(person, address)

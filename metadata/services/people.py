@@ -1,6 +1,6 @@
 """People, service accounts, their roles and what they are granted for one place."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -9,13 +9,14 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
 from metadata.domain.errors import MetadataError
-from metadata.domain.roles import ROLES, Role
+from metadata.domain.roles import ROLES, Role, is_for_people, needed_role
 from metadata.domain.roles import Permission as Right
-from metadata.models import Identity, RoleGrant, ServiceAccount, TargetSchema
-from metadata.permissions import may, must_write, roles_of
+from metadata.models import Identity, RoleGrant, ServiceAccount, TargetSchema, TemporaryPassword
+from metadata.permissions import is_service_account, may, must_write, roles_of
 from metadata.services.actor import current_actor
 from metadata.services.changelog import record_change
 from metadata.services.common import writing
+from metadata.services.notices import tell_account_changed
 from metadata.services.tokens import create_token, revoke_token, revoke_tokens, token_in_use
 
 __all__ = [
@@ -39,11 +40,13 @@ __all__ = [
 ]
 
 
-def create_person(*, name: str, roles: Iterable[Role | str], password: str | None = None) -> Any:
-    """Somebody new. Without a password nobody signs in as them; their tokens work."""
+def create_person(
+    *, name: str, roles: Iterable[Role | str], password: str | None = None, announced: bool = True
+) -> Any:
+    """Create an account. Without a password nobody signs in as it; its owner's tokens work."""
     with writing():
         _refuse_known(name)
-        return ensure_person(name=name, roles=roles, password=password)
+        return ensure_person(name=name, roles=roles, password=password, announced=announced)
 
 
 def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str] = ()) -> Any:
@@ -54,14 +57,27 @@ def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str]
             raise MetadataError("invalid", "is a service account; a person answers for one", "owner", str(owner))
         if not owner.is_active:
             raise MetadataError("invalid", "is out of use", "owner", str(owner))
-        user = ensure_person(name=name, roles=roles)
+        wanted = frozenset(map(_role, roles))
+        _refuse_roles_for_people(name, wanted)
+        user = ensure_person(name=name, roles=wanted, announced=False)
         ServiceAccount.objects.create(user=user, owner=owner)
         _record(user, {}, {"owner": owner.get_username()})
-        return user
+        return type(user).objects.get(pk=user.pk)
 
 
-def ensure_person(*, name: str, roles: Iterable[Role | str], password: str | None = None) -> Any:
-    """The person with exactly these roles, made if they are not there; a given password is set.
+def ensure_person(
+    *,
+    name: str,
+    roles: Iterable[Role | str],
+    password: str | None = None,
+    temporary: bool = True,
+    announced: bool = True,
+) -> Any:
+    """Return the user with exactly these roles, created if there is none; a given password is set.
+
+    A password set for somebody else is ``temporary``: its owner replaces it at the next sign-in. Only the demo,
+    whose passwords are printed to whoever runs it, says otherwise. ``announced`` is false where the account is not
+    changed by a person: its provider of single sign-on did.
 
     Raises MetadataError: ``invalid`` for a name or a role that can't be, ``weak_password``.
     """
@@ -82,9 +98,10 @@ def ensure_person(*, name: str, roles: Iterable[Role | str], password: str | Non
         user.save()
         _set_groups(user, wanted)
         after = _told(user)
-        if password is not None and not fresh:
-            after["password"] = "changed"
-        _record(user, before, after, action="created" if fresh else "changed")
+        if password is not None:
+            _mark_password(user, temporary=temporary)
+            after |= {} if fresh else {"password": "changed"}
+        _record(user, before, after, action="created" if fresh else "changed", announced=announced)
         return user
 
 
@@ -100,14 +117,22 @@ def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
 
 
 def set_password(*, user: Any, password: str) -> None:
-    """A new password, one's own or, for who manages people, somebody else's. MetadataError ``weak_password``."""
+    """Set one's own password or, for administrators, somebody else's, which its owner replaces at the next sign-in.
+
+    MetadataError ``weak_password``, also for an owner who keeps the one that was set for them.
+    """
     must_write()
-    if current_actor().user != user:
+    own = current_actor().user == user
+    if not own:
         _must_manage()
     with writing():
+        if own and TemporaryPassword.objects.filter(user=user).exists() and user.check_password(password):
+            said = "is the one that was set for you, and somebody else knows it: choose another"
+            raise MetadataError("weak_password", said, "password", user.get_username())
         _set_password(user, password, fresh=False)
         user.save(update_fields=["password"])
-        _record(user, {}, {"password": "changed"})
+        _mark_password(user)
+        _record(user, {}, {"password": "changed"}, announced=not own)
 
 
 def put_out_of_use(*, user: Any) -> None:
@@ -135,6 +160,8 @@ def grant_role(
     if layer and layer not in TargetSchema.Layer.values:
         raise MetadataError("invalid", f"there is no layer {layer!r}", "layer")
     _must_manage()
+    if is_service_account(user):
+        _refuse_roles_for_people(user.get_username(), {given})
     with writing():
         lock_person(user)
         grant, created = RoleGrant.objects.get_or_create(
@@ -155,7 +182,7 @@ def revoke_grant(*, grant: RoleGrant) -> None:
             _record(user, {"granted": said}, {})
 
 
-def link_identity(*, user: Any, issuer: str, subject: str) -> Identity:
+def link_identity(*, user: Any, issuer: str, subject: str, announced: bool = True) -> Identity:
     """From now on who signs in at the provider as this subject is this person.
 
     MetadataError ``in_use`` if the subject is somebody else already.
@@ -168,7 +195,7 @@ def link_identity(*, user: Any, issuer: str, subject: str) -> Identity:
         if identity.user_id != user.pk:
             raise MetadataError("in_use", f"signs in as {identity.user} already", "subject", subject)
         if created:
-            _record(user, {}, {"identity": str(identity)})
+            _record(user, {}, {"identity": str(identity)}, announced=announced)
         return identity
 
 
@@ -186,10 +213,6 @@ def person_named(name: str) -> Any:
     if user is None:
         raise MetadataError("unknown_person", "there is nobody of this name", "name", name)
     return user
-
-
-def is_service_account(user: Any) -> bool:
-    return ServiceAccount.objects.filter(user_id=user.pk).exists()
 
 
 def sync_roles(*, app_label: str) -> None:
@@ -210,7 +233,7 @@ def _must_manage() -> None:
     must_write()
     user = current_actor().user
     if user is not None and not may(user, Right.MANAGE_PEOPLE):
-        raise MetadataError("not_permitted", f"this needs the permission {Right.MANAGE_PEOPLE}")
+        raise MetadataError("not_permitted", needed_role(Right.MANAGE_PEOPLE))
 
 
 def _refuse_known(name: str) -> None:
@@ -239,15 +262,64 @@ def _set_active(user: Any, active: bool) -> None:
             _record(row, before, _told(row))
 
 
-def _record(user: Any, before: dict[str, Any], after: dict[str, Any], *, action: str = "changed") -> None:
-    if before != after:
-        name = user.get_username()
-        record_change(
-            action=action, subject_kind="person", subject_key=name, subject_name=name, before=before, after=after
+def _mark_password(user: Any, *, temporary: bool = True) -> None:
+    """Note that the password is known to who set it, unless that is its owner."""
+    actor = current_actor()
+    if temporary and actor.user != user:
+        TemporaryPassword.objects.update_or_create(user=user, defaults={"set_by": actor.described[:150]})
+    else:
+        TemporaryPassword.objects.filter(user=user).delete()
+
+
+def _record(
+    user: Any, before: dict[str, Any], after: dict[str, Any], *, action: str = "changed", announced: bool = True
+) -> None:
+    """Log what changed of an account, and tell its owner and all other administrators."""
+    if before == after:
+        return
+    name, why = user.get_username(), current_actor().reason
+    record_change(
+        action=action,
+        subject_kind="person",
+        subject_key=name,
+        subject_name=name,
+        before=before,
+        after=after,
+        reason=why,
+    )
+    if announced:
+        implied = {"name", "active"} if action == "created" else {"name"}
+        fields = [field for field in sorted({*before, *after} - implied) if before.get(field) != after.get(field)]
+        changes = "; ".join(_change(field, before.get(field), after.get(field), action) for field in fields)
+        tell_account_changed(
+            user=user,
+            done=f"{action} the account {name}" + (f": {changes}" if changes.strip("; ") else ""),
+            facts={"action": action, "fields": fields},
         )
 
 
+def _change(field: str, before: Any, after: Any, action: str) -> str:
+    """One changed field of an account in words."""
+    if field == "password":
+        return "password set for the owner to replace"
+    if isinstance(after, bool):
+        return f"{field} {'yes' if after else 'no'}"
+    if isinstance(after, list):
+        return f"{field} {', '.join(after) or 'none'}"
+    return f"{field} {after}" if after is not None else f"no longer {field} {before}"
+
+
+def _refuse_roles_for_people(name: str, roles: Collection[Role]) -> None:
+    """Raise MetadataError ``service_account`` for roles that give a permission which only people may have."""
+    unfit = sorted(role.value for role in roles if is_for_people(role))
+    if unfit:
+        said = f"is a service account: {' and '.join(unfit)} are roles for people, who approve, and manage policies"
+        raise MetadataError("service_account", said, "role", name)
+
+
 def _set_groups(user: Any, roles: frozenset[Role]) -> None:
+    if is_service_account(user):
+        _refuse_roles_for_people(user.get_username(), roles)
     others = user.groups.exclude(name__in=[role.value for role in ROLES])
     user.groups.set([*others, *_groups(roles)])
 

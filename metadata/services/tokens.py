@@ -9,12 +9,13 @@ from knox.crypto import hash_token
 from knox.settings import CONSTANTS, knox_settings
 
 from metadata.domain.errors import MetadataError
-from metadata.domain.roles import Permission
+from metadata.domain.roles import Permission, needed_role
 from metadata.models import PersonalToken
 from metadata.permissions import may, must_write
-from metadata.services.actor import current_actor
+from metadata.services.actor import TOKEN, current_actor
 from metadata.services.changelog import record_change
 from metadata.services.common import writing
+from metadata.services.notices import tell_account_changed
 
 LONGEST_DAYS = 366
 LONGEST_NAME = 100
@@ -29,9 +30,11 @@ def create_token(
     """A token for a person, and its text, which is stored nowhere and can't be shown again.
 
     ``days`` is how long it is good, 1 to 366; the setting's 90 if it is not given. ``scope`` is
-    ``read`` or ``write``. MetadataError ``not_permitted`` for somebody else's without the right to it.
+    ``read`` or ``write``. Only the person whose token it is makes it, signed in; for a service account its
+    owner. Whoever has a shell on the server can make one for anybody, which is told to its person and to all
+    administrators. MetadataError ``not_permitted`` for everybody else, administrators and tokens included.
     """
-    _must_be_allowed(user)
+    _must_act_for(user)
     if days is not None and not 1 <= days <= LONGEST_DAYS:
         raise MetadataError("invalid", f"must be 1 to {LONGEST_DAYS}, not {days}", "days")
     if scope not in PersonalToken.Scope.values:
@@ -44,12 +47,15 @@ def create_token(
         lasting = knox_settings.TOKEN_TTL if days is None else timedelta(days=days)
         token, text = PersonalToken.objects.create(user=user, expiry=lasting, name=name, scope=str(scope))
         _record("created", token, after=_told(token))
+        if current_actor().user is None:
+            label = f"personal token {name}" if name else "personal token"
+            tell_account_changed(user=user, done=f"made the {label} of {user.get_username()}")
         return token, text
 
 
 def revoke_tokens(*, user: Any, name: str | None = None) -> int:
     """From now on these tokens (all of the person's, or those of this name) are worth nothing."""
-    _must_be_allowed(user)
+    _must_revoke(user)
     with writing():
         tokens = PersonalToken.objects.select_for_update().filter(user=user)
         return sum(map(_revoke, tokens if name is None else tokens.filter(name=name)))
@@ -57,7 +63,7 @@ def revoke_tokens(*, user: Any, name: str | None = None) -> int:
 
 def revoke_token(*, token: PersonalToken) -> None:
     """From now on this token is worth nothing."""
-    _must_be_allowed(token.user)
+    _must_revoke(token.user)
     with writing():
         for row in PersonalToken.objects.select_for_update().filter(pk=token.pk):
             _revoke(row)
@@ -95,15 +101,29 @@ def _owner_in_use(user: Any) -> bool:
     return account is None or account.owner.is_active
 
 
-def _must_be_allowed(user: Any) -> None:
-    """Everybody has their own tokens in hand, and those of service accounts that they answer for."""
+def _must_act_for(user: Any) -> None:
+    """Raise MetadataError ``not_permitted`` unless the user, its owner, or the server's shell acts, without a token."""
+    must_write()
+    actor = current_actor()
+    if actor.user is None:
+        return
+    if actor.kind == TOKEN:
+        raise MetadataError("not_permitted", "a token makes no other token: sign in and make it on your own page")
+    if not _answers_for(actor.user, user):
+        raise MetadataError("not_permitted", "a token is made by the person it acts for, on their own page")
+
+
+def _must_revoke(user: Any) -> None:
+    """Raise MetadataError ``not_permitted`` unless the user, its owner, an administrator or the server's shell acts."""
     must_write()
     actor = current_actor().user
-    if actor is None or actor.pk == user.pk or may(actor, Permission.MANAGE_PEOPLE):
-        return
+    if actor is not None and not _answers_for(actor, user) and not may(actor, Permission.MANAGE_PEOPLE):
+        raise MetadataError("not_permitted", needed_role(Permission.MANAGE_PEOPLE))
+
+
+def _answers_for(actor: Any, user: Any) -> bool:
     account = getattr(user, "service_account", None)
-    if account is None or account.owner_id != actor.pk:
-        raise MetadataError("not_permitted", f"this needs the permission {Permission.MANAGE_PEOPLE}")
+    return actor.pk == user.pk or (account is not None and account.owner_id == actor.pk)
 
 
 def _revoke(token: PersonalToken) -> int:
@@ -114,7 +134,8 @@ def _revoke(token: PersonalToken) -> int:
 
 def _record(action: str, token: PersonalToken, **sides: dict[str, Any]) -> None:
     key = token.digest[:DIGEST_SHOWN]
-    record_change(action=action, subject_kind="token", subject_key=key, subject_name=str(token), **sides)
+    why = current_actor().reason
+    record_change(action=action, subject_kind="token", subject_key=key, subject_name=str(token), reason=why, **sides)
 
 
 def _told(token: PersonalToken) -> dict[str, Any]:

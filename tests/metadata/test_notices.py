@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
@@ -22,7 +22,9 @@ pytestmark = pytest.mark.django_db
 
 
 def somebody(name: str, **fields: Any) -> User:
-    return User.objects.create_user(name, **fields)
+    user = User.objects.create_user(name, **fields)
+    user.groups.add(Group.objects.get(name="viewer"))
+    return user
 
 
 def told(*people: User, kind: Kind = Kind.LOAD_FAILED, **fields: Any) -> Event:
@@ -43,6 +45,12 @@ def test_each_person_concerned_has_one_notice():
 def test_people_out_of_use_and_nobody_are_not_told():
     told(somebody("gone", is_active=False), None)
     assert not Notice.objects.exists()
+
+
+def test_users_without_a_role_are_told_nothing():
+    told(User.objects.create_user("nora", email="nora@example.org"))
+    assert not Notice.objects.exists()
+    assert not Delivery.objects.exists()
 
 
 def test_every_webhook_that_wants_the_event_has_one_delivery():

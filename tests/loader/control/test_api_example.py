@@ -13,11 +13,12 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from architecture.models import Environment
+from architecture.services import current_environment
 from loader import tasks
 from loader.models import LoadRun, ReadRequest
 from loader.services.worker import Workplace
 from metadata.services.people import create_person, create_token
+from tests.architecture.world import put_policy_in_force
 from tests.loader.control.installation import make_installation, working
 from tests.loader.control.processes import start
 from tests.loader.control.test_supervisor import wait_until
@@ -97,10 +98,7 @@ def test_the_example_runs_as_it_stands(live_server, busy_worker, script, tmp_pat
     settings.SOURCE_ROOTS = [str(tmp_path)]
     settings.BATCH_FOLDER = str(tmp_path / "batches")
     script.tell(answers={"as_of": AS_OF})
-    Environment.objects.update_or_create(
-        name=settings.ENVIRONMENT,
-        defaults={"warehouse": settings.WAREHOUSE, "policies": {"approvals": {"safe": {"count": 1}}}},
-    )
+    put_policy_in_force(current_environment(), {"approvals": {"safe": {"count": 1}}})
     tokens = {name: create_token(user=create_person(name=name, roles=roles))[1] for name, roles in ROLES.items()}
     left, made = run_example(
         monkeypatch,

@@ -1,0 +1,124 @@
+"""Which columns of a table a reader sees, which as keyed hashes, and which not at all.
+
+Pure. A column that nothing describes is masked: nobody can tell that it is harmless. A hash of a sensitive
+key is hashed once more with a secret: otherwise whoever guesses a key finds its hash.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from architecture.domain.states.tables import ColumnSpec, TableSpec
+from loader.domain.manifest import Masking
+from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import HistoryPolicy
+
+# Columns whose value is the time that versions are dated by.
+_DATED = ("started_at", "ended_at", "updated_at", "event_at")
+# Refusals whose samples are values of the column that they name, whose samples are names, and whose message
+# is what Spark says.
+_OF_ONE_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS")
+_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
+_BY_SPARK = ("UNEXPECTED", "STEP_FAILED")
+_OF_VERSIONS = ("versions", "as_of", "changes")
+# Arguments that say something of the business key's values.
+_BY_KEY = ("text", "after", "business_key")
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """Stable keys and present names (in lower case) of a dataset's sensitive columns, and of all its columns."""
+
+    keys: frozenset[str]
+    names: frozenset[str]
+    known_keys: frozenset[str]
+
+    def has(self, column: ColumnSpec) -> bool:
+        return column.key in self.keys or column.name.lower() in self.names
+
+
+def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, secret: str) -> Masking:
+    """Return what a reader sees who may not read sensitive values."""
+    described = table.of_purpose("business_key", "attribute")
+    masked = {column.key for column in described if sensitive.has(column)}
+    hashed = {column.key for column in table.columns if masked & {part for _, part in column.hash_of}}
+    # A version's key is the hash of an entity's key, which is hashed by now.
+    hashed |= {column.key for column in table.columns if hashed & {part for _, part in column.hash_of}}
+    if masked:
+        masked |= {column.key for column in table.of_purpose("row_hash")}
+    if _dated_by_masked(table, sensitive, policy):
+        masked |= {column.key for column in table.of_purpose(*_DATED)}
+    shown = [column for column in table.columns if column.key not in masked | hashed]
+    others = sensitive.known_keys - sensitive.keys - masked - hashed
+    return Masking(
+        shown=tuple(sorted({column.key for column in shown} | others)),
+        shown_names=tuple(column.name.lower() for column in shown),
+        hashed=tuple(sorted(hashed)),
+        secret=secret,
+    )
+
+
+def _dated_by_masked(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy) -> bool:
+    name = (policy.time_column or "").lower()
+    return any(column.name.lower() == name and sensitive.has(column) for column in table.columns)
+
+
+def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
+    """Return a refusal that tells no value of a sensitive column: without samples, unless they are harmless.
+
+    ``sensitive`` are names in lower case. What is about the values of one other column stays as it is, and so
+    does what has names for samples.
+    """
+    if not sensitive or refusal.code in _OF_NAMES:
+        return refusal
+    if refusal.code in _OF_ONE_COLUMN and refusal.column and refusal.column.lower() not in sensitive:
+        return refusal
+    message, hint = refusal.message, refusal.hint
+    if refusal.code in _BY_SPARK:
+        message = f"{message.partition(':')[0]}: it failed; what Spark says of it may hold sensitive values"
+    if refusal.samples:
+        hint = f"{hint} Examples are masked: the dataset has sensitive columns.".strip()
+    return replace(refusal, message=message, hint=hint, samples=())
+
+
+def may_hold_values(error: Mapping[str, Any]) -> bool:
+    """Return whether a refusal as JSON has samples, or says what Spark says."""
+    return bool(error.get("samples")) or error.get("code") in _BY_SPARK
+
+
+def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
+    """Return a refusal as JSON for who may not read the data of ``name``: without anything that holds a value."""
+    if not error:
+        return None
+    told = without_values(replace(Refusal.from_json(dict(error)), column=""), ("",))
+    hint = f"You need the permission metadata.read_data for {name} to see examples." if error.get("samples") else ""
+    return replace(told, column=error.get("column", ""), hint=hint or error.get("hint", "")).as_json()
+
+
+def without_any_value(error: Mapping[str, Any]) -> str:
+    """Return a refusal as JSON on one line, as logs, notices and runs tell it: with nothing that holds a value."""
+    refusal = Refusal.from_json(dict(error))
+    return replace(without_values(replace(refusal, column=""), ("",)), hint=refusal.hint).one_line()
+
+
+def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, masking: Masking) -> None:
+    """Raise Refusal MASKED_COLUMN for a question whose answer tells a masked value by the rows that it has."""
+    keys = masked_names(table.of_purpose("business_key"), masking)
+    used = [name for name in _BY_KEY if arguments.get(name)]
+    if keys and used:
+        raise _refused(f"{', '.join(keys)} is masked for you, so rows cannot be found by it")
+    if kind in _OF_VERSIONS and masked_names(table.of_purpose("started_at"), masking):
+        raise _refused("versions are dated by a column that is masked for you")
+
+
+def masked_names(columns: Collection[ColumnSpec], masking: Masking) -> list[str]:
+    """Return the names of the columns that a reader sees neither as they are nor hashed."""
+    return [column.name for column in columns if column.key not in (*masking.shown, *masking.hashed)]
+
+
+def _refused(said: str) -> Refusal:
+    return Refusal(
+        "MASKED_COLUMN",
+        said,
+        hint="Ask an administrator for the role of a steward, or look rows up by their key's hash.",
+    )
