@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.conf import settings
+from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, JsonResponse
 from rest_framework import exceptions
@@ -19,6 +20,10 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
         raised = exceptions.PermissionDenied()
     elif isinstance(raised, OperationalError | InterfaceError):
         raised = _Unavailable()
+    elif isinstance(raised, RequestDataTooBig):
+        raised = _TooBig()
+    elif isinstance(raised, SuspiciousOperation | BadRequest):
+        raised = exceptions.ParseError()
     if not isinstance(raised, exceptions.APIException):
         return None
     set_rollback()
@@ -39,6 +44,15 @@ class _Unavailable(exceptions.APIException):
     status_code = 503
     default_detail = problems.DATABASE_DOWN
     default_code = "database_down"
+
+
+class _TooBig(exceptions.APIException):
+    status_code = 413
+    default_detail = "Body too big"
+    default_code = "body_too_big"
+
+    def __init__(self) -> None:
+        super().__init__(f"The fields of a form take at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes.")
 
 
 def _title(raised: exceptions.APIException) -> str:

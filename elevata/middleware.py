@@ -4,16 +4,21 @@ import logging
 import re
 import uuid
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.middleware.csrf import get_token
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from elevata import problems
+from elevata.accounts import must_replace_password
+from metadata.domain.roles import Permission
+from metadata.permissions import NO_ROLE, may_somewhere
 from metadata.services.actor import Actor, acting
 
 log = logging.getLogger(__name__)
@@ -83,12 +88,94 @@ class SignInFirstMiddleware(LoginRequiredMiddleware):
         return redirect(f"{resolve_url(self.get_login_url(view_func))}?{given}")
 
 
+class OwnPasswordFirstMiddleware:
+    """Let a user whose password somebody else set replace it, and sign out, before anything else.
+
+    The API refuses the session with 403 ``password_temporary``. Tokens were made by the user, so they go on.
+    """
+
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., HttpResponse], view_args: Any, view_kwargs: Any
+    ) -> HttpResponse | None:
+        match = request.resolver_match
+        allowed = match is not None and match.url_name in ("own_password", "sign_out")
+        if allowed or not getattr(view_func, "login_required", True) and not problems.is_api(request):
+            return None
+        if not request.user.is_authenticated or not must_replace_password(request.user):
+            return None
+        if problems.is_api(request):
+            return problems.answer(
+                request,
+                status=403,
+                title="Password to be replaced",
+                detail="Somebody else set your password: sign in and replace it first.",
+                code="password_temporary",
+            )
+        if request.htmx:
+            return HttpResponse(status=204, headers={"HX-Redirect": resolve_url("own_password")})
+        return redirect("own_password")
+
+
 def _page_of_form(request: HttpRequest) -> str:
     came_from = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(came_from, allowed_hosts={request.get_host()}):
         return resolve_url(settings.LOGIN_REDIRECT_URL)
     parts = urlsplit(came_from)
     return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+class ReadersOnlyMiddleware:
+    """Show users without any role one page that says whom to ask, whatever page they want.
+
+    Views that such users need (``without_role``) and those that need no sign-in answer them. The API has a
+    permission of its own (``metadata.api.permits.Reads``), since a token is only read there.
+    """
+
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., HttpResponse], args: tuple, kwargs: dict
+    ) -> HttpResponse | None:
+        """Return the page instead of the view's answer, or None."""
+        if not getattr(view, "login_required", True) or getattr(view, "open_without_role", False):
+            return None
+        if not request.user.is_authenticated or may_somewhere(request.user, Permission.READ_METADATA):
+            return None
+        more = {"account": request.user.get_username(), "contact": settings.CONTACT, "csrf_token": get_token(request)}
+        return problems.answer(
+            request,
+            status=403,
+            title="Nothing to see yet",
+            detail=NO_ROLE,
+            code="no_role",
+            more=more,
+            template="no_role.html",
+        )
+
+
+class CacheControlMiddleware:
+    """Keep answers out of caches: what one user may see, the next one at the same machine may not.
+
+    An answer with an ETag may be kept by its reader's own client, which asks each time whether it is current.
+    """
+
+    def __init__(self, get_response):
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers["Cache-Control"] = "private, no-cache" if response.has_header("ETag") else "private, no-store"
+        return response
 
 
 class DatabaseDownMiddleware:

@@ -29,9 +29,18 @@ def problem(*, status: int, title: str, detail: str, code: str, request_id: str,
 
 
 def answer(
-    request: HttpRequest, *, status: int, title: str, detail: str, code: str, more: dict | None = None
+    request: HttpRequest,
+    *,
+    status: int,
+    title: str,
+    detail: str,
+    code: str,
+    more: dict | None = None,
+    template: str = "",
 ) -> HttpResponse:
-    """The error as problem+json below /api/, else as the page ``<status>.html``, which ``more`` is for.
+    """Return the error as problem+json below /api/, else as a page with ``more``.
+
+    The page is ``template``, else ``<status>.html``, else ``problem.html``.
 
     The page is rendered without context processors: it must work while the database is away.
     """
@@ -40,7 +49,8 @@ def answer(
         body = problem(status=status, title=title, detail=detail, code=code, request_id=request_id)
         return HttpResponse(json.dumps(body), status=status, content_type=CONTENT_TYPE)
     told = {"title": title, "detail": detail, "request_id": request_id}
-    page = render_to_string(f"{status}.html", told | (more or {}))
+    pages = [template] if template else [f"{status}.html", "problem.html"]
+    page = render_to_string(pages, told | (more or {}))
     return HttpResponse(page, status=status)
 
 

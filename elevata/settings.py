@@ -16,9 +16,15 @@ from elevata import datafolder, mail
 from elevata.bootstrap import java
 from elevata.logs import logging_settings
 from elevata.provider import provider_of_environment
+from metadata.domain.errors import MetadataError
+from metadata.domain.locations import Roots, split_roots
+from metadata.domain.signing import SHORTEST
 
 BASE_DIR = datafolder.PROJECT_DIR
 DATA_DIR = datafolder.data_dir()
+os.umask(datafolder.UMASK)
+# Logged once logging is set up (``elevata.apps``).
+MENDED_FILES = datafolder.make_private(DATA_DIR)
 
 
 def _flag(name: str, default: bool = False) -> bool:
@@ -32,29 +38,54 @@ def _flag(name: str, default: bool = False) -> bool:
     raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}")
 
 
-def _secret_key() -> str:
-    """The configured key, or one made once and kept in the data folder, readable by its owner."""
-    configured = os.environ.get("ELEVATA_SECRET_KEY")
-    if configured:
-        return configured
-    path = DATA_DIR / "secret_key"
+def _kept_key(name: str) -> str:
+    """A key made once and kept in the data folder, readable by its owner."""
+    path = DATA_DIR / name
     try:
         return path.read_text().strip()
     except FileNotFoundError:
         DATA_DIR.mkdir(parents=True, exist_ok=True)
-        key = secrets.token_urlsafe(50)
+        # Linked once it is whole, so a process that starts at the same time never reads half a key.
+        pending = DATA_DIR / f".{name}.{os.getpid()}"
+        with os.fdopen(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(50))
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.link(pending, path)
         except FileExistsError:
-            return path.read_text().strip()
-        with os.fdopen(descriptor, "w") as file:
-            file.write(key)
-        return key
+            pass
+        finally:
+            pending.unlink()
+        return path.read_text().strip()
+
+
+def _file_at(place: str | None) -> str:
+    """The text of a file that a variable names; empty where it names none."""
+    try:
+        return Path(place).read_text(encoding="utf-8").strip() if place else ""
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ImproperlyConfigured(f"{place}: cannot be read: {problem}") from None
+
+
+def _long_enough(key: str, name: str) -> str:
+    if len(key) < SHORTEST:
+        raise ImproperlyConfigured(f"{name}: a key must have at least {SHORTEST} characters")
+    return key
 
 
 DEBUG = _flag("ELEVATA_DEBUG")
-SECRET_KEY = _secret_key()
+SECRET_KEY = os.environ.get("ELEVATA_SECRET_KEY") or _kept_key("secret_key")
 SECRET_KEY_IS_GIVEN = bool(os.environ.get("ELEVATA_SECRET_KEY"))
+
+# --- audit chain: docs/change_log.md ------------------------------------------------------------
+_given_key = os.environ.get("ELEVATA_AUDIT_KEY") or _file_at(os.environ.get("ELEVATA_AUDIT_KEY_FILE"))
+AUDIT_KEY = _long_enough(_given_key or _kept_key("audit_key"), "ELEVATA_AUDIT_KEY")
+AUDIT_KEY_IS_GIVEN = bool(_given_key)
+# Keys that signed before: what they signed is still accepted.
+_former = os.environ.get("ELEVATA_AUDIT_KEYS_FORMER") or _file_at(os.environ.get("ELEVATA_AUDIT_KEYS_FORMER_FILE"))
+AUDIT_KEYS_FORMER = tuple(_long_enough(key, "ELEVATA_AUDIT_KEYS_FORMER") for key in _former.replace(",", " ").split())
+# Recorded heads of the chain, and exports, outside the database.
+AUDIT_FOLDER = Path(os.environ.get("ELEVATA_AUDIT_FOLDER") or DATA_DIR / "audit").expanduser().resolve()
+
 ALLOWED_HOSTS = [
     h.strip() for h in os.environ.get("ELEVATA_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if h.strip()
 ]
@@ -86,15 +117,19 @@ MIDDLEWARE = [
     "elevata.access.AccessMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "elevata.middleware.CacheControlMiddleware",
+    "elevata.limits.LimitsMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "elevata.middleware.ActorMiddleware",
     "elevata.middleware.SignInFirstMiddleware",
+    "elevata.middleware.ReadersOnlyMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "elevata.middleware.OwnPasswordFirstMiddleware",
     "elevata.middleware.DatabaseDownMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -159,6 +194,8 @@ AUTHENTICATION_BACKENDS = [
 # otherwise: anybody can send one.
 CLIENT_ADDRESS_HEADER = os.environ.get("ELEVATA_CLIENT_ADDRESS_HEADER", "").strip()
 CLIENT_ADDRESS_PROXIES = max(1, int(os.environ.get("ELEVATA_CLIENT_ADDRESS_PROXIES") or 1))
+# Whom users without a role are told to ask: a name, an address, a channel.
+CONTACT = os.environ.get("ELEVATA_CONTACT", "").strip()
 AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
 AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
@@ -223,12 +260,12 @@ REST_FRAMEWORK = {
     # The token first: who sends one means it, whatever cookie comes along.
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "elevata.authentication.PersonalTokenAuthentication",
-        "rest_framework.authentication.SessionAuthentication",
+        "elevata.authentication.BrowserAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.DjangoModelPermissions"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["metadata.api.parsing.StrictJson"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_FILTER_BACKENDS": ["metadata.api.parameters.KnownValues"],
     "DEFAULT_PAGINATION_CLASS": "metadata.api.paging.Paging",
     "DEFAULT_SCHEMA_CLASS": "metadata.api.describing.DescribedSchema",
     "EXCEPTION_HANDLER": "elevata.api.problem_json",
@@ -279,11 +316,15 @@ POLICY_DEFAULTS = {
 }
 
 # --- sources that pages may look at ------------------------------------------------------------
-# Folders below which files are listed and sampled, and hosts of databases: an editor may type any location.
-SOURCE_ROOTS = [root for root in os.environ.get("ELEVATA_SOURCE_ROOTS", "").split(os.pathsep) if root.strip()] or [
+# Places below which files are listed, sampled and loaded, and hosts of databases: an editor may type any location.
+SOURCE_ROOTS = split_roots(os.environ.get("ELEVATA_SOURCE_ROOTS", "")) or [
     str(DATA_DIR / "landing"),
     str(BASE_DIR / "examples"),
 ]
+try:
+    Roots.of(SOURCE_ROOTS, folder=str(BASE_DIR))
+except MetadataError as problem:
+    raise ImproperlyConfigured(f"ELEVATA_SOURCE_ROOTS: {problem.message}") from None
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
 # Streams of events that a process of the web server has open at once: each takes one of its threads.
 API_STREAMS = int(os.environ.get("ELEVATA_API_STREAMS") or 2)
@@ -293,6 +334,11 @@ API_STREAMS_EACH = int(os.environ.get("ELEVATA_API_STREAMS_EACH") or 1)
 BATCH_FOLDER = os.environ.get("ELEVATA_BATCH_FOLDER") or str(DATA_DIR / "landing" / "history-batches")
 BATCH_MAX_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_MB") or 256) * 2**20
 BATCH_MAX_UNPACKED_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_UNPACKED_MB") or 4096) * 2**20
+# How long a body may be: JSON, a form, an import. Files of history batches have their own limit.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
+# How long the address of a request may be, with its query; gunicorn.conf.py takes longer ones, so that these are
+# refused by an answer of ours.
+LONGEST_ADDRESS = 4000
 # A source of some hundred columns is one form.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 

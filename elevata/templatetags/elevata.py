@@ -8,6 +8,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from elevata import sqltext
+from loader.models import DatasetRun
+from loader.services.reading import readable_error
 from metadata.graph import LAYERS
 
 register = template.Library()
@@ -90,6 +92,19 @@ def sql(text: str) -> SafeString:
 def refusal(error: dict | None, level: str = "error") -> dict:
     """A refusal as it was recorded: message, place, count, samples, what to do."""
     return {"error": error, "level": level}
+
+
+@register.inclusion_tag("parts/refusal.html", takes_context=True)
+def run_refusal(context: dict, row: DatasetRun) -> dict:
+    """Render why a dataset was not loaded, without examples for a user who may not read its data."""
+    return {"error": readable_error(context["user"], row.error, row.qualified_name), "level": "error"}
+
+
+@register.simple_tag(takes_context=True)
+def run_message(context: dict, row: DatasetRun) -> str:
+    """Return the message of why a dataset was not loaded, as the user may read it."""
+    error = readable_error(context["user"], row.error, row.qualified_name) or {}
+    return error.get("message") or "No message."
 
 
 @register.inclusion_tag("parts/pager.html", takes_context=True)

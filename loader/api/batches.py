@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from django.conf import settings
@@ -24,7 +25,7 @@ from loader.selectors import load_run_detail
 from loader.services.governed import request_history_batch
 from loader.services.manifests import plan_history_batch
 from loader.services.runs import new_run_id
-from loader.services.uploads import SentFile, keep_batch
+from loader.services.uploads import KeptBatch, SentFile, keep_batch
 from metadata.api.permits import permitted_to
 from metadata.api.resources import Resource
 from metadata.domain.roles import Permission
@@ -64,35 +65,45 @@ class BatchViewSet(Resource, GenericViewSet):
     parser_classes = (MultiPartParser,)
     writes = permitted_to(Permission.START_LOAD, on=here)
 
-    def most_bytes(self) -> int:
+    @staticmethod
+    def most_bytes() -> int:
         return settings.BATCH_MAX_BYTES
 
     @extend_schema(request=NewBatchSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
         """Send a history batch. ``Location`` is the run that applies it; its files go once it has succeeded."""
-        asked, reason = self.given(NewBatchSerializer)
-        run_id, dataset = asked.get("run_id") or new_run_id(), str(asked["dataset"])
-        with refusals():
-            # What cannot be applied need not be stored first.
-            plan_history_batch(dataset)
-            kept = keep_batch(run_id=run_id, sent=_sent(asked))
-            try:
+        asked, kept = self._sent
+        try:
+            with refusals():
                 run = request_history_batch(
-                    dataset=dataset,
+                    dataset=str(asked["dataset"]),
                     files=kept.files,
                     format=kept.format,
                     compression=kept.compression,
-                    run_id=run_id,
+                    run_id=asked["run_id"],
                     at=asked.get("load_timestamp"),
-                    reason=reason,
+                    reason=asked["reason"],
                     person=request.user,
                 ).run
-            except BaseException:
-                kept.discard()
-                raise
+        except BaseException:
+            kept.discard()
+            raise
         where = reverse("api-load-run-detail", args=[run.run_id], request=request)
         made = LoadRunSerializer(load_run_detail().get(pk=run.pk)).data
         return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+    @cached_property
+    def _sent(self) -> tuple[dict[str, Any], KeptBatch]:
+        """The fields of the request, and its files where the worker finds them."""
+        asked, reason = self.given(NewBatchSerializer)
+        run_id = asked.get("run_id") or new_run_id()
+        with refusals():
+            # What cannot be applied need not be stored first.
+            plan_history_batch(str(asked["dataset"]))
+            return asked | {"run_id": run_id, "reason": reason}, keep_batch(run_id=run_id, sent=_sent(asked))
+
+    def prepare(self) -> None:
+        self._sent  # noqa: B018  stored and unpacked before the transaction
 
     def digest_of(self, request: Request) -> str:
         """What was sent, field by field: a form's boundary differs each time, and files need not fit in memory."""

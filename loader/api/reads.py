@@ -14,7 +14,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotAcceptable, ValidationError
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -24,11 +23,14 @@ from loader.api.refusing import refusals
 from loader.api.serializers import RefusalSerializer
 from loader.domain.exported import csv_lines, json_lines, next_after, rows_of
 from loader.domain.refusals import Refusal
-from loader.domain.rows import CAME_BACK, INSERTED, heading
+from loader.domain.rows import CAME_BACK, INSERTED, header_of, heading
 from loader.models import ReadRequest
 from loader.selectors import read_requests
-from loader.services.reads import read_table, request_read
+from loader.services.reading import must_read, must_still_read
+from loader.services.reads import must_be_askable, read_table, request_read
+from metadata.api.permits import permitted_to
 from metadata.api.resources import ReadOnly
+from metadata.domain.roles import Permission
 
 # One person's questions that may wait at once: all share the runner.
 MOST_WAITING = 20
@@ -46,6 +48,7 @@ class AnsweredColumnSerializer(serializers.Serializer):
     type = serializers.CharField(help_text="Empty for a column that only the table still has.")
     role = serializers.CharField(help_text="What it is of the table, in words; empty for an attribute.")
     personal = serializers.BooleanField(help_text="Marked as personal data.")
+    masked = serializers.BooleanField(help_text="Sensitive: its values are masked for whoever asked.")
 
 
 class AnswerSerializer(serializers.Serializer):
@@ -96,14 +99,15 @@ def described(read: ReadRequest) -> dict[str, Any]:
     personal = frozenset(base.columns.filter(pii=True).values_list("name", flat=True))
     table = _table(read)
     key = [column.name for column in table.of_purpose("business_key")] if table is not None else []
+    masked = frozenset(answer.get("masked", ()))
     committed = {"committed_at": answer["committed_at"]} if "committed_at" in answer else {}
     return {
         "table_version": answer["table_version"],
         **committed,
-        "columns": [_column(name, table, personal) for name in answer["columns"]],
+        "columns": [_column(name, table, personal, masked) for name in answer["columns"]],
         "rows": rows_of(answer, _only(read)),
         "truncated": answer["truncated"],
-        "next": next_after(read.kind, answer, key) if key else None,
+        "next": next_after(read.kind, answer, key) if key and not masked & set(key) else None,
     }
 
 
@@ -115,11 +119,11 @@ def _table(read: ReadRequest) -> TableSpec | None:
         return None
 
 
-def _column(name: str, table: TableSpec | None, personal: frozenset[str]) -> dict[str, Any]:
+def _column(name: str, table: TableSpec | None, personal: frozenset[str], masked: frozenset[str]) -> dict[str, Any]:
     if table is None:
-        return {"name": name, "type": "", "role": "", "personal": name in personal}
-    found = heading(name, table, personal)
-    return {"name": name, "type": found.type, "role": found.role, "personal": found.personal}
+        return {"name": name, "type": "", "role": "", "personal": name in personal, "masked": name in masked}
+    found = heading(name, table, personal, masked)
+    return {"name": name, "type": found.type, "role": found.role, "personal": found.personal, "masked": found.masked}
 
 
 def _only(read: ReadRequest) -> str:
@@ -135,9 +139,10 @@ class ReadViewSet(ReadOnly):
     list_serializer_class = ReadListSerializer
     lookup_value_converter = "int"
     filter_backends = ()
-    needs: ClassVar = {"create": IsAuthenticated}
+    needs: ClassVar = dict.fromkeys(("create", "list", "retrieve", "rows"), permitted_to(Permission.READ_DATA))
     # A question changes nothing: a token that may only read may put it.
     only_asks = True
+    parameters: ClassVar = {"rows": frozenset({"format"})}
 
     def get_queryset(self) -> QuerySet[ReadRequest]:
         own = read_requests().filter(requested_by=self.request.user, dataset__isnull=False, kind__in=TAKES)
@@ -148,7 +153,9 @@ class ReadViewSet(ReadOnly):
         """Put a question. ``Location`` says where its answer will be; ``rows/`` below it has the rows."""
         asked, reason = self.given(QuestionSerializer)
         with refusals():
+            must_read(request.user, asked["dataset"])
             arguments = arguments_of(asked)
+            must_be_askable(request.user, asked["dataset"], asked["kind"], arguments)
             if asked["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
                 arguments |= {"only": arguments["op"], "op": INSERTED}
             self._refuse_too_many()
@@ -171,6 +178,8 @@ class ReadViewSet(ReadOnly):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """How a question stands; ``Retry-After`` says when to ask again while it is not answered."""
         read = self.get_object()
+        with refusals():
+            must_still_read(request.user, read)
         answer = Response(self.get_serializer(read).data)
         if not read.is_finished:
             answer.headers["Retry-After"] = str(RETRY_AFTER)
@@ -188,8 +197,10 @@ class ReadViewSet(ReadOnly):
         read = self.get_object()
         with refusals():
             _must_have_rows(read)
+            must_still_read(request.user, read)
         answer: dict[str, Any] = read.answer or {}
         headers = {"X-Table-Version": str(answer["table_version"]), "X-Truncated": str(answer["truncated"]).lower()}
+        headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
         sent = StreamingHttpResponse(lines(answer, _only(read)), content_type=f"{media_type}; charset=utf-8")
         for name, value in headers.items():
             sent.headers[name] = value
@@ -197,10 +208,6 @@ class ReadViewSet(ReadOnly):
 
 
 def _format(request: Request) -> tuple[str, Callable[..., Iterator[str]]]:
-    unknown = [name for name in request.query_params if name != "format"]
-    if unknown:
-        said = "There is no such parameter; known is format."
-        raise ValidationError({name: [said] for name in unknown}, code="unknown_parameter")
     named = request.query_params.get("format")
     if named is not None:
         if named not in _FORMATS:

@@ -9,6 +9,7 @@ from metadata.api.refusing import RefusedRequest
 
 # Something else stands in the way; the same request may be right later.
 _CONFLICTS = frozenset({"RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_UNFINISHED", "NO_ROWS", "STILL_GOING"})
+_NOT_PERMITTED = frozenset({"NOT_PERMITTED", "MASKED_COLUMN"})
 _TOO_LARGE = frozenset({"TOO_LARGE_UNPACKED"})
 _TOO_MANY = frozenset({"TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"})
 _AGAIN = frozenset({"READ_UNFINISHED", *_TOO_MANY})
@@ -16,7 +17,9 @@ RETRY_AFTER = 2
 
 
 def status_of(refusal: Refusal) -> int:
-    """409 for what stands in the way, 413 for what is too large, 429 for too much at once, else 422."""
+    """Return 403 for what the user may not, 409 for what stands in the way, 413, 429 for too much, else 422."""
+    if refusal.code in _NOT_PERMITTED:
+        return 403
     if refusal.code in _CONFLICTS:
         return 409
     if refusal.code in _TOO_LARGE:

@@ -7,6 +7,8 @@ from rest_framework import serializers
 
 from loader.models import DatasetRun, GovernedRunRecord, LoadRun, RunEvent
 from loader.services.governedrecords import record_artifact
+from loader.services.reading import readable_error
+from metadata.services.actor import current_actor
 
 
 class ScopeSerializer(serializers.Serializer):
@@ -119,7 +121,7 @@ class DatasetRunSerializer(serializers.ModelSerializer):
 
     @extend_schema_field(RefusalSerializer(allow_null=True))
     def get_error(self, row: DatasetRun) -> dict | None:
-        return row.error
+        return readable_error(current_actor().user, row.error, row.qualified_name)
 
 
 class LoadRunSerializer(LoadRunListSerializer):

@@ -27,7 +27,7 @@ from loader.models import GovernedRunRecord, LoadRun
 from loader.selectors import load_run_detail, load_runs
 from loader.services.runs import request_cancel, request_load_run
 from metadata.api.permits import permitted_to
-from metadata.api.resources import ReadOnly
+from metadata.api.resources import PAGES, ReadOnly
 from metadata.api.strict import ChangeSerializer, StrictSerializer
 from metadata.domain.roles import Permission
 
@@ -89,6 +89,7 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
     lookup_field = "run_id"
     lookup_value_regex = RunIdConverter.regex
     writes = _STARTS
+    parameters: ClassVar = {"events": PAGES | {"after"}}
     _shown: ClassVar[tuple[str, ...]] = ("list", "events")
 
     def get_queryset(self) -> QuerySet[LoadRun]:

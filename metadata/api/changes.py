@@ -55,6 +55,7 @@ class ChangeLogViewSet(ReadOnly):
     serializer_class = ChangeLogEntrySerializer
     filterset_class = ChangeFilter
     lookup_value_regex = r"[0-9]{1,18}"
+    parameters = {"export": frozenset(ChangeFilter.base_filters)}
 
     def get_queryset(self) -> QuerySet[ChangeLogEntry]:
         return entries()
@@ -69,9 +70,7 @@ class ChangeLogViewSet(ReadOnly):
 
         `manage.py verify_export` proves the file without a database.
         """
-        self._refuse_unknown_parameters()
-        chosen = {name: value for name, value in request.query_params.items() if value}
-        return exported(selection(super().filter_queryset(entries()), chosen))
+        return exported(selection(self.filter_queryset(entries()), request.query_params.dict()))
 
 
 def exported(lines: Any) -> StreamingHttpResponse:

@@ -8,6 +8,7 @@ from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
 from metadata.api.idempotency import HEADER, KEY_LENGTH, REPLAYED, Idempotent
+from metadata.api.parameters import MAY_BE_EMPTY
 from metadata.api.sparse import PARAMETER, SparseFields
 
 PROBLEM_TYPE = "application/problem+json"
@@ -72,7 +73,7 @@ class DescribedSchema(AutoSchema):
             return None
         given = operation.setdefault("parameters", [])
         for parameter in given:
-            _settle_choice(parameter)
+            _settle_query(parameter)
         known = {one["name"] for one in given}
         given += [one for one in self._taken() if one["name"] not in known]
         if not given:
@@ -94,7 +95,7 @@ class DescribedSchema(AutoSchema):
             taken.append(_header("If-None-Match", "`304` if the answer still has this ETag."))
         if self.method == "GET" and isinstance(self.view, SparseFields) and self.view.action in ("list", "retrieve"):
             said = "Only these fields, by name, with commas between."
-            taken.append({"name": PARAMETER, "in": "query", "description": said, "schema": _TEXT})
+            taken.append({"name": PARAMETER, "in": "query", "description": said, "schema": _TEXT | {"minLength": 1}})
         return taken
 
     def _is_compared(self) -> bool:
@@ -121,18 +122,23 @@ class DescribedSchema(AutoSchema):
                 if code.startswith("2"):
                     response.setdefault("headers", {})[REPLAYED] = said
         problem = self._get_response_for_code(ProblemSerializer, "4XX", [PROBLEM_TYPE])
+        scheme = {"WWW-Authenticate": {"schema": _TEXT, "description": "`Token`: send a personal token."}}
+        unknown = "Without a token that is in use, and without a session."
+        responses.setdefault("401", problem | {"description": unknown, "headers": scheme})
         responses.setdefault("4XX", problem | {"description": "Refused; `code` says why."})
         responses.setdefault("503", problem | {"description": "The control database does not answer."})
 
 
-def _settle_choice(parameter: dict[str, Any]) -> None:
-    """Yes or no is a boolean, not one of two texts; a filter's choice that is left empty asks for nothing."""
+def _settle_query(parameter: dict[str, Any]) -> None:
+    """Yes or no is a boolean, not one of two texts; what is given is not empty."""
     schema = parameter["schema"]
-    if parameter["in"] != "query" or "enum" not in schema:
+    if parameter["in"] != "query":
         return
     if schema.get("type") == "boolean":
-        del schema["enum"]
-    parameter["allowEmptyValue"] = True
+        schema.pop("enum", None)
+    is_text = schema.get("type") == "string" and not {"enum", "format"} & schema.keys()
+    if is_text and parameter["name"] not in MAY_BE_EMPTY:
+        schema["minLength"] = 1
 
 
 def _kind_of_column(field: Any) -> str:

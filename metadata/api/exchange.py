@@ -1,7 +1,9 @@
 """Metadata as files, out and in: those that ``manage.py export_metadata`` writes and ``import_metadata`` reads."""
 
+from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,13 +17,11 @@ from metadata.api.permits import permitted_to
 from metadata.api.refusing import refusals
 from metadata.api.resources import Resource
 from metadata.api.strict import ChangeSerializer, StrictSerializer
-from metadata.domain.exchange import FORMAT
+from metadata.domain.exchange import FORMAT, Record
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
-from metadata.services.exchange import exported_files, import_files
+from metadata.services.exchange import exported_files, import_records, read_files
 
-# Reading YAML takes its time: more than this is for the command line.
-MOST_BYTES = 8 * 1024 * 1024
 MOST_FILES = 10_000
 
 
@@ -29,7 +29,7 @@ class FileSerializer(StrictSerializer):
     """A YAML file. Its name is what refusals call it; nothing is written under it."""
 
     name = serializers.CharField(max_length=500)
-    content = serializers.CharField(max_length=MOST_BYTES, trim_whitespace=False)
+    content = serializers.CharField(max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, trim_whitespace=False)
 
 
 class ImportRequestSerializer(ChangeSerializer):
@@ -75,9 +75,6 @@ class MetadataViewSet(Resource, GenericViewSet):
     filter_backends = ()
     pagination_class = None
 
-    def most_bytes(self) -> int:
-        return MOST_BYTES
-
     @extend_schema(operation_id="metadata_export", responses=ExportSerializer)
     @action(detail=False)
     def export(self, request: Request) -> Response:
@@ -98,14 +95,26 @@ class MetadataViewSet(Resource, GenericViewSet):
 
         What the files do not mention is left alone. At most 8 MiB; larger ones go by `manage.py import_metadata`.
         """
-        given, reason = self.given(ImportRequestSerializer)
+        files, check, reason = self._sent
         with refusals(), writing(reason):
             before = self.places()
-            report = import_files({file["name"]: file["content"] for file in given["files"]})
+            report = import_records(files)
             self.must_be_allowed(before)
-            if given["check"]:
+            if check:
                 transaction.set_rollback(True)
-        return Response(ImportAnswerSerializer({"check": given["check"], **report.as_json()}).data)
+        return Response(ImportAnswerSerializer({"check": check, **report.as_json()}).data)
+
+    @cached_property
+    def _sent(self) -> tuple[list[Record], bool, str]:
+        """The records of the files, whether they are only checked, and the reason."""
+        given, reason = self.given(ImportRequestSerializer)
+        with refusals():
+            files = read_files({file["name"]: file["content"] for file in given["files"]})
+        return files, given["check"], reason
+
+    def prepare(self) -> None:
+        if self.action == "bring_in":
+            self._sent  # noqa: B018  read before the transaction
 
     def places(self) -> Any:
         """Where sources stand, as far as places have limits: the loader knows, which reads from them."""

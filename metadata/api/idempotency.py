@@ -43,10 +43,6 @@ class InFlight(APIException):
         super().__init__("The first request with this key is not answered yet.", code=self.default_code)
 
 
-class _TakenBack(Exception):
-    """Ends the transaction of a request that was refused."""
-
-
 class Idempotent:
     """For views: POST with an ``Idempotency-Key`` is done once for the person who sends it."""
 
@@ -74,21 +70,21 @@ class Idempotent:
 
         return handle
 
+    def prepare(self) -> None:
+        """Do what takes long and writes nothing to the database, before the transaction holds its write lock."""
+        self.request.data  # noqa: B018  parsed here and kept
+
     def digest_of(self, request: Request) -> str:
         """What tells one request from another."""
         return _digest(request)
 
     def _do(self, handler: Callable[..., Any], kept: KeptAnswer, request: Request, *args: Any, **kwargs: Any) -> Any:
-        refused = None
         try:
+            self.prepare()
             with transaction.atomic():
-                try:
-                    answer = self._rendered(request, handler(request, *args, **kwargs), *args, **kwargs)
-                except Exception as raised:
-                    refused = raised
-                    raise _TakenBack from raised
+                answer = self._rendered(request, handler(request, *args, **kwargs), *args, **kwargs)
                 _keep(kept, answer)
-        except _TakenBack:
+        except Exception as refused:
             answer = self._rendered(request, self.handle_exception(refused), *args, **kwargs)
             if answer.status_code < 500:
                 _keep(kept, answer)

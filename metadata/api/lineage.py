@@ -6,7 +6,6 @@ from uuid import UUID
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -22,18 +21,7 @@ COLUMN_KINDS = (("source", "source"), ("target", "target"))
 RENAME, RETIRE, DELETE = "rename", "retire", "delete"
 
 
-class _Strict(serializers.Serializer):
-    """Parameters of which none is passed over."""
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        unknown = [name for name in self.initial_data if name not in self.fields]
-        if unknown:
-            said = f"There is no such parameter; known are {', '.join(self.fields)}."
-            raise ValidationError({name: [said] for name in unknown}, code="unknown_parameter")
-        return attrs
-
-
-class ReachRequest(_Strict):
+class ReachRequest(serializers.Serializer):
     """Which way, and how far."""
 
     direction = serializers.ChoiceField(choices=DIRECTIONS, default=BOTH)
@@ -42,7 +30,7 @@ class ReachRequest(_Strict):
     )
 
 
-class ImpactRequest(_Strict):
+class ImpactRequest(serializers.Serializer):
     """The change that is meant."""
 
     change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
@@ -106,7 +94,7 @@ class ImpactSerializer(serializers.Serializer):
     downstream = LineageNodeSerializer(many=True)
 
 
-def _read(serializer: type[_Strict], request: Request) -> dict[str, Any]:
+def _read(serializer: type[serializers.Serializer], request: Request) -> dict[str, Any]:
     read = serializer(data=request.query_params.dict())
     read.is_valid(raise_exception=True)
     return read.validated_data
@@ -145,8 +133,16 @@ def _impact(asked: dict[str, Any], touched: list[dependents.Dependent], dataset:
     return Response(ImpactSerializer(told).data)
 
 
+_PARAMETERS = {
+    "lineage": frozenset(ReachRequest._declared_fields),
+    "impact": frozenset(ImpactRequest._declared_fields),
+}
+
+
 class DatasetViewSet(views.DatasetViewSet):
     __doc__ = views.DatasetViewSet.__doc__
+
+    parameters = views.DatasetViewSet.parameters | _PARAMETERS
 
     @extend_schema(responses=LineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
@@ -178,6 +174,8 @@ class DatasetViewSet(views.DatasetViewSet):
 
 class ColumnViewSet(views.ColumnViewSet):
     __doc__ = views.ColumnViewSet.__doc__
+
+    parameters = views.ColumnViewSet.parameters | _PARAMETERS
 
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())

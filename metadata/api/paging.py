@@ -65,6 +65,14 @@ class Paging(PageNumberPagination):
     max_page_size = 500
     _by_key = False
 
+    def get_page_size(self, request: Request) -> int:
+        """Return how many rows a page has; more than there may be are cut, what is no number is refused."""
+        given = request.query_params.get(self.page_size_query_param)
+        return self.page_size if given is None else min(_whole(self.page_size_query_param, given), self.max_page_size)
+
+    def get_page_number(self, request: Request, paginator: Any) -> int:
+        return _whole(self.page_query_param, request.query_params.get(self.page_query_param, "1"))
+
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list | None:
         if CURSOR not in request.query_params or not isinstance(queryset, QuerySet):
             self._page_by_keys(queryset, request, view)
@@ -103,8 +111,11 @@ class Paging(PageNumberPagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict]:
         said = "Pages by key instead of by number: empty to begin, then what `next` says. `count` is left out."
+        numbers = super().get_schema_operation_parameters(view)
+        for parameter in numbers:
+            parameter["schema"]["minimum"] = 1
         return [
-            *super().get_schema_operation_parameters(view),
+            *numbers,
             {"name": CURSOR, "required": False, "in": "query", "description": said, "schema": {"type": "string"}},
         ]
 
@@ -112,6 +123,13 @@ class Paging(PageNumberPagination):
         described = super().get_paginated_response_schema(schema)
         described["required"] = ["results", "next"]
         return described
+
+
+def _whole(name: str, given: str) -> int:
+    """Return a number of one or more, in plain digits."""
+    if not (given.isascii() and given.isdigit() and int(given[:20])):
+        raise ValidationError({name: ["Must be a whole number of at least 1."]})
+    return int(given[:20])
 
 
 def _order_of(queryset: QuerySet) -> list[_Part]:

@@ -1,4 +1,4 @@
-"""Who may do what by the API. Everybody who is signed in reads; what else an action needs, its resource says.
+"""Permissions of the API. Every resource needs ``read_metadata``; what else an action needs, its resource says.
 
 What lets somebody in is a permission anywhere; whether it is for the place at hand, the service asks.
 """
@@ -11,8 +11,19 @@ from typing import Any, ClassVar
 from rest_framework.permissions import SAFE_METHODS, BasePermission, IsAuthenticated
 from rest_framework.request import Request
 
-from metadata.domain.roles import Permission, Place
-from metadata.permissions import may, may_somewhere
+from metadata.domain.errors import as_sentence
+from metadata.domain.roles import Permission, Place, needed_role
+from metadata.permissions import NO_ROLE, may, may_somewhere
+
+
+class Reads(BasePermission):
+    """Users who may read metadata; any role, for any place, lets them."""
+
+    message = NO_ROLE
+    code = "no_role"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return may_somewhere(request.user, Permission.READ_METADATA)
 
 
 class Permitted(BasePermission):
@@ -39,7 +50,9 @@ class Nobody(BasePermission):
 
 def permitted_to(*permissions: Permission, on: Callable[[], Place] | None = None) -> type[Permitted]:
     """A permission class for people with any of these permissions of the roles' table."""
-    return type("Permitted", (Permitted,), {"needs": frozenset(permissions), "on": on and staticmethod(on)})
+    said = as_sentence(needed_role(*permissions))
+    declared = {"needs": frozenset(permissions), "on": on and staticmethod(on), "message": said}
+    return type("Permitted", (Permitted,), declared)
 
 
 class ByAction:
@@ -61,4 +74,5 @@ class ByAction:
     def get_permissions(self) -> list[BasePermission]:
         request = getattr(self, "request", None)
         needed = self.needed(self.action, request.method if request is not None else "GET")
-        return [IsAuthenticated(), needed()] if needed is not None else [IsAuthenticated()]
+        first = [IsAuthenticated(), Reads()]
+        return [*first, needed()] if needed is not None else first

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.conf import settings
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.decorators import action
-from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
@@ -19,6 +19,7 @@ from rest_framework.viewsets import ReadOnlyModelViewSet
 from metadata.api.etags import check_match, etag, is_known
 from metadata.api.idempotency import Idempotent
 from metadata.api.inputs import RenameSerializer
+from metadata.api.parameters import check_parameters
 from metadata.api.permits import ByAction, permitted_to
 from metadata.api.refusing import refusals
 from metadata.api.sparse import PARAMETER as FIELDS
@@ -30,7 +31,7 @@ from metadata.services.common import writing
 # In addresses: anything a name may be, without what a database could choke on.
 NAME = r"[^/\x00]+"
 REASON = OpenApiParameter("changelog_message", str, description="Why this is done; kept in the change log.")
-_LIST_PARAMETERS = frozenset({"page", "page_size", "cursor", FIELDS})
+PAGES = frozenset({"page", "page_size", "cursor"})
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -43,15 +44,6 @@ class JsonOnly(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-class BodyTooBig(APIException):
-    status_code = 413
-    default_detail = "Body too big"
-    default_code = "body_too_big"
-
-    def __init__(self, most: int) -> None:
-        super().__init__(f"At most {most} bytes are taken: send it in parts.", code=self.default_code)
-
-
 class Resource(Idempotent, ByAction):
     """What every view set of the API is: JSON of a bounded size, written at most once for a key."""
 
@@ -61,14 +53,21 @@ class Resource(Idempotent, ByAction):
     must_match: ClassVar[frozenset[str]] = frozenset()
     must_see: ClassVar[frozenset[str]] = frozenset()
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        most = self.most_bytes()
-        if int(request.META.get("CONTENT_LENGTH") or 0) > most:
-            raise BodyTooBig(most)
-        super().initial(request, *args, **kwargs)
+    # Query parameters that an action takes beside what its kind takes; every other one is refused.
+    parameters: ClassVar[Mapping[str, frozenset[str]]] = {}
 
-    def most_bytes(self) -> int:
-        """How long a body may be."""
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if self.action:
+            check_parameters(request, self.known_parameters())
+
+    def known_parameters(self) -> frozenset[str]:
+        """Return the names of the query parameters that the action takes."""
+        return self.parameters.get(self.action, frozenset())
+
+    @staticmethod
+    def most_bytes() -> int:
+        """Return how long a body may be; ``elevata.limits`` asks."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     def given(self, serializer: type[ChangeSerializer], *, partial: bool = False) -> tuple[dict[str, Any], str]:
@@ -93,19 +92,16 @@ class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
             return self.list_serializer_class
         return super().get_serializer_class()
 
-    def filter_queryset(self, queryset: QuerySet) -> QuerySet:
+    def known_parameters(self) -> frozenset[str]:
+        own = super().known_parameters()
         if self.action == "list":
-            self._refuse_unknown_parameters()
-        return super().filter_queryset(queryset)
+            return own | PAGES | {FIELDS} | self.filter_names()
+        return own | {FIELDS} if self.action == "retrieve" else own
 
-    def _refuse_unknown_parameters(self) -> None:
-        """A misspelt filter would be answered with everything."""
+    def filter_names(self) -> frozenset[str]:
+        """Return the names of the filters of the list."""
         filters = getattr(self, "filterset_class", None)
-        known = _LIST_PARAMETERS | set(filters.base_filters if filters else ())
-        unknown = [name for name in self.request.query_params if name not in known]
-        if unknown:
-            said = f"There is no such parameter; known are {', '.join(sorted(known))}."
-            raise ValidationError({name: [said] for name in unknown}, code="unknown_parameter")
+        return frozenset(filters.base_filters if filters else ())
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return self.answer(self.get_object())
@@ -189,6 +185,7 @@ class Deletable(Editable):
     """An editable resource whose rows can be deleted while nothing uses them."""
 
     may_match = Editable.may_match | {"destroy"}
+    parameters = {"destroy": frozenset({REASON.name})}
 
     def erase(self, row: Any, expected_version: int, reason: str) -> None:
         raise NotImplementedError

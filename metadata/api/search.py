@@ -55,6 +55,7 @@ class SearchViewSet(Resource, GenericViewSet):
     """Everything there is, by a text. ``kinds`` says what is searched, and what each kind's address is called."""
 
     serializer_class = SearchAnswerSerializer
+    parameters: ClassVar = {"list": frozenset(SearchRequest._declared_fields)}
     filter_backends = ()
     pagination_class = None
     kinds: ClassVar[Mapping[str, tuple[Kind, str]]] = {
@@ -70,10 +71,6 @@ class SearchViewSet(Resource, GenericViewSet):
         """Look for systems, sources, schemas, datasets, columns, reports, load runs and schedules."""
         asked = SearchRequest(data=request.query_params)
         asked.is_valid(raise_exception=True)
-        unknown = [name for name in request.query_params if name not in asked.fields]
-        if unknown:
-            said = f"There is no such parameter; known are {', '.join(asked.fields)}."
-            raise serializers.ValidationError({name: [said] for name in unknown}, code="unknown_parameter")
         given = asked.validated_data
         found, more = search(given["q"], self._wanted(given.get("kind", "")), given["limit"])
         results = [vars(one) | {"url": self._address(one.kind, one.key)} for one in found]

@@ -10,10 +10,12 @@ PARAMETER = "fields"
 
 def wanted(request: Request) -> list[str] | None:
     """The named fields; None where all are wanted."""
-    given = request.query_params.getlist(PARAMETER)
-    if not given:
+    if PARAMETER not in request.query_params:
         return None
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in request.query_params[PARAMETER].split(",")]
+    if not all(names):
+        raise ValidationError({PARAMETER: ["Must be names of fields with commas between, none of them empty."]})
+    return names
 
 
 class SparseFields:

@@ -21,6 +21,15 @@ class StrictSerializer(serializers.Serializer):
             }
             if unknown:
                 raise serializers.ValidationError(unknown, code="unknown_field")
+            wrong = {
+                name: ["A valid integer is required."]
+                for name, field in self.fields.items()
+                if isinstance(field, serializers.IntegerField)
+                and isinstance(data.get(name), str)
+                and not data[name].isascii()
+            }
+            if wrong:
+                raise serializers.ValidationError(wrong, code="invalid")
         return super().to_internal_value(data)
 
 

@@ -12,7 +12,7 @@ from metadata import described
 from metadata.described import EndRead
 from metadata.domain import exchange as fields
 from metadata.domain.errors import MetadataError
-from metadata.domain.exchange import FORMAT, Node, read_file
+from metadata.domain.exchange import FORMAT, Node, Record, read_file
 from metadata.models import (
     Reference,
     SourceColumn,
@@ -22,7 +22,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.services.common import writing
+from metadata.services.common import snapshot, writing
 from metadata.services.importing import Importer, Report
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
@@ -63,9 +63,10 @@ def export_metadata(path: Path | str) -> ExportReport:
 
 
 def exported_files() -> dict[str, str]:
-    """All metadata as YAML by the names of their files; the same metadata give the same texts."""
-    with transaction.atomic():
-        return {name: dump_yaml({"format": FORMAT, **content}) for name, content in _files()}
+    """Return all metadata as YAML by the names of their files; the same metadata give the same texts."""
+    with snapshot():
+        files = list(_files())
+    return {name: dump_yaml({"format": FORMAT, **content}) for name, content in files}
 
 
 def import_metadata(path: Path | str, *, check: bool = False) -> Report:
@@ -73,16 +74,23 @@ def import_metadata(path: Path | str, *, check: bool = False) -> Report:
 
     ``check`` does the same and takes it back: the report says what would change.
     """
-    return _import(_read(Path(path)), check=check)
+    return _import([read_file(node) for node in _read(Path(path))], check=check)
 
 
-def import_files(files: Mapping[str, str], *, check: bool = False) -> Report:
-    """The same with files at hand: YAML by the name that refusals call it."""
-    return _import([parse_yaml(files[name], name) for name in sorted(files)], check=check)
+def read_files(files: Mapping[str, str]) -> list[Record]:
+    """Return the records of YAML files, given by the name that refusals call each.
+
+    Reading takes its time: call it before a transaction holds the database's write lock.
+    """
+    return [read_file(parse_yaml(files[name], name)) for name in sorted(files)]
 
 
-def _import(nodes: Iterable[Node], *, check: bool) -> Report:
-    files = [read_file(node) for node in nodes]
+def import_records(files: list[Record], *, check: bool = False) -> Report:
+    """Bring records of files into the database as ``import_metadata`` does."""
+    return _import(files, check=check)
+
+
+def _import(files: list[Record], *, check: bool) -> Report:
     with writing():
         report = Importer(files).run()
         if check:

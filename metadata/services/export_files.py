@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any, TextIO
 
-from metadata.domain.audit_files import Exported, verified
-from metadata.domain.chain import Problem
+from django.conf import settings
+
+from metadata.domain.audit_files import FORMAT, Exported, verified
+from metadata.domain.chain import Head, Problem, parse_head
 from metadata.domain.errors import MetadataError
-from metadata.models import AuditSegment
+from metadata.models import AuditSegment, ChainLink
+from metadata.services import recorded_heads
+from metadata.services.recorded_heads import Restore
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> int:
@@ -52,16 +58,62 @@ def read_export(path: Path) -> Exported:
         raise problem.about(place=str(path)) from None
 
 
-def wrong_exports(folder: Path) -> Problem | None:
-    """The first segment whose file is not in the folder, or not as it was when its entries were removed."""
+def head_in(path: Path) -> Head:
+    """Return the chain's head that an exported file carries. MetadataError if it can't be read or has none."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return parse_head(_document(file))
+    except OSError as error:
+        raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
+    except (ValueError, RecursionError) as error:
+        raise MetadataError("invalid", f"is no JSON document: {error}", place=str(path)) from None
+    except MetadataError as problem:
+        raise problem.about(place=str(path)) from None
+
+
+def _document(file: TextIO) -> Any:
+    """The file as one JSON document; or the first of an export's lines, which carries the head."""
+    first = file.readline()
+    if f'"{FORMAT}"' in first:
+        return json.loads(first)
+    return json.loads(first + file.read())
+
+
+def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
+    """Return the first segment whose file is not as it was when its entries were removed.
+
+    ``complete``: each file must be in the folder.
+    """
     for segment in AuditSegment.objects.order_by("first"):
         at = {"kind": "segment", "subject": segment.pk}
         path = folder / Path(segment.file).name
         if not path.is_file():
+            if not complete:
+                continue
             return Problem("export_missing", f"the export of {segment} ({segment.file}) is not in {folder}", **at)
         if _digest(path) != segment.digest:
             return Problem("export_changed", f"the export of {segment} ({path}) is not what it was", **at)
     return None
+
+
+def wrong_files(restores: Iterable[Restore] = ()) -> Problem | None:
+    """Return the first file of the audit folder that is not of this chain; files that are no exports are passed over.
+
+    A head of links that were lost when one of these copies of the database was put back is accounted for.
+    """
+    folder = Path(settings.AUDIT_FOLDER)
+    for path in sorted((*folder.glob("*.json"), *folder.glob("*.jsonl"))):
+        if path.name == recorded_heads.NAME:
+            continue
+        try:
+            head = head_in(path)
+        except MetadataError:
+            continue
+        lost = any(restore.lost(head) for restore in restores)
+        if head.sequence and not lost and not ChainLink.objects.filter(sequence=head.sequence, hash=head.hash).exists():
+            said = f"{path} was made when link {head.sequence} ended the chain, and this chain has no such link"
+            return Problem("artifact_differs", said, head.sequence)
+    return wrong_exports(folder, complete=False)
 
 
 def _digest(path: Path) -> str:

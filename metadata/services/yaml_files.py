@@ -1,10 +1,11 @@
 """YAML text to nodes that know their places, and plain values to YAML that people like to read.
 
-Reading composes nodes and builds nothing from tags, so a file can hold values and nothing else.
-Anchors and aliases are refused: they have no use here, and a few lines of them can describe
-gigabytes.
+Reading builds nodes from the parser's events and nothing from tags, so a file can hold values and
+nothing else. Anchors and aliases are refused: they have no use here, and a few lines of them can
+describe gigabytes.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ MAX_NODES = 500_000
 MAX_DEPTH = 30
 
 _TRUE = ("true", "yes", "on")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# libyaml reads and writes many times as fast. A PyYAML built without it does the same, slowly.
+_Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(path: Path, shown: str) -> Node:
@@ -35,84 +39,109 @@ def read_yaml(path: Path, shown: str) -> Node:
 
 
 def parse_yaml(content: str, shown: str) -> Node:
+    """Return the one document of a text; ``shown`` is what errors call it."""
+    if (wrong := _UNSTORABLE.search(content)) is not None:
+        line, column = content.count("\n", 0, wrong.start()), wrong.start() - content.rfind("\n", 0, wrong.start()) - 1
+        raise MetadataError(
+            "bad_text", "holds a character that cannot be stored", place=f"{shown}:{line + 1}:{column + 1}"
+        )
     try:
-        loader = _Composer(content, shown)
-        root = loader.get_single_node()
+        return _Reader(content, shown).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise MetadataError("bad_yaml", _said(error), place=_place(shown, mark)) from None
     except yaml.YAMLError as error:
         raise MetadataError("bad_yaml", str(error).splitlines()[0], place=shown) from None
-    if root is None:
-        raise MetadataError("empty", "holds nothing", place=shown)
-    return _node(root, shown)
 
 
-class _Composer(yaml.SafeLoader):
-    """SafeLoader's composer with limits."""
+class _Reader:
+    """Build nodes from the parser's events, so that limits hold before anything is built."""
 
     def __init__(self, content: str, shown: str) -> None:
-        super().__init__(content)
+        self._parser = _Parser(content)
         self._shown = shown
         self._nodes = 0
-        self._depth = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        event = self.peek_event()
+    def document(self) -> Node:
+        """Return the root of the only document."""
+        self._next()  # the stream's start
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            raise MetadataError("empty", "holds nothing", place=self._shown)
+        root = self._node(self._next(), 1)
+        self._next()  # the document's end
+        after = self._next()
+        if not isinstance(after, yaml.StreamEndEvent):
+            said = "is not YAML: expected a single document in the stream, but found another document"
+            raise MetadataError("bad_yaml", said, place=self._where(after))
+        return root
+
+    def _next(self) -> yaml.Event:
+        return self._parser.get_event()
+
+    def _take(self, event: yaml.Event, depth: int) -> None:
+        """Count a node; MetadataError for an anchor, an alias, and what goes beyond the limits."""
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._refuse("alias", "holds an anchor or alias (& or *), which is not taken; write it out", event)
         self._nodes += 1
-        self._depth += 1
-        if self._nodes > MAX_NODES or self._depth > MAX_DEPTH:
+        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             self._refuse("too_big", "holds too many values or is nested too deeply", event)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+
+    def _node(self, event: yaml.Event, depth: int, key_where: str = "") -> Node:
+        self._take(event, depth)
+        where = self._where(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return Node(self._scalar(event, where), where, event.value, key_where)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items = []
+            while not isinstance(item := self._next(), yaml.SequenceEndEvent):
+                items.append(self._node(item, depth + 1))
+            return Node(items, where, key_where=key_where)
+        return Node(self._fields(depth), where, key_where=key_where)
+
+    def _fields(self, depth: int) -> dict[str, Node]:
+        read: dict[str, Node] = {}
+        while not isinstance(key := self._next(), yaml.MappingEndEvent):
+            self._take(key, depth + 1)
+            key_where = self._where(key)
+            if not isinstance(key, yaml.ScalarEvent):
+                raise MetadataError("bad_yaml", "the name of a field must be text", place=key_where)
+            if key.value in read:
+                raise MetadataError("duplicate_field", "is given twice", key.value, place=key_where)
+            read[key.value] = self._node(self._next(), depth + 1, key_where)
+        return read
+
+    def _scalar(self, event: yaml.ScalarEvent, where: str) -> Any:
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = self._parser.resolve(yaml.ScalarNode, event.value, event.implicit)
+        return _scalar(tag, event.value, where)
 
     def _refuse(self, code: str, message: str, event: yaml.Event) -> None:
-        raise MetadataError(code, message, place=_place(self._shown, event.start_mark))
+        raise MetadataError(code, message, place=self._where(event))
+
+    def _where(self, event: yaml.Event) -> str:
+        return _place(self._shown, event.start_mark)
 
 
-def _node(node: yaml.Node, shown: str, key_where: str = "") -> Node:
-    where = _place(shown, node.start_mark)
-    if isinstance(node, yaml.SequenceNode):
-        return Node([_node(item, shown) for item in node.value], where, key_where=key_where)
-    if isinstance(node, yaml.MappingNode):
-        return Node(_fields(node, shown), where, key_where=key_where)
-    return Node(_scalar(node, where), where, node.value, key_where)
-
-
-def _fields(node: yaml.MappingNode, shown: str) -> dict[str, Node]:
-    read: dict[str, Node] = {}
-    for key, value in node.value:
-        key_where = _place(shown, key.start_mark)
-        if not isinstance(key, yaml.ScalarNode):
-            raise MetadataError("bad_yaml", "the name of a field must be text", place=key_where)
-        if key.value in read:
-            raise MetadataError("duplicate_field", "is given twice", key.value, place=key_where)
-        read[key.value] = _node(value, shown, key_where)
-    return read
-
-
-def _scalar(node: yaml.ScalarNode, where: str) -> Any:
-    """The value by YAML's own idea of its type; numbers only in the plain notation."""
-    kind = node.tag.removeprefix("tag:yaml.org,2002:")
+def _scalar(tag: str, text: str, where: str) -> Any:
+    """Return the value by YAML's own idea of its type; numbers only in the plain notation."""
+    kind = tag.removeprefix("tag:yaml.org,2002:")
     if kind == "str":
-        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in node.value):
+        if _UNSTORABLE.search(text):
             raise MetadataError("bad_text", "holds a character that cannot be stored", place=where)
-        return node.value
+        return text
     if kind == "bool":
-        return node.value.lower() in _TRUE
+        return text.lower() in _TRUE
     if kind == "null":
         return None
     if kind in ("int", "float"):
         try:
-            return int(node.value) if kind == "int" else float(node.value)
+            return int(text) if kind == "int" else float(text)
         except ValueError:
             return float("nan")  # an octal, sexagesimal or .inf: a number, but none that a field takes
     if kind == "timestamp":
         return _Moment()
-    raise MetadataError("bad_yaml", f"the tag {node.tag} is not taken", place=where)
+    raise MetadataError("bad_yaml", f"the tag {tag} is not taken", place=where)
 
 
 class _Moment:
@@ -127,7 +156,6 @@ def _place(shown: str, mark: yaml.Mark | None) -> str:
     return shown if mark is None else f"{shown}:{mark.line + 1}:{mark.column + 1}"
 
 
-# libyaml's writer is twenty times as fast. A PyYAML built without it writes what reads the same.
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
     """Block style, lists of plain values on one line, longer texts as blocks, no aliases."""
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord
 from loader.models import ReadRequest
 from metadata.domain.roles import Role
-from tests.architecture.world import World, customers, make_built_world, person
+from tests.architecture.world import World, customers, make_built_world, person, put_policy_in_force
 from tests.web.controlling import needing, rename, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -143,7 +143,7 @@ def test_lists_are_filtered_and_short(world: World):
 @pytest.fixture
 def record(world: World) -> str:
     """The record of the rename."""
-    Environment.objects.update(policies={})
+    put_policy_in_force(Environment.objects.get(), {})
     return f"records/{world.executed().record.record_id}/"
 
 

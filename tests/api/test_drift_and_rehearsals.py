@@ -11,7 +11,7 @@ from loader.domain.governance import REVERT
 from loader.models import ReadRequest
 from loader.services.governedrecords import seal_end
 from tests.api.test_control import get, post, world  # noqa: F401  a fixture is found by its name
-from tests.architecture.world import World
+from tests.architecture.world import World, put_policy_in_force
 from tests.loader_factories import LoadRunFactory
 from tests.web.controlling import signed_in
 
@@ -74,7 +74,7 @@ def test_a_check_is_a_look_at_every_table(world: World):  # noqa: F811
 @pytest.fixture
 def report(world: World) -> str:  # noqa: F811
     """A report that needs nobody's approval."""
-    Environment.objects.update(policies={})
+    put_policy_in_force(Environment.objects.get(), {})
     return f"reports/{world.report().report_id}/"
 
 

@@ -20,6 +20,7 @@ from loader.api.progress import LINES_AT_ONCE, Patience, Places, Work, told
 from loader.domain.refusals import Refusal
 from metadata.models import ServiceAccount
 from metadata.services.actor import acting_as
+from metadata.services.people import ensure_person
 from metadata.services.tokens import create_token
 from tests.loader_factories import ExecutionFactory, LoadRunFactory, RunEventFactory
 
@@ -149,7 +150,7 @@ def test_a_run_is_followed_from_a_line_to_its_end(reader: Client):
     first, second = RunEventFactory.create_batch(2, run=run)
     answer = reader.get("/api/v1/load-runs/r1/events/", headers={**STREAM, "Last-Event-ID": str(first.pk)})
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
-    assert answer.headers["Cache-Control"] == "no-cache"
+    assert answer.headers["Cache-Control"] == "private, no-store"
     blocks = answer.getvalue().decode().split("\n\n")
     assert [name for name, _ in events(blocks)] == ["log", "status", "end"]
     assert events(blocks)[0] == ("log", second.pk)
@@ -212,7 +213,7 @@ def test_who_follows_already_leaves_the_other_places_to_others(two_places: None,
 
 @pytest.mark.django_db
 def test_a_service_account_follows_in_the_place_of_its_owner(two_places: None, person: User, reader: Client):
-    account = User.objects.create(username="nightly")
+    account = ensure_person(name="nightly", roles=["viewer"])
     ServiceAccount.objects.create(user=account, owner=person)
     with acting_as(person):
         _token, text = create_token(user=account, name="follows")

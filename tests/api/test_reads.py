@@ -14,6 +14,7 @@ from django.utils import timezone
 from loader.api.reads import MOST_WAITING
 from loader.models import ReadRequest
 from metadata.models import TargetDataset
+from metadata.services.people import ensure_person, grant_role
 from metadata.services.tokens import create_token
 from tests.loader_factories import ReadRequestFactory
 
@@ -147,11 +148,50 @@ def test_a_token_that_may_only_read_may_ask(client: Client, airport: TargetDatas
 
 def test_an_answer_says_what_its_rows_are_and_where_the_next_begin(reader: Client, airport: TargetDataset):
     airport.columns.filter(name="name").update(pii=True)
-    answer = reader.get(answered(reader, airport, ANSWER)).json()["answer"]
+    answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["name"]})).json()["answer"]
     assert (answer["table_version"], answer["rows"], answer["truncated"]) == (7, 2, True)
     assert answer["next"] == {"icao": "EDDM"}
     assert answer["columns"][0]["role"] == "business key"
     assert [column["personal"] for column in answer["columns"]] == [False, True, False]
+    assert [column["masked"] for column in answer["columns"]] == [False, True, False]
+
+
+def test_the_next_part_is_not_named_by_a_masked_key(reader: Client, airport: TargetDataset):
+    airport.columns.filter(name="icao").update(sensitivity="restricted")
+    answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["icao"]})).json()["answer"]
+    assert (answer["truncated"], answer["next"]) == (True, None)
+
+
+def test_the_rows_name_their_masked_columns(reader: Client, airport: TargetDataset):
+    where = answered(reader, airport, ANSWER | {"masked": ["name", "größe"]})
+    assert reader.get(f"{where}rows/").headers["X-Masked-Columns"] == "name, gr%C3%B6%C3%9Fe"
+
+
+@pytest.mark.parametrize("body", [{"text": "E"}, {"after": {"icao": "EDDF"}}])
+def test_rows_are_not_found_by_a_masked_key(reader: Client, airport: TargetDataset, body: dict):
+    airport.columns.filter(name="icao").update(sensitivity="restricted")
+    refused = ask(reader, airport, "key_search", **body)
+    assert (refused.status_code, refused.json()["code"]) == (403, "MASKED_COLUMN")
+
+
+def test_an_answer_that_holds_what_was_classified_since_is_withheld(reader: Client, airport: TargetDataset):
+    where = answered(reader, airport, ANSWER)
+    assert reader.get(where).status_code == 200
+    airport.columns.filter(name="name").update(pii=True)
+    for address in (where, f"{where}rows/"):
+        refused = reader.get(address)
+        assert (refused.status_code, refused.json()["code"]) == (403, "NOT_PERMITTED")
+
+
+def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    vera = ensure_person(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=airport.schema)
+    client.force_login(vera)
+    assert ask(client, airport, "sample").status_code == 202
+    refused = ask(client, raw, "sample")
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_permitted")
+    assert client.get(f"/api/v1/datasets/{raw.key}/").status_code == 200
 
 
 def test_rows_come_as_a_json_object_a_line(reader: Client, airport: TargetDataset):

@@ -12,7 +12,7 @@ from loader.services.schedules import create_schedule
 from metadata.models import ChangeLogEntry, TargetDataset
 from tests.api.asking import get, send
 from tests.api.test_control import post, world  # noqa: F401  a fixture is found by its name
-from tests.architecture.world import World
+from tests.architecture.world import World, put_policy_in_force
 from tests.factories import NoticeFactory, WebhookFactory
 from tests.loader_factories import LoadRunFactory
 from tests.web.controlling import signed_in
@@ -72,7 +72,7 @@ def report(world: World) -> str:  # noqa: F811
 @pytest.fixture
 def previewed(world: World) -> str:  # noqa: F811
     """The address of a report that needs no approval and has a preview."""
-    Environment.objects.update(policies={})
+    put_policy_in_force(Environment.objects.get(), {})
     path = f"reports/{world.report().report_id}/"
     post(signed_in(world.operator), f"{path}preview/", 201)
     return path
@@ -84,7 +84,7 @@ def test_of_a_report(world: World):  # noqa: F811
 
 
 def test_of_a_report_that_takes_back_what_was_executed(world: World):  # noqa: F811
-    Environment.objects.update(policies={})
+    put_policy_in_force(Environment.objects.get(), {})
     record = world.executed().record.record_id
     post(signed_in(world.operator), f"records/{record}/undo/", 201, changelog_message=WHY)
     assert logged("report") == ("olga", "requested", WHY)
