@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 from django.db import connection, transaction
-from django.test import TransactionTestCase
+from django.test import TestCase, TransactionTestCase
 
 from metadata.append_only import guarded_models
+from metadata.services import recorded_heads
 from tests.audit import triggers_lifted
 
 _SHAPE = {
@@ -62,9 +63,20 @@ class Emptier:
 
 
 def let_tests_empty_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that commit are followed by an emptying: let it be this one."""
+    """Tests that commit are followed by an emptying: let it be this one. Recorded heads go with the chain."""
     django, emptier = TransactionTestCase._fixture_teardown, Emptier()
-    monkeypatch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: emptier(lambda: django(case)))
+    rolled_back = TestCase._fixture_teardown
+
+    def committed(case: TransactionTestCase) -> None:
+        emptier(lambda: django(case))
+        recorded_heads.path().unlink(missing_ok=True)
+
+    def taken_back(case: TestCase) -> None:
+        rolled_back(case)
+        recorded_heads.path().unlink(missing_ok=True)
+
+    monkeypatch.setattr(TransactionTestCase, "_fixture_teardown", committed)
+    monkeypatch.setattr(TestCase, "_fixture_teardown", taken_back)
 
 
 def all_tables() -> tuple[str, ...]:

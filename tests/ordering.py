@@ -11,7 +11,9 @@ _COMMITTING, _WITH_DATABASE, _PURE = 0.6, 0.2, 0.02
 
 
 def seconds(item: pytest.Item) -> float:
-    """About how long a test takes."""
+    """Estimate how long a test takes: what its mark ``takes`` says, else by what it needs."""
+    if said := item.get_closest_marker("takes"):
+        return float(said.kwargs["seconds"])
     spark, browser = item.get_closest_marker("spark"), item.get_closest_marker("browser")
     if spark or browser:
         return _INSTALLATION if spark and browser else _SPARK if spark else _BROWSER

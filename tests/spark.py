@@ -19,6 +19,7 @@ def spark(tmp_path_factory):
             master="local[2]",
             # Tests run each plan a few times: compiling it well takes longer than running it.
             java_options="-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m",
+            source_roots=("/",),
             jars=os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars"),
         )
     )

@@ -1,23 +1,26 @@
 """What was applied in the environment and seen in its warehouse: all but a few datasets as they are described."""
 
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
 from random import Random
 
 from architecture.domain.states.flat import as_row
 from architecture.domain.states.tables import ObservedTable, TableSpec, tables_of
 from architecture.domain.steps.step import shape_of_spec
 from architecture.models import AppliedDataset, Environment
+from architecture.services.applied import sign_applied
 from architecture.services.observing import store_observations
 from bench.web.described import stored
 from bench.web.size import Size
 from metadata.domain.state import DatasetState
 from metadata.selectors import dataset_states
+from metadata.services import chain
 
 
-def apply(environment: Environment, size: Size, *, now: datetime) -> tuple[DatasetState, ...]:
+def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:
     """Applied state and observations. Returns the described states of the datasets that were edited since."""
     random = Random(size.seed + 2)
+    chain.seal()
+    through = chain.sealed_through()
     states = dataset_states()
     tables = [state for state in states if state.layer == "rawcore"]
     chosen = random.sample(tables, min(len(tables), size.pending + size.drifted))
@@ -25,13 +28,15 @@ def apply(environment: Environment, size: Size, *, now: datetime) -> tuple[Datas
     drifted = {state.key for state in chosen[size.pending :]}
     before = [_before(state) if state.key in pending else state for state in states]
     stored(
-        AppliedDataset(
-            environment=environment,
-            dataset_key=state.key,
-            qualified_name=state.qualified_name,
-            state=as_row(state),
-            table_versions={table.key: 20 for table in tables_of(state)},
-            described_at=now - timedelta(days=1),
+        sign_applied(
+            AppliedDataset(
+                environment=environment,
+                dataset_key=state.key,
+                qualified_name=state.qualified_name,
+                state=as_row(state),
+                table_versions={table.key: 20 for table in tables_of(state)},
+                through=through,
+            )
         )
         for state in before
     )

@@ -60,7 +60,7 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     log(made, people["editors"], size, now=now)
     told("change log")
     environment = current_environment()
-    pending = apply(environment, size, now=now)
+    pending = apply(environment, size)
     _tell_pending(made, pending, people["editors"], now)
     told("applied state, observations")
     states = dataset_states()

@@ -29,6 +29,7 @@ from architecture.services.basis import Basis
 from architecture.services.observing import Seen
 from architecture.services.policies import policy_of
 from architecture.services.previews import execution_rows, plan_preview
+from architecture.services.proof import sign_execution
 from architecture.services.records import seal
 from architecture.services.reports import operations_of, store_report
 from architecture.services.verification import planned_of
@@ -140,7 +141,7 @@ def _execute(report: ChangeReport, basis: Basis, operator: Any, status: str, at:
     )
     operations = operations_of(report)
     execution.planned = _planned(report, basis, at)
-    execution.save(update_fields=["planned"])
+    sign_execution(execution)
     rows = execution_rows(execution, preview, operations)
     for row in rows if status == "succeeded" else rows[:-1]:
         row.status, row.attempt, row.seconds = ExecutionOperation.Status.SUCCEEDED, 1, 2.5
@@ -163,4 +164,4 @@ def _planned(report: ChangeReport, basis: Basis, at: datetime) -> dict[str, Any]
     before = basis.before()
     rows = [operation.as_row() for operation in operations_of(report)]
     kept = {row["dataset_key"]: before.get(row["dataset_key"]) for row in rows}
-    return planned_of(rows=rows, basis=basis, described_at=at.isoformat(), scope=report.scope, before=kept)
+    return planned_of(rows=rows, basis=basis, through=0, scope=report.scope, before=kept)

@@ -25,6 +25,8 @@ from tests.services.redis import start_redis
 CHOICE = "ELEVATA_TEST_SERVICES"
 MODES = ("postgres_redis", "embedded", "none")
 _PRODUCT = ("DATABASE_URL", "CELERY_BROKER_URL", "SPARK_MASTER")
+# Variables of the tests themselves: how many examples a property test tries (make test-nightly sets more).
+_EXAMPLES = "_EXAMPLES"
 
 
 def mode() -> str:
@@ -48,7 +50,8 @@ class Session:
         """Point the product's variables to this session's folder and servers."""
         chosen = mode()
         for name in list(os.environ):
-            if name in _PRODUCT or (name.startswith("ELEVATA_") and name != CHOICE):
+            of_tests = name == CHOICE or name.endswith(_EXAMPLES)
+            if name in _PRODUCT or (name.startswith("ELEVATA_") and not of_tests):
                 del os.environ[name]
         # Modules are compiled once, not by each of the many processes that a run consists of.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

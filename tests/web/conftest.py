@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
 from architecture.models import ChangeReport
@@ -29,8 +29,18 @@ def quick_passwords(settings) -> None:
 
 @pytest.fixture
 def person(db) -> User:
-    """Signed in, without any permission."""
-    return User.objects.create_user("ada", password="analytical engine")
+    """Ada only reads."""
+    user = User.objects.create_user("ada", password="analytical engine")
+    user.groups.add(Group.objects.get(name=Role.VIEWER))
+    return user
+
+
+@pytest.fixture
+def nobody(db) -> Client:
+    """Nora is signed in and has no role."""
+    client = Client()
+    client.force_login(User.objects.create_user("nora", password="analytical engine"))
+    return client
 
 
 @pytest.fixture
@@ -38,6 +48,8 @@ def starter(db) -> User:
     """May start and cancel load runs, decide on reports, execute them, change metadata, manage what admins manage."""
     user = User.objects.create_user("eve", password="analytical engine")
     allowed = (
+        "read_metadata",
+        "read_data",
         "start_load",
         "approve_reports",
         "execute_reports",

@@ -6,12 +6,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.test import Client
 
-from architecture.models import ChangeReport, Environment
+from architecture.models import ChangeReport
 from metadata.models import TargetColumn
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column
 from metadata.services.targets import update_target_column
-from tests.architecture.world import World
+from tests.architecture.world import World, put_policy_in_force
 
 
 def signed_in(user: User) -> Client:
@@ -53,7 +53,7 @@ def rename(world: World, name: str, to: str) -> None:
 def needing(world: World, **approvals: int) -> None:
     """The environment asks for this many approvals, by risk."""
     chosen = {"approvals": {risk: {"count": count} for risk, count in approvals.items()}}
-    Environment.objects.filter(pk=world.environment.pk).update(policies=chosen)
+    put_policy_in_force(world.environment, chosen)
 
 
 def address(report: ChangeReport, part: str = "") -> str:

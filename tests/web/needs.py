@@ -17,6 +17,7 @@ from metadata.permissions import SAFE_METHODS, needs_of
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 Needs = frozenset[Permission]
 
+READ_DATA = frozenset({Permission.READ_DATA})
 CHANGE = frozenset({Permission.CHANGE_METADATA})
 APPROVE = frozenset({Permission.APPROVE_REPORTS})
 EXECUTE = frozenset({Permission.EXECUTE_REPORTS})
@@ -45,7 +46,7 @@ def is_open(pattern: URLPattern) -> bool:
     """Whether it answers who is not signed in. Resources of the API ask for that by themselves."""
     view = pattern.callback
     if hasattr(view, "cls"):
-        asked = [one for method in methods_of(pattern) for one in _permissions(view, method)]
+        asked = [one for method in methods_of(pattern) for one in permissions_of(view, method)]
         return not any(isinstance(one, IsAuthenticated) for one in asked)
     return getattr(view, "login_required", True) is False
 
@@ -64,7 +65,7 @@ def declared(pattern: URLPattern, method: str) -> Needs | None:
     if not hasattr(view, "cls"):
         return needs_of(view if hasattr(view, "needs") else getattr(view, "view_class", view), method)
     needed: Needs = EVERYBODY
-    for permission in _permissions(view, method):
+    for permission in permissions_of(view, method):
         said: Any = getattr(permission, "needs", EVERYBODY)
         if said is None:
             return None
@@ -72,7 +73,7 @@ def declared(pattern: URLPattern, method: str) -> Needs | None:
     return needed
 
 
-def _permissions(view: Any, method: str) -> list[Any]:
+def permissions_of(view: Any, method: str) -> list[Any]:
     made = view.cls(**view.initkwargs)
     made.request = SimpleNamespace(method=method, user=None)
     made.action = getattr(view, "actions", {}).get(method.lower())
@@ -129,6 +130,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "lease_break": _form(EXECUTE),
     "look_go": _sent(BUILD),
     "me": _sent(EVERYBODY),
+    "own_password": _sent(EVERYBODY),
     "notice_settings": _sent(EVERYBODY),
     "notices_read": _sent(EVERYBODY),
     "person_list": _form(PEOPLE),
@@ -159,7 +161,14 @@ TABLE: dict[str, dict[str, Needs]] = {
     "source_edit": _form(CHANGE),
     "source_generate": _form(CHANGE),
     "source_import": _form(CHANGE),
-    "start_read": _sent(EVERYBODY),
+    "start_read": _form(READ_DATA),
+    "dataset_data": _form(READ_DATA),
+    "dataset_run_changes": _form(READ_DATA),
+    "dataset_history": _form(READ_DATA),
+    "dataset_as_of": _form(READ_DATA),
+    "dataset_versions": _form(READ_DATA),
+    "read_part": _form(READ_DATA),
+    "read_file": _form(READ_DATA),
     "system_create": _form(CHANGE),
     "system_discover": _form(CHANGE),
     "system_edit": _form(CHANGE),
@@ -189,7 +198,10 @@ TABLE: dict[str, dict[str, Needs]] = {
     "api-delivery-replay": _sent(WEBHOOKS),
     "api-drift-adopt": _sent(EXECUTE),
     "api-drift-check": _sent(EXECUTE),
+    "api-environment-accept": _sent(POLICIES),
     "api-environment-detail": {"PATCH": POLICIES},
+    "api-environment-reject": _sent(POLICIES),
+    "api-environment-withdraw": _sent(POLICIES),
     "api-execution-abandon": _sent(EXECUTE),
     "api-execution-cancel": _sent(EXECUTE),
     "api-execution-resume": _sent(EXECUTE),
@@ -204,7 +216,9 @@ TABLE: dict[str, dict[str, Needs]] = {
     "api-notice-read-all": _sent(EVERYBODY),
     "api-person-detail": {"GET": PEOPLE, "PATCH": PEOPLE},
     "api-person-list": _form(PEOPLE),
-    "api-read-list": _sent(EVERYBODY),
+    "api-read-detail": {"GET": READ_DATA},
+    "api-read-list": _form(READ_DATA),
+    "api-read-rows": {"GET": READ_DATA},
     "api-record-undo": _sent(BUILD),
     "api-reference-list": _sent(CHANGE),
     "api-reference-restore": _sent(CHANGE),

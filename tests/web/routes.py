@@ -7,6 +7,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 SIGN_IN = "to sign-in"
 REFUSED = 403
+# By the API, of whoever sends no token.
+UNKNOWN = 401
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,11 @@ class Rule:
     page: bool = True
 
 
-API = Rule(anonymous=REFUSED, page=False)
+API = Rule(anonymous=UNKNOWN, page=False)
 
 
 def _api(*values: str) -> Rule:
-    return Rule(anonymous=REFUSED, values=values, page=False)
+    return Rule(anonymous=UNKNOWN, values=values, page=False)
 
 
 def _post(*values: str, operator: object, data: dict | None = None) -> Rule:
@@ -39,7 +41,7 @@ def _post(*values: str, operator: object, data: dict | None = None) -> Rule:
 
 def _api_post(*values: str, operator: object, data: dict | None = None) -> Rule:
     return Rule(
-        "post", anonymous=REFUSED, reader=REFUSED, operator=operator, values=values, data=data or {}, page=False
+        "post", anonymous=UNKNOWN, reader=REFUSED, operator=operator, values=values, data=data or {}, page=False
     )
 
 
@@ -64,6 +66,7 @@ RULES = {
     "sso": Rule(anonymous=404, reader=404, operator=404),
     "sso_callback": Rule(anonymous=404, reader=404, operator=404),
     "me": Rule(),
+    "own_password": Rule(reader="/me/", operator="/me/"),
     "person_list": Rule(reader=REFUSED),
     "person_new": Rule(reader=REFUSED),
     "person_page": Rule(reader=REFUSED, values=("person_name",)),
@@ -190,14 +193,14 @@ RULES = {
     "delivery_page": Rule(reader=REFUSED, values=("delivery",)),
     "delivery_replay": _post("delivery", operator="/deliveries/"),
     "api-notice-list": API,
-    "api-notice-detail": Rule(anonymous=REFUSED, operator=404, values=("notice",), page=False),
-    "api-notice-read": Rule("post", anonymous=REFUSED, operator=404, values=("notice",), page=False),
-    "api-notice-read-all": Rule("post", anonymous=REFUSED, page=False),
-    "api-webhook-list": Rule(anonymous=REFUSED, reader=REFUSED, page=False),
-    "api-webhook-detail": Rule(anonymous=REFUSED, reader=REFUSED, values=("webhook",), page=False),
+    "api-notice-detail": Rule(anonymous=UNKNOWN, operator=404, values=("notice",), page=False),
+    "api-notice-read": Rule("post", anonymous=UNKNOWN, operator=404, values=("notice",), page=False),
+    "api-notice-read-all": Rule("post", anonymous=UNKNOWN, page=False),
+    "api-webhook-list": Rule(anonymous=UNKNOWN, reader=REFUSED, page=False),
+    "api-webhook-detail": Rule(anonymous=UNKNOWN, reader=REFUSED, values=("webhook",), page=False),
     "api-webhook-test": _api_post("webhook", operator=202),
-    "api-delivery-list": Rule(anonymous=REFUSED, reader=REFUSED, page=False),
-    "api-delivery-detail": Rule(anonymous=REFUSED, reader=REFUSED, values=("delivery",), page=False),
+    "api-delivery-list": Rule(anonymous=UNKNOWN, reader=REFUSED, page=False),
+    "api-delivery-detail": Rule(anonymous=UNKNOWN, reader=REFUSED, values=("delivery",), page=False),
     "api-delivery-replay": _api_post("delivery", operator=202),
     "api_swagger": Rule(),
     # Its content policy is its own: Redoc makes styles.
@@ -221,7 +224,7 @@ RULES = {
     "api-dataset-detail": _api("key"),
     "api-dataset-bulk": _api_post(operator=400),
     "api-dataset-lineage": _api("key"),
-    "api-dataset-impact": Rule(anonymous=REFUSED, values=("key",), data={"change": "retire"}, page=False),
+    "api-dataset-impact": Rule(anonymous=UNKNOWN, values=("key",), data={"change": "retire"}, page=False),
     "api-dataset-rename": _api_post("key", operator=428, data={"name": "rc_air_field"}),
     "api-dataset-retire": _api_post("key", operator=200),
     "api-dataset-restore": _api_post("key", operator=200),
@@ -230,7 +233,7 @@ RULES = {
     "api-column-bulk": _api_post(operator=400),
     "api-column-detail": _api("column_key"),
     "api-column-lineage": _api("column_key"),
-    "api-column-impact": Rule(anonymous=REFUSED, values=("column_key",), data={"change": "retire"}, page=False),
+    "api-column-impact": Rule(anonymous=UNKNOWN, values=("column_key",), data={"change": "retire"}, page=False),
     "api-column-rename": _api_post("column_key", operator=428, data={"name": "height"}),
     "api-column-retire": _api_post("column_key", operator=200),
     "api-column-restore": _api_post("column_key", operator=200),
@@ -241,14 +244,17 @@ RULES = {
     "api-reference-restore": _api_post("reference", operator=200),
     "api-metadata-export": API,
     "api-metadata-import": _api_post(operator=400),
-    "api-search-list": Rule(anonymous=REFUSED, data={"q": "air"}, page=False),
+    "api-search-list": Rule(anonymous=UNKNOWN, data={"q": "air"}, page=False),
     "api-schedule-list": API,
     "api-schedule-detail": _api("schedule"),
     "api-schedule-run": _api_post("schedule", operator=202),
     "api-environment-list": API,
     "api-environment-detail": _api("environment"),
-    "api-person-list": Rule(anonymous=REFUSED, reader=REFUSED, page=False),
-    "api-person-detail": Rule(anonymous=REFUSED, reader=REFUSED, values=("person_name",), page=False),
+    "api-environment-accept": _api_post("environment", operator=400),
+    "api-environment-reject": _api_post("environment", operator=400),
+    "api-environment-withdraw": _api_post("environment", operator=400),
+    "api-person-list": Rule(anonymous=UNKNOWN, reader=REFUSED, page=False),
+    "api-person-detail": Rule(anonymous=UNKNOWN, reader=REFUSED, values=("person_name",), page=False),
     "api-load-run-list": API,
     "api-load-run-detail": _api("run_id"),
     "api-load-run-events": _api("run_id"),
@@ -256,10 +262,10 @@ RULES = {
     "api-load-run-cancel": _api_post("run_id", operator=409),
     "api-history-batch-list": _api_post(operator=400),
     "api-read-list": API,
-    "api-read-detail": Rule(anonymous=REFUSED, values=("api_read",), operator=404, page=False),
-    "api-read-rows": Rule(anonymous=REFUSED, values=("api_read",), reader=409, operator=404, page=False),
+    "api-read-detail": Rule(anonymous=UNKNOWN, values=("api_read",), operator=404, page=False),
+    "api-read-rows": Rule(anonymous=UNKNOWN, values=("api_read",), reader=409, operator=404, page=False),
     "api-look-list": _api_post(operator=202, data={"kind": "all"}),
-    "api-look-detail": Rule(anonymous=REFUSED, reader=REFUSED, operator=404, values=("look",), page=False),
+    "api-look-detail": Rule(anonymous=UNKNOWN, reader=REFUSED, operator=404, values=("look",), page=False),
     "api-report-list": API,
     "api-report-detail": _api("report_id"),
     "api-report-approvals": _api("report_id"),

@@ -7,8 +7,10 @@ from django.test import Client
 from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
 from loader.models import ReadRequest
 from loader.services.reads import read_manifest
+from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors import dataset_state
+from metadata.services.people import ensure_person, grant_role, set_roles
 from tests.loader_factories import DatasetRunFactory, LoadRunFactory, ReadRequestFactory, loaded
 from tests.web.controlling import read, words
 
@@ -148,8 +150,44 @@ def test_a_sample_tells_null_from_empty_text_and_keeps_long_values_whole(
 
 def test_columns_of_personal_data_say_so(reader: Client, airport: TargetDataset, person: User):
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
-    text = part(reader, answered(airport, person, "sample", {"icao": "EDDB"}))
-    assert words(text).count("personal data") == 1
+    text = part(reader, answered(airport, person, "sample", {"icao": "EDDB", "name": MASK}, masked=["name"]))
+    assert words(text).count("personal data masked") == 1
+    assert 'title="Masked: your roles do not let you read sensitive values"' in text
+
+
+def test_an_answer_that_holds_what_was_classified_since_is_withheld(
+    reader: Client, airport: TargetDataset, person: User
+):
+    made = answered(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
+    assert "Berlin" in part(reader, made)
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    assert "Berlin" not in part(reader, made)
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
+    set_roles(user=person, roles=["steward"])
+    assert "Berlin" in part(reader, made)
+
+
+@pytest.mark.parametrize("kind", ["sample", "as_of"])
+def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDataset, kind: str):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    vera = ensure_person(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=airport.schema)
+    client.force_login(vera)
+    assert client.get(data(airport)).status_code == 200
+    assert client.get(data(raw)).status_code == 403
+    assert client.get(f"/datasets/{raw.key}/").status_code == 200
+    assert client.post(f"/datasets/{raw.key}/reads/", {"kind": kind}).status_code == 403
+    assert "EDDB" not in part(client, answered(raw, vera, "sample", {"icao": "EDDB"}))
+
+
+def test_a_masked_key_is_told_by_the_beginning_of_its_hash(reader: Client, airport: TargetDataset, person: User):
+    airport.columns.filter(name="icao").update(sensitivity="restricted")
+    for kind in ("key_search", "as_of"):
+        made = answered(airport, person, kind, {"icao": MASK}, masked=["icao"])
+        assert KEY[:12] in words(part(reader, made))
+    sent = {"kind": "key_search", "text": "E"}
+    refused = reader.post(f"/datasets/{airport.key}/reads/", sent, headers={"HX-Request": "true"})
+    assert "icao is masked for you" in words(refused.content.decode())
 
 
 def test_an_empty_table_says_why_it_may_be_and_where_to_go(reader: Client, airport: TargetDataset, person: User):

@@ -11,6 +11,7 @@ from architecture.domain.artifacts import verify
 from architecture.models import ChangeReport, Execution, Preview, Rehearsal
 from architecture.services.previews import make_preview
 from metadata.domain.roles import Role
+from metadata.models import TargetColumn
 from tests.architecture.world import Killed, World, person
 from tests.loader_factories import WorkerFactory
 from tests.web.controlling import address, change, needing, read, rename, section, signed_in, words
@@ -317,6 +318,23 @@ def test_a_rehearsal_shows_before_and_after_and_what_would_break(olga: Client, p
     assert "1 of 2 queries downstream would break" in words(text)
     assert "no column full_name" in text
     assert '<span class="nothing">NULL</span>' in text
+
+
+def test_rows_of_a_rehearsal_are_left_out_once_their_column_is_classified(olga: Client, previewed: Preview):
+    side = {
+        "name": "rawcore.rc_crm_customer",
+        "columns": [{"name": "full_name", "type": "string", "key": "k1"}],
+        "rows": 1,
+        "bytes": 10,
+        "samples": [["Zebedee"]],
+    }
+    result = {"succeeded": True, "error": None, "steps": [], "tables": {"t1": {"before": side}}, "queries": []}
+    made = Rehearsal.objects.create(preview=previewed, status="succeeded", result=result)
+    addresses = (address(previewed.report), f"/api/v1/rehearsals/{made.pk}/")
+    assert all("Zebedee" in olga.get(one).content.decode() for one in addresses)
+    columns = TargetColumn.objects.filter(dataset__name="rc_crm_customer", name__in=("full_name", "display_name"))
+    assert columns.update(pii=True)
+    assert not any("Zebedee" in olga.get(one).content.decode() for one in addresses)
 
 
 def test_a_rehearsal_that_failed_says_why(olga: Client, previewed: Preview):

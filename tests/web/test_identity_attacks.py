@@ -184,7 +184,7 @@ def test_a_token_opens_no_page(client: Client, starter: User):
 
 
 def test_the_token_of_a_service_account_opens_the_api_and_no_password_opens_it(client: Client, person: User):
-    robot = create_service_account(name="robot", owner=person)
+    robot = create_service_account(name="robot", owner=person, roles=["viewer"])
     _, text = create_token(user=robot)
     assert client.get("/api/v1/schemas/", headers=with_token(text)).status_code == 200
     for password in ("", "!", robot.password):

@@ -186,7 +186,7 @@ def test_the_inbox_is_silent_while_nothing_changes(world: World, renamed: Change
 def test_the_count_takes_one_query_and_one_more_where_something_waits(
     world: World, renamed: ChangeReport, django_assert_num_queries: DjangoAssertNumQueries
 ):
-    bob, olga = (type(one).objects.get(pk=one.pk) for one in (world.approver, world.operator))
+    bob, olga = (AccountBackend().get_user(one.pk) for one in (world.approver, world.operator))
     for user in (bob, olga):
         may_somewhere(user, "metadata.manage_people")  # what people may is asked by every page
     with django_assert_num_queries(2):

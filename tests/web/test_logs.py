@@ -68,11 +68,23 @@ def test_an_exception_is_in_the_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ELEVATA_SOURCE_CRM", "ELEVATA_WEBHOOK_SECRET_TEAM", "ELEVATA_OIDC_CLIENT_SECRET", "POSTGRES_PASSWORD"]
+    "name",
+    [
+        "ELEVATA_SOURCE_CRM",
+        "ELEVATA_WEBHOOK_SECRET_TEAM",
+        "ELEVATA_OIDC_CLIENT_SECRET",
+        "ELEVATA_AUDIT_KEY",
+        "POSTGRES_PASSWORD",
+    ],
 )
 def test_a_secret_of_the_environment_never_leaves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "canary-4711")
     assert scrubbed("connecting with canary-4711 failed") == f"connecting with {PUT_OUT} failed"
+
+
+def test_each_of_several_former_audit_keys_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELEVATA_AUDIT_KEYS_FORMER", "canary-4711, canary-4712")
+    assert "canary" not in scrubbed("with canary-4712 and canary-4711")
 
 
 def test_a_secret_that_stands_in_a_file_never_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

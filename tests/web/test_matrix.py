@@ -5,16 +5,20 @@ from collections.abc import Iterator
 import pytest
 from django.db import transaction
 from django.test import Client
+from django.urls import URLPattern
 
+from metadata.api.permits import Reads
 from metadata.domain.roles import ROLES, Role
 from metadata.services.people import ensure_person
-from tests.web.needs import METHODS, declared, in_table, is_open, methods_of, patterns
+from tests.web.needs import METHODS, declared, in_table, is_open, methods_of, patterns, permissions_of
 from tests.web.routes import RULES
 from tests.web.test_routes import Addresses, addresses, controlled  # noqa: F401  fixtures
 
 PATTERNS = patterns()
 # These guard themselves in another way, which their own tests are about.
 OPEN = {"healthz", "readyz", "metrics", "sign_in", "sign_out", "sso", "sso_callback"}
+# Users without a role need these.
+WITHOUT_ROLE = {"me", "own_password", "sign_out"}
 
 
 def test_what_views_declare_is_what_the_table_says():
@@ -64,14 +68,39 @@ def test_a_role_may_do_what_it_gives_and_is_refused_the_rest(role: Role, address
     assert "\n".join(wrong) == ""
 
 
+def test_without_a_role_there_is_nothing_but_ones_own_account(nobody: Client, addresses: Addresses):  # noqa: F811
+    nobody.raise_request_exception = False
+    wrong = []
+    for name in sorted(set(PATTERNS) - OPEN - WITHOUT_ROLE):
+        for method in METHODS:
+            code, leads = status(nobody, name, method, addresses[name])
+            if code != 403:
+                wrong.append(f"{method} {name}: {code} {leads}")
+    assert "\n".join(wrong) == ""
+
+
+def test_no_view_is_open_without_a_role_but_these():
+    views = {name: pattern.callback for name, pattern in PATTERNS.items()}
+    assert {name for name, view in views.items() if getattr(view, "open_without_role", False)} == WITHOUT_ROLE
+    resources = [name for name in set(PATTERNS) - OPEN if hasattr(views[name], "cls")]
+    asked = {name: [asks(PATTERNS[name], method) for method in methods_of(PATTERNS[name])] for name in resources}
+    assert resources
+    assert [name for name, all_methods in asked.items() if not all(all_methods)] == []
+
+
+def asks(pattern: URLPattern, method: str) -> bool:
+    """Return whether a resource asks for the permission to read metadata."""
+    return any(isinstance(one, Reads) for one in permissions_of(pattern.callback, method))
+
+
 def test_who_is_not_signed_in_is_refused_everything(addresses: Addresses):  # noqa: F811
     client = Client(raise_request_exception=False)
     wrong = []
     for name in sorted(set(PATTERNS) - OPEN):
         for method in METHODS:
             code, leads = status(client, name, method, addresses[name])
-            is_api = addresses[name].startswith("/api/")
-            if not leads.startswith("/sign-in/?next=") and not (is_api and code in (401, 403)):
+            refused = code == 401 if hasattr(PATTERNS[name].callback, "cls") else leads.startswith("/sign-in/?next=")
+            if not refused:
                 wrong.append(f"{method} {name}: {code} {leads}")
     assert "\n".join(wrong) == ""
 

@@ -61,7 +61,8 @@ def test_what_one_is_told_of_is_saved(reader: Client, person: User):
     )
     assert reader.post("/notices/settings/", fields).url == "/notices/settings/"
     choice = NoticeChoice.objects.get()
-    assert (choice.person, choice.listed, choice.emailed) == (person, ["load.failed"], ["drift.found"])
+    always = ["account.changed", "policy.proposed", "policy.decided"]
+    assert (choice.person, choice.listed, choice.emailed) == (person, ["load.failed", *always], ["drift.found"])
 
 
 def test_every_event_has_a_box_for_the_list_and_one_for_mail(reader: Client):

@@ -2,6 +2,7 @@
 
 import pytest
 from django.db.models import QuerySet
+from django.test import Client
 
 from metadata.models import ChangeLogEntry
 from metadata.paging import KeyedPages
@@ -47,3 +48,9 @@ def test_what_is_quickly_found_is_counted_and_only_a_pages_keys_are_read(
     pages = KeyedPages(found, 4, every=entries)
     with django_assert_num_queries(3):
         assert (pages.count, list(pages.page(2))) == (6, second)
+
+
+@pytest.mark.parametrize("ordering", [",", ",,", "name,", ",name"])
+@pytest.mark.django_db
+def test_an_order_with_empty_names_is_no_accident(reader: Client, ordering: str):
+    assert reader.get("/datasets/", {"ordering": ordering}).status_code == 200

@@ -87,8 +87,27 @@ def test_what_ones_roles_let_one_do_is_said_with_the_place(reader: Client, perso
     assert "editor layer raw Changes metadata." in words(reader.get("/me/").content.decode())
 
 
-def test_who_has_no_role_is_told_who_gives_them(reader: Client, person: User):
-    assert "Whoever administers this installation gives roles." in words(reader.get("/me/").content.decode())
+def test_who_has_no_role_is_told_who_gives_them(nobody: Client):
+    assert "An administrator gives roles." in words(nobody.get("/me/").content.decode())
+
+
+@pytest.mark.parametrize("contact", ["", "data-platform@example.org"])
+def test_without_a_role_one_page_says_whom_to_ask(nobody: Client, person: User, settings, contact: str):
+    settings.CONTACT = contact
+    for address in ("/", "/datasets/", "/changes/", "/datasets/00000000-0000-0000-0000-000000000000/"):
+        answer = nobody.get(address)
+        assert answer.status_code == 403
+        said = words(answer.content.decode())
+        assert "This account has no role" in said
+        assert f"Ask {contact or 'an administrator of this installation'} for a role" in said
+        assert not re.search(rf"\b{person.username}\b", said)
+
+
+def test_without_a_role_ones_own_page_shows_nothing_of_the_installation(nobody: Client):
+    said = words(nobody.get("/me/").content.decode())
+    for word in ("Datasets", "Inbox", "Notices", "worker"):
+        assert word not in said
+    assert "Sign out" in said
 
 
 # --- everybody ---------------------------------------------------------------------------------
@@ -222,3 +241,19 @@ def test_a_locked_name_is_unlocked(operator: Client, person: User):
 def test_a_deed_that_there_is_not_is_not_found(operator: Client, person: User):
     assert operator.post("/people/ada/", {"do": "crown"}).status_code == 404
     assert operator.post("/me/", {}).status_code == 404
+
+
+def test_an_administrator_is_offered_no_token_of_somebody_else_and_gets_none(operator: Client, person: User):
+    assert 'value="token"' not in operator.get("/people/ada/").content.decode()
+    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
+    assert operator.post("/people/ada/", given).status_code == 404
+    assert not PersonalToken.objects.exists()
+
+
+def test_an_administrator_changes_neither_owner_nor_address_of_another(operator: Client, person: User):
+    robot = create_service_account(name="robot", owner=person)
+    for change in ({"owner": "eve"}, {"email": "eve@example.org"}, {"password": "analytical engine"}):
+        answer = operator.patch("/api/v1/people/robot/", change, content_type="application/json")
+        assert answer.status_code == 400
+    robot.refresh_from_db()
+    assert (robot.service_account.owner, robot.email, robot.has_usable_password()) == (person, "", False)

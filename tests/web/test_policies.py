@@ -5,10 +5,15 @@ import re
 import pytest
 from django.test import Client
 
+from architecture.models import PolicyProposal
+from architecture.services.policies import policy_of
+from metadata.domain.roles import Role
 from tests.architecture.world import World
-from tests.web.controlling import read, words
+from tests.architecture.world import person as someone
+from tests.web.controlling import read, section, signed_in, words
 
 pytestmark = pytest.mark.django_db
+OTHER = "00000000-0000-4000-8000-000000000000"
 
 
 def posted(page: str) -> dict[str, str]:
@@ -26,21 +31,60 @@ def posted(page: str) -> dict[str, str]:
 
 def test_a_policy_is_changed_and_stands_in_the_change_log(operator: Client, world: World):
     given = posted(read(operator, "/policies/dev/")) | {
-        "severity_DROP_COLUMN": "needs_approval",
+        "severity_ADD_COLUMN": "needs_approval",
         "count_destructive": "2",
         "role_destructive": "admin",
     }
     del given["approver_may_execute"]
     page = words(operator.post("/policies/dev/", given, follow=True).content.decode())
     assert world.environment.policies == {
-        "severities": {"DROP_COLUMN": "needs_approval"},
+        "severities": {"ADD_COLUMN": "needs_approval"},
         "approvals": {"destructive": {"count": 2, "role": "admin"}},
         "approver_may_execute": False,
     }
     assert "eve policy policy of dev changed" in page
-    assert "severities.DROP COLUMN block → needs_approval" in page
-    operator.post("/policies/dev/", posted(read(operator, "/policies/dev/")) | {"defaults": "yes"})
-    assert world.environment.policies == {}
+    assert "severities.ADD COLUMN allow → needs_approval" in page
+    loose = posted(read(operator, "/policies/dev/")) | {"defaults": "yes"}
+    page = words(operator.post("/policies/dev/", loose, follow=True).content.decode())
+    assert "it waits for a second person" in page
+    assert world.environment.policies["approver_may_execute"] is False
+
+
+@pytest.fixture
+def proposed(operator: Client, world: World) -> str:
+    """Eve has proposed to ask for no approvals, and why."""
+    loose = posted(read(operator, "/policies/dev/")) | {"count_review": "0", "reason": "only a test environment"}
+    operator.post("/policies/dev/", loose)
+    return str(PolicyProposal.objects.get().proposal_id)
+
+
+def test_who_proposed_a_looser_policy_sees_it_and_can_only_withdraw_it(operator: Client, world: World, proposed: str):
+    page = read(operator, "/policies/dev/")
+    assert "approvals.review 1 approval by anybody who may approve 0 approvals" in words(section(page, "proposal"))
+    assert "Nobody else manages this policy" in words(page)
+    assert 'value="accept"' not in page
+    answer = operator.post("/policies/dev/", {"do": "accept", "proposal": proposed})
+    assert (answer.status_code, "OWN_PROPOSAL" in answer.content.decode()) == (403, True)
+    operator.post("/policies/dev/", {"do": "withdraw", "proposal": proposed})
+    assert PolicyProposal.objects.get().status == "withdrawn"
+
+
+@pytest.mark.parametrize(("do", "count"), [("accept", 0), ("reject", 1)])
+def test_a_second_person_decides_on_the_page(world: World, proposed: str, do: str, count: int):
+    rita = signed_in(someone("rita", Role.ADMIN))
+    assert "only a test environment" in words(section(read(rita, "/policies/dev/"), "proposal"))
+    assert "Policy of dev proposed by eve" in words(read(rita, "/inbox/"))
+    answer = rita.post("/policies/dev/", {"do": do, "proposal": proposed, "note": "seen"}, follow=True)
+    assert 'id="proposal"' not in answer.content.decode()
+    world.environment.refresh_from_db()
+    assert policy_of(world.environment).approvals["review"].count == count
+
+
+@pytest.mark.parametrize(
+    "sent", [{"do": "accept"}, {"do": "accept", "proposal": "x"}, {"do": "crown"}, {"do": "accept", "proposal": OTHER}]
+)
+def test_a_proposal_that_there_is_not_is_not_found(operator: Client, proposed: str, sent: dict):
+    assert operator.post("/policies/dev/", sent).status_code == 404
 
 
 def test_a_policy_that_somebody_else_changed_meanwhile_is_not_overwritten(operator: Client, world: World):

@@ -27,7 +27,7 @@ from metadata.models import ChangeLogEntry, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person
-from tests.architecture.world import Warehouse, World
+from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.loader_factories import LoadRunFactory, ReadRequestFactory
 from tests.web.forms import unexplained
@@ -54,7 +54,7 @@ def controlled(warehouse: TargetDataset, starter: User) -> Preview:
         Warehouse(current_environment()),
     )
     world.executed()
-    Environment.objects.update(policies={"approvals": {"safe": {"count": 1}}})
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     with acting_as(world.author):
         column = warehouse.columns.get(name="name")
         rename_column(column=column, name="title", expected_version=column.version)
@@ -232,6 +232,20 @@ def test_every_answer_names_its_request(answered: Callable[[str, str], Answer], 
     assert re.fullmatch(r"[0-9a-f]{32}", answered("operator", name).headers["X-Request-ID"])
     named = answered("operator behind a proxy", name)
     assert named.headers["X-Request-ID"] == "from-the-proxy.7"
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("visitor", ["client", "reader", "operator"])
+def test_no_answer_is_kept_by_a_cache(answered: Callable[[str, str], Answer], visitor: str, name: str):
+    headers = answered(visitor, name).headers
+    wanted = "private, no-cache" if "ETag" in headers else "private, no-store"
+    assert headers["Cache-Control"] == wanted
+
+
+def test_answers_with_data_have_no_etag(answered: Callable[[str, str], Answer]):
+    with_data = [name for name in READING if "read" in name or "_data" in name or "_history" in name]
+    assert with_data
+    assert [name for name in with_data if "ETag" in answered("reader", name).headers] == []
 
 
 def test_an_odd_request_id_is_not_taken(client: Client):

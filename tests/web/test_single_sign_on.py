@@ -62,7 +62,7 @@ def sign_on(client: Client, address: str = "/sign-in/sso/") -> HttpResponse:
 
 
 def is_signed_in(client: Client) -> bool:
-    return client.get("/").status_code == 200
+    return client.get("/me/").status_code == 200
 
 
 def refused(client: Client, answer: HttpResponse, said: str = "did not succeed") -> None:

@@ -30,7 +30,7 @@ def dataset(site: str) -> TargetDataset:
 @pytest.fixture
 def mia(dataset: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
     """At the form of a dataset, with something typed."""
-    mia = walkers(ensure_person(name="mia", roles=[Role.EDITOR], password=PASSWORD))
+    mia = walkers(ensure_person(name="mia", roles=[Role.EDITOR], password=PASSWORD, temporary=False))
     mia.go(f"/datasets/{dataset.key}/edit/")
     mia.fill("Description", TYPED)
     mia.fill("Owner", "Sales")
@@ -80,7 +80,7 @@ def test_it_survives_a_wrong_password_on_the_way(mia: Walker):
 
 
 def test_somebody_else_who_signs_in_sees_nothing_of_it(mia: Walker, dataset: TargetDataset):
-    ensure_person(name="ben", roles=[Role.EDITOR], password=PASSWORD)
+    ensure_person(name="ben", roles=[Role.EDITOR], password=PASSWORD, temporary=False)
     end_session()
     mia.use("button", "Save")
     sign_in(mia, "ben")

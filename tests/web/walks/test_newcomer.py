@@ -24,7 +24,7 @@ EMPTY = {
 
 @pytest.fixture
 def nina(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
-    ensure_person(name="nina", roles=[Role.EDITOR, Role.OPERATOR], password=PASSWORD)
+    ensure_person(name="nina", roles=[Role.EDITOR, Role.OPERATOR], password=PASSWORD, temporary=False)
     return walkers(None, width, "nina")
 
 
