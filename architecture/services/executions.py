@@ -194,7 +194,8 @@ def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
     now = timezone.now()
     queued = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
     # No join: PostgreSQL then asks the status again once it has waited for the row.
-    claimed = queued.filter(environment__in=Environment.objects.filter(name=settings.ENVIRONMENT)).update(
+    here = Environment.objects.filter(name=settings.ENVIRONMENT)
+    claimed = queued.filter(environment__in=here).update(
         status=workflow.RUNNING,
         attempt=F("attempt") + 1,
         claimed_by=worker,

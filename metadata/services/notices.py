@@ -78,10 +78,10 @@ def tell(
     return told
 
 
-def tell_account_changed(*, user: Any, done: str, facts: Mapping[str, Any] | None = None) -> None:
+def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapping[str, Any] | None = None) -> None:
     """Tell the user of an account, or the owner of a service account, and all administrators but who acts.
 
-    ``done`` completes the sentence that begins with who acts.
+    ``done`` completes the sentence that begins with who acts. The user of a ``new`` account is not told of it.
     """
     actor, name = current_actor(), user.get_username()
     account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
@@ -93,7 +93,7 @@ def tell_account_changed(*, user: Any, done: str, facts: Mapping[str, Any] | Non
         subject_name=name,
         title=f"{actor.described} {done}",
         link=f"{reverse('change_list')}?{urlencode({'q': name})}",
-        people=[person for person in people if person.pk != actor.user_id],
+        people=[person for person in people if person.pk != actor.user_id and not (new and person.pk == user.pk)],
         facts={"by": actor.name, **(facts or {})},
     )
 

@@ -294,6 +294,7 @@ def _record(
         tell_account_changed(
             user=user,
             done=f"{action} the account {name}" + (f": {changes}" if changes.strip("; ") else ""),
+            new=action == "created",
             facts={"action": action, "fields": fields},
         )
 

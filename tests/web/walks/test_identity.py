@@ -89,6 +89,7 @@ def test_a_person_is_made_with_a_role_for_one_schema(eve: Walker, site: str):
     eve.use("button", "Add")
     expect(eve.page.get_by_role("heading", name="grace", exact=True)).to_be_visible()
     expect(eve.page.get_by_label("viewer", exact=True)).to_be_checked()
+    eve.page.get_by_label("Role", exact=True).select_option("editor")
     eve.page.get_by_label("Where", exact=True).select_option("schema:sales")
     eve.use("button", "Grant the role")
     expect(eve.page.locator("tr", has_text="schema sales")).to_be_visible()
