@@ -47,6 +47,7 @@ def snapshot() -> Iterator[None]:
         yield
         return
     if connection.vendor == "sqlite":
+        connection.ensure_connection()  # which sets the mode
         mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"
     try:
         with transaction.atomic():
