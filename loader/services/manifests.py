@@ -61,8 +61,8 @@ class LoadPlan:
     def tables(self) -> tuple[TableSpec, ...]:
         """The tables this run writes or reads; all of them must be as described before it starts."""
         wanted = {step.dataset.key for step in self.steps} | {state.key for state in self.left_out}
-        for step in self.steps:
-            wanted.update(table.key for table in tables_read(step.dataset, self.states))
+        for dataset in (*(step.dataset for step in self.steps), *self.left_out):
+            wanted.update(table.key for table in tables_read(dataset, self.states))
         chosen = sorted((self.states[key] for key in wanted), key=lambda state: (state.qualified_name, state.key))
         return desired_tables(chosen)
 
