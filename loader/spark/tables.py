@@ -7,14 +7,17 @@ kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
 """
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from architecture.domain.states.tables import ObservedColumn, ObservedTable, TableSpec
 from architecture.domain.steps.rendering import COLUMN, DROPPED, KEY, NAME
+from loader.domain.checksums import Checksum, FileId, contradiction
 from loader.spark.session import commit_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
@@ -24,7 +27,14 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 # How far back the log is read for the commit of a run before only the control database is asked.
 _COMMITS_TO_SEARCH = 50
 
+# A checksum is compared with the commits since the last checkpoint, at most so many.
+_COMMITS_TO_PROVE = 20
+
 LOAD = "load"
+
+log = logging.getLogger(__name__)
+# The snapshots whose checksums were compared with the log in this process: version and identity, by location.
+_proven: dict[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -51,21 +61,64 @@ class DeltaTable:
         self.spark = spark
         self.key = key
         self.location = f"{warehouse.rstrip('/')}/{key}"
-        self._log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, self.location)
+        self._open()
+
+    def _open(self) -> None:
+        self._log = self._class.forTable(self.spark._jsparkSession, self.location)
+
+    @property
+    def _class(self) -> Any:
+        return self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
 
     @property
     def sql_name(self) -> str:
         return f"delta.{quote_identifier(self.location)}"
 
-    def snapshot(self):
-        """The newest snapshot as a JVM object.
+    def snapshot(self) -> Any:
+        """Return the newest snapshot as a JVM object; its checksum, if it has one, agrees with the log.
 
         Delta asks for the thread's session as soon as the snapshot is asked for its files; a thread that
         ran no statement before has none.
         """
         self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
+        snapshot = self._update()
+        identity = self.spark._jvm.java.lang.System.identityHashCode
+        if snapshot.version() >= 0 and _proven.get(self.location) != (snapshot.version(), identity(snapshot)):
+            snapshot = self._proven(snapshot)
+            _proven[self.location] = (snapshot.version(), identity(snapshot))
+        return snapshot
+
+    def _update(self) -> Any:
         none = getattr(self.spark._jvm, "scala.Option").empty()
         return self._log.update(False, none, none)
+
+    def _proven(self, snapshot: Any) -> Any:
+        """Return the snapshot, or one without its checksum where the log contradicts that; the file is removed.
+
+        Delta makes the next version's checksum from this one, so a wrong one would be carried on.
+        """
+        version, said = snapshot.version(), snapshot.checksumOpt()
+        if not said.isDefined():
+            return snapshot
+        oldest = max(snapshot.logSegment().checkpointProvider().version() + 1, version - _COMMITS_TO_PROVE + 1)
+        commits = []
+        for number in range(version, min(oldest, version) - 1, -1):
+            actions = self.commit(number)
+            if actions is None:
+                break
+            commits.append(actions)
+        wrong = contradiction(_checksum(said.get()), commits)
+        if not wrong:
+            return snapshot
+        log.warning("%s: the checksum of version %s is not used and removed: %s", self.location, version, wrong)
+        self._remove_checksum(version)
+        return self._update()
+
+    def _remove_checksum(self, version: int) -> None:
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.crc")
+        path.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(path, False)
+        self._class.invalidateCache(self.spark._jsparkSession, path.getParent().getParent())
+        self._open()
 
     def exists(self) -> bool:
         return self.version() >= 0
@@ -127,13 +180,32 @@ class DeltaTable:
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
 
     def newest_run_commit(self) -> RunCommit | None:
-        """The newest commit that a load run signed, from the log's last commits."""
-        newest = self.version()
-        for version in range(newest, max(-1, newest - _COMMITS_TO_SEARCH), -1):
-            signed = self._signature(version)
+        """Return the newest run commit that the table's content rests on, None if none does.
+
+        Where somebody restored an older version, what came after that version does not count.
+        """
+        version, left = self.version(), _COMMITS_TO_SEARCH
+        while version >= 0 and left:
+            info = self._commit_info(version)
+            signed = _signature(info.get("userMetadata"), version)
             if signed is not None:
                 return signed
-        return None
+            restored = self._restored(info) if info.get("operation") == "RESTORE" else None
+            version, left = (version - 1 if restored is None else restored), left - 1
+        return None if left else self._older_run_commit(version)
+
+    def _restored(self, info: dict[str, Any]) -> int:
+        """Return the version that a RESTORE went back to."""
+        parameters = info["operationParameters"]
+        if parameters.get("version") is not None:
+            return int(parameters["version"])
+        jvm = self.spark._jvm
+        instant = jvm.java.sql.Timestamp.valueOf(parameters["timestamp"])
+        none = getattr(jvm, "scala.Option").empty()
+        return self._log.history().getActiveCommitAtTime(instant, none, True, True, True).version()
+
+    def _older_run_commit(self, version: int) -> RunCommit | None:
+        return next((one for one in self.run_commits() if one.version <= version), None)
 
     def has_commit_of(self, run_id: str) -> bool:
         """Whether the log still holds a commit of this run."""
@@ -150,11 +222,11 @@ class DeltaTable:
         lines = self._commit_lines(version)
         return None if lines is None else [json.loads(line) for line in lines]
 
-    def _signature(self, version: int) -> RunCommit | None:
+    def _commit_info(self, version: int) -> dict[str, Any]:
         for line in self._commit_lines(version) or ():
             if line.startswith('{"commitInfo"'):
-                return _signature(json.loads(line)["commitInfo"].get("userMetadata"), version)
-        return None
+                return json.loads(line)["commitInfo"]
+        return {}
 
     def _commit_lines(self, version: int) -> list[str] | None:
         jvm = self.spark._jvm
@@ -221,7 +293,25 @@ def properties_of(scala_map) -> dict[str, str]:
     return found
 
 
-def _list_of(scala_seq) -> list[str]:
+def _checksum(found: Any) -> Checksum:
+    files, transactions = found.allFiles(), found.setTransactions()
+    return Checksum(
+        txn_id=found.txnId().get() if found.txnId().isDefined() else None,
+        files=found.numFiles(),
+        bytes=found.tableSizeBytes(),
+        listed={_file_id(one): one.size() for one in _list_of(files.get())} if files.isDefined() else None,
+        transactions={one.appId(): one.version() for one in _list_of(transactions.get())}
+        if transactions.isDefined()
+        else None,
+    )
+
+
+def _file_id(file: Any) -> FileId:
+    vector = file.deletionVector()
+    return file.path(), vector.uniqueId() if vector else ""
+
+
+def _list_of(scala_seq) -> list[Any]:
     return [scala_seq.apply(i) for i in range(scala_seq.length())]
 
 
