@@ -8,8 +8,8 @@ Delta's transaction, rows that go are marked in deletion vectors, and everything
 the table's transaction id and number. The protocol, the log and every reader stay Delta's.
 
 These parts are not a public interface: the versions are pinned, and ``tests/loader`` proves each
-one on real tables. One runner writes a data folder, so commits do not race; Delta's own conflict
-checks hold all the same.
+one on real tables. A transaction starts from the snapshot whose files were read, and says that it has
+read them all: if another writer committed meanwhile, Delta refuses the commit (``TableMoved``).
 """
 
 from collections.abc import Callable
@@ -18,10 +18,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from delta.exceptions.base import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.util import inheritable_thread_target
 
+from loader.domain.refusals import Refusal
 from loader.spark.tables import DeltaTable
 
 # Where a row lies, as one number: half of it is a hash of its file's name (the name itself would weigh
@@ -33,6 +44,23 @@ _ROW_BITS = (1 << _HALF) - 1
 _SPARK_SEED, _SALTS = 42, 1000
 
 
+# Delta's names for a commit that another writer's came before; they have no common class of their own.
+_CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaConcurrentModificationException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+
+
+class TableMoved(Refusal):
+    """Another writer committed to a table between this run's reading and its commit; nothing was written."""
+
+
 @dataclass(frozen=True)
 class TableFiles:
     """The files of a table at one version, as the log names them; nothing is read until asked."""
@@ -41,18 +69,19 @@ class TableFiles:
     table: DeltaTable
 
     @cached_property
-    def _snapshot(self) -> Any:
+    def snapshot(self) -> Any:
+        """The table's newest snapshot when first asked; what is read and committed rests on this one."""
         return self.table.snapshot()
 
     @cached_property
     def all(self) -> list[Any]:
         """Delta's AddFile entries. A small table's stand in its checksum file; else the log is asked."""
-        checksum = self._snapshot.checksumOpt()
+        checksum = self.snapshot.checksumOpt()
         known = checksum.get().allFiles() if checksum.isDefined() else checksum
         if known.isDefined():
             files = known.get()
             return [files.apply(i) for i in range(files.length())]
-        return list(self._snapshot.allFiles().collectAsList())
+        return list(self.snapshot.allFiles().collectAsList())
 
     def where(self, column: str, *values: str) -> list[Any]:
         """The files of some partitions."""
@@ -71,9 +100,9 @@ class TableFiles:
         own, and skips some by their statistics. This reads every one.
         """
         files = self.all if files is None else files
-        log = self._snapshot.deltaLog()
+        log = self.snapshot.deltaLog()
         none = _option(self.session)
-        frame = DataFrame(log.createDataFrame(self._snapshot, _seq(self.session, files), False, none), self.session)
+        frame = DataFrame(log.createDataFrame(self.snapshot, _seq(self.session, files), False, none), self.session)
         if placed:
             salt, _ = _numbered(self.session, [_name(file.path()) for file in files])
             number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
@@ -88,8 +117,7 @@ def rows_in(files: list[Any]) -> int | None:
 
 
 def commit(
-    session: SparkSession,
-    table: DeltaTable,
+    files: TableFiles,
     app_id: str | None,
     sequence: int = 0,
     *,
@@ -103,14 +131,16 @@ def commit(
 
     False, and nothing is done, if the table holds this application's ``sequence`` already. Without
     an application the commit has no number. ``last`` is called when all is written and nothing of it counts
-    yet; what it raises leaves the table as it was.
+    yet; what it raises leaves the table as it was. Refused TableMoved if the table is no longer as ``files`` has it.
     """
-    jvm = session._jvm
+    session, jvm = files.session, files.session._jvm
     jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-    if app_id is not None and table.committed_sequence(app_id) >= sequence:
+    log = files.snapshot.deltaLog()
+    transaction = log.startTransaction(_option(session), _some(session, files.snapshot))
+    transaction.readWholeTable()
+    # Asked of the transaction, so that another commit under the same application is a conflict, too.
+    if app_id is not None and transaction.txnVersion(app_id) >= sequence:
         return False
-    log = table.snapshot().deltaLog()
-    transaction = log.startTransaction()
     now = int(jvm.java.lang.System.currentTimeMillis())
     actions = [file.removeWithTimestamp(now, True) for file in remove or []]
     with ThreadPoolExecutor(1) as beside:
@@ -128,7 +158,15 @@ def commit(
         actions.append(numbered)
     if last is not None:
         last()
-    transaction.commit(_seq(session, actions), _operation(session, overwrites=bool(remove or gone is not None)))
+    try:
+        transaction.commit(_seq(session, actions), _operation(session, overwrites=bool(remove or gone is not None)))
+    except _CONFLICTS as conflict:
+        raise TableMoved(
+            "TABLE_MOVED",
+            f"{files.table.location}: another writer committed to the table after version "
+            f"{files.snapshot.version()}, which this run had read",
+            hint="Nothing was written. Run it again when the other writer is done.",
+        ) from conflict
     return True
 
 
@@ -216,9 +254,14 @@ def _seq(session: SparkSession, items: list[Any]) -> Any:
     return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(held).toSeq()
 
 
-def _option(session: SparkSession, value: Any = None) -> Any:
-    option = getattr(session._jvm, "scala.Option")
-    return option.empty() if value is None else option.apply(session._jvm.java.lang.Long.valueOf(value))
+def _option(session: SparkSession, value: int | None = None) -> Any:
+    if value is None:
+        return getattr(session._jvm, "scala.Option").empty()
+    return _some(session, session._jvm.java.lang.Long.valueOf(value))
+
+
+def _some(session: SparkSession, value: Any) -> Any:
+    return getattr(session._jvm, "scala.Option").apply(value)
 
 
 def _module(session: SparkSession, name: str) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,7 +15,7 @@ from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.spark import rawcore
 from loader.spark.batches import Batch, dated_by_run, find_batch
-from loader.spark.commits import TableFiles, commit, rows_in
+from loader.spark.commits import TableFiles, TableMoved, commit, rows_in
 from loader.spark.file_batches import FilesBatch
 from loader.spark.history import Stamp
 from loader.spark.history_files import read_history_files
@@ -27,6 +27,9 @@ from loader.spark.tables import DeltaTable, publish, publish_views, run_signatur
 from loader.spark.target import Target
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier, quote_text
+
+# How often a load compares with a table that another writer moves under it, before it gives up.
+_COMPARISONS = 3
 
 
 @dataclass
@@ -94,13 +97,14 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
         with delivery.reading():
-            _write_raw(task, session, load, raw, rows, last=delivery.check_unchanged)
+            write = partial(_write_raw, task, session, load, raw, rows, last=delivery.check_unchanged)
+            _retried(write, outcome)
     finally:
         delivery.release()
     publish(session, load.table, raw.location)
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     outcome.drift = list(delivery.unknown)
-    outcome.warnings = list(delivery.warnings)
+    outcome.warnings += delivery.warnings
     outcome.version_after = raw.version()
     return outcome
 
@@ -119,17 +123,22 @@ def _write_raw(
         (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
         for name, type_ in types.items()
     ))  # fmt: skip
-    replaced = None if load.feed else TableFiles(session, raw).all
-    commit(session, raw, None, add=typed, remove=replaced, last=last)
+    files = TableFiles(session, raw)
+    commit(files, None, add=typed, remove=None if load.feed else files.all, last=last)
 
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
-    """Refuse what no delivery could mend, before anything of the run is written: rule 3, another policy's history."""
+    """Refuse what no delivery could mend, before anything of the run is written.
+
+    That is a table without the newest applied run, rule 3, and a history of another policy.
+    """
     dated = dated_by_run(HistoryPolicy.from_dict(load.policy))
-    if not dated and load.history is None:
-        return
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
+    held = signed.sequence if signed else None
+    rules.check_holds_applied(name=load.name, applied=load.newest_applied, held=held, run=load.sequence)
+    if not dated and load.history is None:
+        return
     # By its number too: what keeps house signs with its own id and keeps the number of the run before.
     if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
         return
@@ -144,18 +153,40 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
 
 
 def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
-    """Work out what the batch does, commit the history, then bring rawcore after it."""
+    """Work out what the batch does, commit the history, then bring rawcore after it.
+
+    All of it again if another writer's commit came between the comparison and the commit.
+    """
+    outcome = Outcome()
+    _retried(lambda: _load_rawcore(task, load, outcome), outcome)
+    return outcome
+
+
+def _retried(do: Callable[[], None], outcome: Outcome) -> None:
+    """Do it, and again where another writer moved the table; the outcome warns of it. Refused TableMoved at last."""
+    for left in reversed(range(_COMPARISONS)):
+        try:
+            return do()
+        except TableMoved as moved:
+            if not left:
+                raise
+            outcome.warnings.append(f"{moved.message}; this run read the table again.")
+
+
+def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
     session = task.session(load.sequence)
     target = Target.of(session, task.warehouse, load)
-    outcome = Outcome(version_before=target.leading.version())
+    if outcome.version_before is None:
+        outcome.version_before = target.leading.version()
     committed = target.leading.committed_sequence(load.leading.key)
     if committed >= load.sequence:
         _require_commit_of_this_run(task, load, target.leading, committed)
-        outcome.warnings.append("The table already held this run: nothing was added.")
+        if not outcome.counts:  # not this attempt's own commit, after which rawcore moved
+            outcome.warnings.append("The table already held this run: nothing was added.")
         if target.history:
             task.phase("writing rawcore")
             rawcore.rebuild(target)
-            outcome.counts = target.segments()
+            outcome.counts = outcome.counts or target.segments()
     else:
         _load_batch(task, session, load, target, outcome, committed)
     publish(session, load.table, target.rawcore.location)
@@ -163,7 +194,6 @@ def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
         publish(session, load.history, target.history.location)
         publish_views(session, load.views)
     outcome.version_after = target.leading.version()
-    return outcome
 
 
 def _load_batch(
@@ -171,7 +201,8 @@ def _load_batch(
 ) -> None:
     # A restoring revert has no transaction number in the history: its signature has it.
     signed = target.signed
-    behind = target.rawcore.committed_sequence(load.table.key) < max(committed, signed.sequence if signed else -1)
+    followed = target.rawcore.newest_run_commit()
+    behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1)
     with _prepared(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
         if target.history:

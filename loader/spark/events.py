@@ -309,7 +309,7 @@ class EventBatch:
         types = {f.name: f.dataType for f in self.memory.schema().fields}
         rows = few.select(*columns)
         ordered = [F.col(quote_identifier(name)).cast(type_).alias(name) for name, type_ in types.items()]
-        commit(self.session, self.memory, None, add=rows.select(*ordered))
+        commit(self._files, None, add=rows.select(*ordered))
 
     def write_history(self, *, small: bool) -> None:
         """Put what differs between the versions before and after, in one commit."""

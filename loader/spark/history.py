@@ -77,8 +77,7 @@ def write_history(history: HistoryTable, difference: Difference, stamp: Stamp, s
         else:
             gone = difference.where(*_ALTERED).select(f"{OLD}.{PLACE}")
     commit(
-        history.session,
-        history.table,
+        history.files,
         history.spec.key,
         sequence,
         add=difference.in_few_files(rows),

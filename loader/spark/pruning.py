@@ -105,7 +105,7 @@ class _Prune:
         notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
         signature = carried(target.signed, run_id=house.run_id, what=PRUNE, counts=counts, notes=notes)
         house.sign(signature)
-        commit(house.session, target.history, None, gone=rows.select(PLACE), gone_from=files)
+        commit(target.versions.files, None, gone=rows.select(PLACE), gone_from=files)
         return counts | {"removed": removed}
 
     def _later(self, before: str | None) -> str:
@@ -167,7 +167,7 @@ class _Prune:
             if count:
                 signed = target.history.newest_run_commit() if target.history else None
                 self.house.sign(carried(signed, run_id=self.house.run_id, what=PRUNE))
-                commit(self.house.session, target.memory, None, gone=places, gone_from=files.all)
+                commit(files, None, gone=places, gone_from=files.all)
         finally:
             places._jdf.queryExecution().logical().rdd().unpersist(False)
         return count

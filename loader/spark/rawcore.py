@@ -67,8 +67,7 @@ def _commit(target: Target, rows: DataFrame, *, remove: list | None = None, gone
         for name, type_ in types.items()
     ))  # fmt: skip
     commit(
-        target.session,
-        target.rawcore,
+        target.rawcore_files,
         target.load.table.key,
         target.load.sequence,
         add=typed,

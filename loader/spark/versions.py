@@ -188,7 +188,7 @@ class HistoryTable:
         changes or goes; it lies in one of ``segments``. ``small``: the table is written anew.
         """
         puts = rows.where(F.col(ACTION) == PUT).drop(ACTION)
-        commit_to = (self.session, self.table, self.spec.key, sequence)
+        commit_to = (self.files, self.spec.key, sequence)
         if not touches:
             commit(*commit_to, add=puts.coalesce(1) if small else puts)
             return
