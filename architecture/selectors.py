@@ -1,14 +1,16 @@
 """Questions about what should be, what was applied and what was decided, shared by pages, the API and the loader."""
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
 
 from architecture.domain import workflow
 from architecture.domain.planning.identity import as_known
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.tables import TableSpec, tables_of
+from architecture.domain.steps.step import CREATE_TABLE
 from architecture.domain.workflow import Refused
 from architecture.models import (
     AppliedDataset,
@@ -57,6 +59,19 @@ def applied_states(*, environment: Environment) -> tuple[DatasetState, ...]:
 def applied_by_pk(rows: QuerySet[AppliedDataset]) -> dict[int, tuple[DatasetState, str]]:
     """Return the states (flat) of these rows, each with the digest of what was read, in their order."""
     return _APPLIED.by_pk(rows)
+
+
+def tables_created_at(*, environment: Environment, keys: Iterable[str]) -> dict[str, datetime]:
+    """Return when each of these tables was last created by an execution, by the table's stable key."""
+    rows = ExecutionOperation.objects.filter(
+        op=CREATE_TABLE,
+        status=ExecutionOperation.Status.SUCCEEDED,
+        execution__environment=environment,
+        execution__finished_at__isnull=False,
+        table_key__among=list(keys),
+    )
+    found = rows.order_by().values_list("table_key").annotate(at=Max("execution__finished_at"))
+    return {str(key): at for key, at in found}
 
 
 def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:

@@ -136,7 +136,7 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
 
 
 class GovernedRecordViewSet(ReadOnly):
-    """Sealed records of history batches, reverts and prunes, the newest first, found by their id."""
+    """Sealed records of governed runs, the newest first, found by their id."""
 
     queryset = GovernedRunRecord.objects.none()
     serializer_class = GovernedRecordSerializer

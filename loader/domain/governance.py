@@ -7,12 +7,14 @@ history_batch  files: paths by kind of file; format, compression
 revert         run_id: the run whose part in the dataset's history is taken back
 prune          ended_before, archive
 compact        nothing: which tables are crowded is looked at when the run is performed
+accept         nothing: the table is taken as it is when the run is performed
 =============  ====================================================================================
 """
 
 LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
+ACCEPT = "accept"
 # Kinds that a person has to ask for and answer for; what they did is sealed.
-GOVERNED = (HISTORY_BATCH, REVERT, PRUNE)
+GOVERNED = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT)
 # Kinds that bring rows, so that what is dated later comes after them (rule 3), and that can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
 

@@ -29,6 +29,23 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
         )
 
 
+def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:
+    """Refuse a table that does not hold the newest run applied to it: an older state of it, or another table.
+
+    ``applied`` is that run's sequence by the control database, ``held`` that of the newest run in the table,
+    ``run`` this run's own, which an earlier attempt of it may have committed.
+    """
+    if applied is None or (held is not None and (held >= applied or held == run)):
+        return
+    has = "no run" if held is None else f"the runs up to number {held}"
+    raise Refusal(
+        "TABLE_BEHIND",
+        f"{name}: run number {applied} was applied to it, and its table holds {has}",
+        hint="Bring the table back as that run left it (the right mount, a newer backup, RESTORE to the newest "
+        "version), then run again. If it is right as it is: manage.py accept_table, and load again what was lost.",
+    )
+
+
 def check_empty(*, name: str, rows: int, would_close: int, allowed: bool) -> None:
     """Refuse an empty full snapshot that would close something, unless the run allows it."""
     if rows == 0 and would_close > 0 and not allowed:

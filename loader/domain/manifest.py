@@ -120,7 +120,8 @@ class RawcoreLoad:
 
     ``history`` is None where the dataset is not historized, ``memory`` where rows carry no time of
     their own. ``row_hash`` covers what opens a version. ``sequence`` is ``txnVersion``;
-    ``newest_applied_at`` is what the control database knows of the newest applied run (ISO 8601).
+    ``newest_applied_at`` and ``newest_applied`` are what the control database knows of the newest applied run: its
+    time (ISO 8601), and its sequence if the table was not made anew since.
     ``views`` are statements that publish views over the history.
     ``delivery_checked`` says that the one input's delivery was already checked for everything
     stage would check: the same types, and one row for each of the same keys. ``files`` takes the
@@ -141,6 +142,7 @@ class RawcoreLoad:
     policy: dict = field(default_factory=dict)
     sequence: int = 0
     newest_applied_at: str | None = None
+    newest_applied: int | None = None
     delivery_checked: bool = False
     depends_on: tuple[str, ...] = ()
     files: HistoryFiles | None = None
@@ -169,11 +171,13 @@ class LoadManifest:
 class ObserveManifest:
     """Which tables to look at; tables that do not exist are left out of the answer.
 
-    So are dropped ones, whose files are kept, unless ``dropped`` asks for them, too.
+    So are dropped ones, whose files are kept, unless ``dropped`` asks for them, too. A table whose log cannot be
+    read fails the request, or with ``skip_unreadable`` is listed under ``unreadable`` beside the answer.
     """
 
     tables: tuple[str, ...]
     dropped: bool = False
+    skip_unreadable: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,6 +259,14 @@ class PruneManifest:
 
 
 @dataclass(frozen=True)
+class AcceptManifest:
+    """Take a dataset's table as it is now, though it does not hold the newest run applied to it."""
+
+    run_id: str
+    load: RawcoreLoad
+
+
+@dataclass(frozen=True)
 class CompactManifest:
     """Bring small files of a dataset's tables together (``loader.domain.governance`` says which are small)."""
 
@@ -296,7 +308,8 @@ class ReadManifest:
 class CheckManifest:
     """A history whose invariants are checked (``loader.spark.invariants``), with the rawcore that follows it.
 
-    ``entity_key`` and ``row_hash`` are what the load hashes; ``samples`` is how many keys a finding names. Of
+    ``entity_key`` and ``row_hash`` are what the load hashes; ``samples`` is how many keys a finding names;
+    ``newest_applied`` is the sequence of the newest run applied to the history, by the control database. Of
     ``sensitive`` columns, names in lower case, it tells no value.
     """
 
@@ -308,6 +321,7 @@ class CheckManifest:
     policy: dict = field(default_factory=dict)
     samples: int = 5
     timeout_seconds: float = 3600.0
+    newest_applied: int | None = None
     sensitive: tuple[str, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """The pipe between worker and runner: one JSON object a line, in both directions.
 
 Requests go to the runner's standard input:
-    {"id": …, "kind": "ping" | "observe" | "sizes" | "rehearse" | "execute" | "load" | "revert" | "prune"
+    {"id": …, "kind": "ping" | "observe" | "sizes" | "rehearse" | "execute" | "load" | "revert" | "prune" | "accept"
                   | "compact" | "read" | "check" | "replay", "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id
     {"id": …, "kind": "ping"}            answered at once with ``finished``, whatever else is under way
@@ -22,7 +22,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     step_finished       ordinal, status, observed, version_after, error, seconds, rows (of a step that rewrites)
     case_finished       outcome (loader.domain.replay.Outcome as JSON)
     finished            status: succeeded | failed | canceled; answer (observe, sizes, rehearse, revert, prune,
-                        compact, read, check), error
+                        compact, read, check), error, unreadable (observe: keys of tables)
 
 Every request gets exactly one ``finished``. A ``dataset`` is a stable key. ``error`` is a refusal
 as JSON (``loader.domain.refusals``).
@@ -37,6 +37,7 @@ REQUEST_KINDS = (
     "load",
     "revert",
     "prune",
+    "accept",
     "compact",
     "read",
     "check",

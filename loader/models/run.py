@@ -39,6 +39,7 @@ class LoadRun(models.Model):
         REVERT = "revert", "Revert"
         PRUNE = "prune", "Prune"
         COMPACT = "compact", "Compact"
+        ACCEPT = "accept", "Accept"
 
     FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.BLOCKED, Status.CANCELED, Status.LOST})
     RESTARTABLE = FINISHED - {Status.SUCCEEDED}

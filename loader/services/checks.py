@@ -9,6 +9,7 @@ from loader.domain.dependencies import named_dataset
 from loader.domain.layers import entity_key_components, row_hash_components
 from loader.domain.manifest import CheckManifest
 from loader.domain.refusals import Refusal
+from loader.services.manifests import leading_table, newest_applied
 from metadata.classification import classification
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
@@ -39,6 +40,8 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
     state = described_state(dataset, environment=current_environment())
     if not _has_history(state):
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    leading = {state.key: leading_table(state)}
+    applied = newest_applied(environment=current_environment(), leading=leading).get(state.key)
     return CheckManifest(
         name=state.qualified_name,
         history=history_table(state),
@@ -48,5 +51,6 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
         policy=dict(state.history_policy),
         samples=samples,
         timeout_seconds=timeout_seconds,
+        newest_applied=applied.sequence if applied else None,
         sensitive=tuple(sorted(classification(dataset).sensitive_names)),
     )

@@ -1,4 +1,4 @@
-"""Asking for runs that are about one dataset: history batches, reverts, prunes, compactions.
+"""Asking for runs that are about one dataset: history batches, reverts, prunes, acceptances, compactions.
 
 Each is a load run of its own kind, claimed, fenced, cancelled and repeated like any other. What
 cannot be done is refused here, before there is a run; what only the tables know, by the runner.
@@ -18,12 +18,12 @@ from django.utils import timezone
 
 from architecture.domain.states.tables import history_table
 from loader.domain import runs as states
-from loader.domain.dependencies import DATASET, Scope
-from loader.domain.governance import BRINGING, COMPACT, HISTORY_BATCH, PRUNE, REVERT
+from loader.domain.dependencies import DATASET, Scope, is_loaded
+from loader.domain.governance import ACCEPT, BRINGING, COMPACT, HISTORY_BATCH, PRUNE, REVERT
 from loader.domain.reference.batch_files import FILES
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
-from loader.services.manifests import applied_rows, plan_history_batch, plan_one, stands_at
+from loader.services.manifests import applied_rows, plan_history_batch, plan_named, plan_one, stands_at
 from loader.services.runs import Asked, RequestedRun, request_run
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.locations import parse_location
@@ -249,6 +249,18 @@ def _ended_before(state: DatasetState, text: str | None, days: int | None) -> st
             raise Refusal("BAD_DATE", f"{text} lies in the future", hint="only the past can be pruned")
     found: date = instant.date() if type_ == DATE else instant
     return found.isoformat()
+
+
+def request_accept(
+    *, dataset: str, reason: str, run_id: str | None = None, person: Any = None, wake_worker: bool = True
+) -> RequestedRun:
+    """Ask for a table to be taken as it is, though runs applied to it are missing; they count as reverted then."""
+    _check_reason(reason)
+    state = plan_named(dataset).steps[0].dataset
+    if not is_loaded(state):
+        raise Refusal("NOT_LOADED", f"{state.qualified_name} is not loaded by runs, so there is nothing to accept")
+    wanted = Asked(kind=ACCEPT, scope=_scope(state.qualified_name), asked={}, reason=reason.strip())
+    return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
 
 
 def request_compaction(

@@ -1,21 +1,25 @@
 """Performing reverts, prunes and compactions: the runner does each in one request."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from django.db import transaction
 
 from architecture.domain.states.tables import TableSpec, tables_of
 from loader.domain import runs as states
-from loader.domain.governance import COMPACT, PRUNE, REVERT
-from loader.domain.manifest import CompactManifest, PruneManifest, RevertManifest
+from loader.domain.governance import ACCEPT, COMPACT, PRUNE, REVERT
+from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.database import retried
 from loader.services.governed import reversion
-from loader.services.manifests import LoadPlan, governed_load, plan_named, plan_one
+from loader.services.manifests import LoadPlan, applied_rows, governed_load, plan_named, plan_one
 
 if TYPE_CHECKING:
     from loader.services.work import LoadWork
+
+# In the runner's answer: the number of the newest run that an accepted table holds, and that of the run itself.
+HELD, SEQUENCE = "held", "sequence"
 
 
 def govern(work: "LoadWork") -> str:
@@ -30,6 +34,9 @@ def govern(work: "LoadWork") -> str:
     said = work.must_answer(finished)
     if said == states.SUCCEEDED and work.run.kind == REVERT:
         retried(lambda: _mark_reverted(work.run))
+    if said == states.SUCCEEDED and isinstance(manifest, AcceptManifest):
+        (table,) = (one for one in answer["tables"].values() if HELD in one)
+        retried(lambda: _take_over(work.run, table[HELD], table[SEQUENCE]))
     return said
 
 
@@ -38,6 +45,15 @@ def _mark_reverted(run: LoadRun) -> None:
     """The run that was taken back is no longer applied."""
     key = run.datasets.get().dataset_key
     DatasetRun.objects.filter(run__run_id=run.details["asked"]["run_id"], dataset_key=key).update(reverted_by=run)
+
+
+@transaction.atomic
+def _take_over(run: LoadRun, held: int, sequence: int) -> None:
+    """Number the run as the accepted table has it, and mark those that the table does not hold as reverted."""
+    row = run.datasets.get()
+    lost = applied_rows().filter(dataset_key=row.dataset_key, run__environment=run.environment, sequence__gt=held)
+    DatasetRun.objects.filter(pk__in=list(lost.values_list("pk", flat=True))).update(reverted_by=run)
+    DatasetRun.objects.filter(pk=row.pk).update(sequence=sequence)
 
 
 def _revert(work: "LoadWork") -> RevertManifest:
@@ -64,9 +80,14 @@ def _prune(work: "LoadWork") -> PruneManifest:
     )
 
 
-def _ready(work: "LoadWork") -> tuple[LoadPlan, dict[str, DatasetRun]]:
+def _accept(work: "LoadWork") -> AcceptManifest:
+    plan, rows = _ready(work, plan_named)
+    return AcceptManifest(work.run.run_id, retried(lambda: governed_load(run=work.run, plan=plan, rows=rows)))
+
+
+def _ready(work: "LoadWork", planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
     """The plan and its row. Refused while the tables are not as the metadata describe them."""
-    plan = retried(lambda: plan_one(work.run.scope["name"]))
+    plan = retried(lambda: planned(work.run.scope["name"]))
     rows = work.attempt.prepare(steps=plan.steps, comes_last=True)
     operations = work.pending(plan).operations
     if operations:
@@ -87,5 +108,5 @@ def _compact(work: "LoadWork") -> CompactManifest:
     return CompactManifest(work.run.run_id, state.key, state.qualified_name, tables)
 
 
-_MANIFESTS = {REVERT: _revert, PRUNE: _prune, COMPACT: _compact}
-_PHASES = {REVERT: "reverting", PRUNE: "pruning", COMPACT: "compacting"}
+_MANIFESTS = {REVERT: _revert, PRUNE: _prune, COMPACT: _compact, ACCEPT: _accept}
+_PHASES = {REVERT: "reverting", PRUNE: "pruning", COMPACT: "compacting", ACCEPT: "accepting the table"}

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import TypeVar
 
 from django.conf import settings
 from django.db.models import Max, Prefetch, QuerySet
@@ -10,7 +11,7 @@ from django.db.models import Max, Prefetch, QuerySet
 from architecture.domain.history_views import history_views
 from architecture.domain.states.tables import TableSpec, history_table, memory_table, raw_table, rawcore_table
 from architecture.models import Environment
-from architecture.selectors import described_states, desired_tables
+from architecture.selectors import described_states, desired_tables, tables_created_at
 from architecture.services import current_environment
 from loader.domain.checked import delivery_checked
 from loader.domain.dependencies import (
@@ -78,6 +79,14 @@ class LoadPlan:
         return frozenset({step.dataset.key for step in self.steps} | {state.key for state in self.left_out})
 
 
+@dataclass(frozen=True)
+class Applied:
+    """The newest run applied to a dataset: its load timestamp, and its sequence if its table is still the same."""
+
+    at: datetime
+    sequence: int | None
+
+
 def plan_load(scope: Scope) -> LoadPlan:
     """The load plan of a scope. Refusal for a scope that names nothing, or inputs in a circle."""
     states = described_states(environment=current_environment())
@@ -124,7 +133,8 @@ def load_manifest(
     rawcore = [step for step in plan.steps if step.dataset.layer != "raw"]
     sources = source_datasets(plan.states.values())
     specs = {key: source_spec(source) for key, source in sources.items()}
-    newest = newest_applied(environment=run.environment, but=run)
+    leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
+    newest = newest_applied(environment=run.environment, leading=leading, but=run)
     feeds = _feeds(plan.states)
     sensitive = sensitive_columns([step.dataset for step in plan.steps])
     return LoadManifest(
@@ -147,7 +157,8 @@ def governed_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun
     """A plan's one dataset as a load has it, with the number that a governed run has in its history."""
     sources = source_datasets(plan.states.values())
     specs = {key: source_spec(source) for key, source in sources.items()}
-    newest = newest_applied(environment=run.environment)
+    dataset = plan.steps[0].dataset
+    newest = newest_applied(environment=run.environment, leading={dataset.key: leading_table(dataset)}, but=run)
     load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
     return _with_sensitive(load, sensitive_columns([plan.steps[0].dataset]))
 
@@ -226,7 +237,7 @@ def _rawcore_load(
     plan: LoadPlan,
     specs: Mapping[str, SourceSpec],
     rows: Mapping[str, DatasetRun],
-    newest: Mapping[str, Any],
+    newest: Mapping[str, Applied],
     feeds: Mapping[str, bool],
 ) -> RawcoreLoad:
     dataset = step.dataset
@@ -255,7 +266,8 @@ def _rawcore_load(
         views=history_views(dataset),
         policy=dict(dataset.history_policy),
         sequence=rows[dataset.key].sequence or 0,
-        newest_applied_at=applied.isoformat() if applied else None,
+        newest_applied_at=applied.at.isoformat() if applied else None,
+        newest_applied=applied.sequence if applied else None,
         depends_on=step.depends_on,
     )
 
@@ -277,13 +289,31 @@ def _foreign_keys(dataset: DatasetState) -> tuple[ForeignKey, ...]:
     return tuple(keys)
 
 
-def newest_applied(*, environment: Environment, but: LoadRun | None = None) -> dict[str, Any]:
-    """Per dataset, the load timestamp of the newest run that is applied to it, leaving one run out."""
+def newest_applied(
+    *, environment: Environment, leading: Mapping[str, str], but: LoadRun | None = None
+) -> dict[str, Applied]:
+    """Return the newest run applied to each dataset, leaving one run out.
+
+    ``leading`` gives the key of the table that a dataset's runs commit to first, by the dataset's key.
+    """
     succeeded = applied_rows().filter(run__environment=environment)
     if but is not None:
         succeeded = succeeded.exclude(run=but)
-    found = succeeded.order_by().values_list("dataset_key").annotate(newest=Max("run__load_timestamp"))
-    return {str(key): newest for key, newest in found}
+    created = tables_created_at(environment=environment, keys=leading.values())
+    found: dict[str, Applied] = {}
+    rows = succeeded.filter(dataset_key__among=leading).order_by()
+    newest = rows.values_list("dataset_key").annotate(
+        at=Max("run__load_timestamp"), newest=Max("sequence"), finished=Max("finished_at")
+    )
+    for key, at, sequence, finished in newest:
+        made = created.get(leading[str(key)])
+        found[str(key)] = Applied(at, None if made is not None and made > finished else sequence)
+    return found
+
+
+def leading_table(dataset: DatasetState) -> str:
+    """Return the stable key of the table that a dataset's runs commit to first."""
+    return (dataset.history_key if dataset.historize else None) or dataset.key
 
 
 def applied_rows() -> QuerySet[DatasetRun]:

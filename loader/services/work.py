@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -35,7 +36,7 @@ from loader.services.executions import finish_silent_rows, store_step
 from loader.services.governed import request_compaction
 from loader.services.governedwork import govern
 from loader.services.leasing import Claimed, claim_with_leases
-from loader.services.manifests import LoadPlan, load_manifest
+from loader.services.manifests import LoadPlan, leading_table, load_manifest, newest_applied
 from loader.services.reading import sensitive_in
 from loader.services.runs import attempt_of
 from metadata.domain.errors import MetadataError
@@ -146,9 +147,15 @@ class LoadWork:
         self.attempt.enter("looking at the warehouse")
         keys = todo.described
         asked = table_keys(state for state in todo.states.values() if state.key in keys)
-        finished = self.talk.ask("observe", ObserveManifest(tuple(sorted(asked)), dropped=True))
+        observe = ObserveManifest(tuple(sorted(asked)), dropped=True, skip_unreadable=True)
+        finished = self.talk.ask("observe", observe)
         _succeeded(finished)
+        unreadable = frozenset(finished.get("unreadable") or ())
+        if unreadable:  # a matter of their own datasets, which the runner fails and names
+            keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((todo.states[key],))))
+            asked = frozenset(asked) - unreadable
         environment, answer = self.run.environment, finished.get("answer") or {}
+        retried(lambda: self._refuse_missing(todo, frozenset(answer) | unreadable))
 
         def compare() -> Pending:
             keep_what_was_seen(environment=environment, asked=asked, tables=answer)
@@ -163,6 +170,29 @@ class LoadWork:
         if pending.needing:
             raise Blocked(_blocked(pending.needing, self.run))
         return pending
+
+    def _refuse_missing(self, todo: LoadPlan, observed: Collection[str]) -> None:
+        """Refuse a warehouse without tables that runs were applied to, before they are created anew and empty."""
+        leading = {step.dataset.key: leading_table(step.dataset) for step in todo.steps}
+        applied = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
+        missing = sorted(
+            step.dataset.qualified_name
+            for step in todo.steps
+            if leading[step.dataset.key] not in observed
+            and (found := applied.get(step.dataset.key)) is not None
+            and found.sequence is not None
+        )
+        if missing:
+            raise Refusal(
+                "TABLES_MISSING",
+                f"the warehouse has no table of {', '.join(missing[:_SHOWN])}"
+                + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+                + ", to which runs were applied",
+                hint="Bring the warehouse back (its mount, its folder, a backup), then run again under the same id. If "
+                "the tables are gone for good, make a report and execute it: it creates them anew.",
+                count=len(missing),
+                samples=tuple(missing[_SHOWN : 2 * _SHOWN]),
+            )
 
     def _execute(self, pending: Pending) -> None:
         """Carry out changes that are all safe, with a record of their own."""

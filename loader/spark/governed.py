@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
-from loader.domain.governance import COMPACT, PRUNE, REVERT
-from loader.domain.manifest import CompactManifest, PruneManifest, RevertManifest
+from loader.domain.governance import ACCEPT, COMPACT, PRUNE, REVERT
+from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest
 from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
+from loader.spark.accepting import accept
 from loader.spark.compaction import compact
 from loader.spark.datasets import Canceled
 from loader.spark.house import House
@@ -20,10 +21,10 @@ from loader.spark.reverting import revert
 
 log = logging.getLogger(__name__)
 
-MANIFESTS = {REVERT: RevertManifest, PRUNE: PruneManifest, COMPACT: CompactManifest}
-_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact}
+MANIFESTS = {REVERT: RevertManifest, PRUNE: PruneManifest, COMPACT: CompactManifest, ACCEPT: AcceptManifest}
+_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept}
 
-Manifest = RevertManifest | PruneManifest | CompactManifest
+Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest
 
 
 def govern(

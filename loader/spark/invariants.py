@@ -31,7 +31,9 @@ from metadata.domain.types import parse, spark_type
 LIVE = "live"
 
 # What a finding counts, as a person reads it.
+TABLE_BEHIND = "TABLE_BEHIND"
 MESSAGES = {
+    TABLE_BEHIND: "runs that were applied and are missing in the table",
     "NULL_KEY": "versions without a key",
     "NULL_START": "versions without a start",
     "ENTITY_KEY": "versions whose entity key is not that of their business key",
@@ -75,15 +77,30 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
             StoredTable.of(rawcore, manifest.rawcore, versions[1]),
             _noted_last(history),
         )
-        findings = _found(checked.broken(), manifest)
+        findings = [*_behind(manifest, history), *_found(checked.broken(), manifest)]
         return {
             "table_version": versions[0],
             "rawcore_version": versions[1],
             "versions": checked.history.frame.count(),
             "findings": findings,
             "rawcore_behind": any(one["code"].startswith("RAWCORE") for one in findings)
-            and rawcore.committed_sequence(rawcore.key) < history.committed_sequence(history.key),
+            and _sequence(rawcore) < _sequence(history),
         }
+
+
+def _sequence(table: DeltaTable) -> int:
+    """Return the number of the newest run that the table holds, -1 for none."""
+    signed = table.newest_run_commit()
+    return signed.sequence if signed else -1
+
+
+def _behind(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
+    """Return the finding that runs applied to the history are missing in its table, if they are."""
+    applied, held = manifest.newest_applied, _sequence(history)
+    if applied is None or held >= applied:
+        return []
+    count = applied - max(held, 0)
+    return [{"code": TABLE_BEHIND, "message": MESSAGES[TABLE_BEHIND], "count": count, "samples": []}]
 
 
 def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, int]:

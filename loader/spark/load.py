@@ -14,6 +14,7 @@ from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
+from loader.spark.files import JAVA_ERRORS
 from loader.spark.tables import DeltaTable
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,10 @@ class LoadAttempt:
             except Refusal as refusal:
                 self._waiting.pop(load.dataset)
                 self._finish(load.dataset, FAILED, error=refusal)
+            except JAVA_ERRORS as failure:
+                self._waiting.pop(load.dataset)
+                error = unreadable_table(self._warehouse, load.leading.key, failure, name=load.name)
+                self._finish(load.dataset, FAILED, error=error)
         consumers: dict[str, set[str]] = {}
         for load in self._manifest.rawcore:
             for upstream in load.depends_on:
@@ -178,6 +183,16 @@ class LoadAttempt:
 def unexpected(name: str, failure: Exception) -> Refusal:
     """An accident as a person can read it: its first line; the whole of it is in the runner's log."""
     return Refusal("UNEXPECTED", f"{name}: {first_line(failure)}", hint="The runner's log has the details.")
+
+
+def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:
+    """A table whose log Delta cannot read, named with its place."""
+    said = f"{name}: " if name else ""
+    return Refusal(
+        "UNREADABLE_TABLE",
+        f"{said}the table {warehouse.rstrip('/')}/{key} cannot be read: {first_line(failure)}",
+        hint="Its _delta_log is damaged or incomplete. Put the folder back from a backup, then run again.",
+    )
 
 
 def first_line(failure: Exception) -> str:

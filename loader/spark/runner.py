@@ -33,8 +33,9 @@ from loader.domain.manifest import (
 from loader.domain.refusals import Refusal
 from loader.domain.replay import parse_cases, select
 from loader.spark import invariants, reads, steps
+from loader.spark.files import JAVA_ERRORS
 from loader.spark.governed import MANIFESTS, govern
-from loader.spark.load import CANCELED, FAILED, LoadAttempt, unexpected
+from loader.spark.load import CANCELED, FAILED, LoadAttempt, first_line, unexpected, unreadable_table
 from loader.spark.rehearsal import rehearse
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, start_session
@@ -106,9 +107,19 @@ class Runner:
 
     def _observe(self, _request_id: str, body: dict) -> dict:
         manifest = from_json(ObserveManifest, body)
-        found = (DeltaTable(self._spark, self._config.warehouse, key).observe() for key in manifest.tables)
-        observed = (table for table in found if table is not None and (manifest.dropped or not table.dropped))
-        return {"answer": {table.key: asdict(table) for table in observed}}
+        found, unreadable = {}, []
+        for key in manifest.tables:
+            try:
+                table = DeltaTable(self._spark, self._config.warehouse, key).observe()
+            except JAVA_ERRORS as failure:
+                if not manifest.skip_unreadable:
+                    raise unreadable_table(self._config.warehouse, key, failure) from failure
+                log.warning("the table %s cannot be read: %s", key, first_line(failure))
+                unreadable.append(key)
+                continue
+            if table is not None and (manifest.dropped or not table.dropped):
+                found[table.key] = asdict(table)
+        return {"answer": found, "unreadable": unreadable}
 
     def _execute(self, request_id: str, body: dict) -> dict:
         manifest = from_json(ExecuteManifest, body)

@@ -13,9 +13,9 @@ from loader.services.governedrecords import record_artifact
 
 class Command(ProductCommand):
     help = (
-        "List the sealed records of history batches, reverts and prunes, newest first, and check that each stands as "
-        "it was sealed; of one run only, and as a file that verify_artifact takes. Ends with 0, 1 if a record does "
-        "not verify, 4 for an unknown run."
+        "List the sealed records of governed runs, newest first, and check that each stands as it was sealed; "
+        "of one run only, and as a file that verify_artifact takes. Ends with 0, 1 if a record does not verify, "
+        "4 for an unknown run."
     )
     refused_exit = INVALID
     takes_person = False

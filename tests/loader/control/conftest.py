@@ -34,8 +34,11 @@ class Script:
     def tell(self, **script) -> None:
         self.path.write_text(json.dumps(script))
 
+    def told(self) -> dict:
+        return json.loads(self.path.read_text())
+
     def add(self, **script) -> None:
-        self.tell(**(json.loads(self.path.read_text()) | script))
+        self.tell(**(self.told() | script))
 
     def seen(self, kind: str | None = None) -> list[dict]:
         log = self.path.with_suffix(".log")

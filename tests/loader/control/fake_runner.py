@@ -13,6 +13,9 @@ The script is the file that its argument names, a JSON object, read anew for eve
     rehearsal      the answer of every rehearsal
     fail_steps     table names whose steps fail
     fail           dataset names that fail, with the refusal
+    held           number of the newest run that an accepted table holds
+    seen           the newest number that the table of a governed run has seen
+    unreadable     stable keys of tables whose log is damaged
     crowded        dataset names whose tables have too many small files
     answers        answers of reads, by kind; of checks, by the history's name
     pause          seconds that each dataset takes
@@ -83,7 +86,11 @@ def observe(_id, body, told, _stop) -> dict:
     known = told.get("observed", {})
     there = [key for key in body["tables"] if key in known]
     shown = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
-    return {"status": "succeeded", "answer": shown}
+    unreadable = [key for key in body["tables"] if key in told.get("unreadable", ())]
+    if unreadable and not body["skip_unreadable"]:
+        return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
+    answer = {key: table for key, table in shown.items() if key not in unreadable}
+    return {"status": "succeeded", "answer": answer, "unreadable": unreadable}
 
 
 def execute(request_id, body, told, stop) -> dict:
@@ -181,7 +188,7 @@ def load(request_id, body, told, stop) -> dict:
 
 
 def govern(request_id, body, told, stop) -> dict:
-    """A revert, prune or compaction: its dataset's name may be among those that ``fail``."""
+    """A revert, prune, compaction or acceptance: its dataset's name may be among those that ``fail``."""
     about = body.get("load", body)
     key = about["dataset"]
     emit("dataset_started", id=request_id, dataset=key)
@@ -190,7 +197,10 @@ def govern(request_id, body, told, stop) -> dict:
     status = "failed" if refusal else "canceled" if stop.is_set() else "succeeded"
     counts = {"versions": 2, "open": 2} if status == "succeeded" and "load" in body else {}
     emit("dataset_finished", id=request_id, dataset=key, status=status, counts=counts, error=refusal, seconds=0.1)
-    tables = {about["name"]: {"version_before": 4, "version_after": 5}}
+    found = {"version_before": 4, "version_after": 5}
+    if "held" in told:
+        found |= {"held": told["held"], "sequence": max(body["load"]["sequence"], told.get("seen", 0) + 1)}
+    tables = {about["name"]: found}
     return {"status": status, "answer": {"tables": tables if status == "succeeded" else {}}}
 
 
@@ -223,7 +233,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact"), govern)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept"), govern)
 
 
 def main() -> None:

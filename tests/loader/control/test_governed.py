@@ -6,14 +6,22 @@ import json
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
+from architecture.models import Execution, ExecutionOperation
 from elevata.cli import CommandExit
 from loader.domain import governance
 from loader.domain.dependencies import DATASET, Scope
 from loader.domain.refusals import Refusal
 from loader.management import running
 from loader.models import LoadRun
-from loader.services.governed import request_compaction, request_history_batch, request_prune, request_revert
+from loader.services.governed import (
+    request_accept,
+    request_compaction,
+    request_history_batch,
+    request_prune,
+    request_revert,
+)
 from loader.services.runs import request_cancel, request_load_run
 from loader.services.work import perform_load_run
 from metadata.models import TargetDataset
@@ -304,3 +312,70 @@ def test_pages_and_api_show_what_a_governed_run_did(airports, runner):
     assert [one["run_id"] for one in client.get("/api/v1/load-runs/?kind=revert").json()["results"]] == ["back"]
     rows = client.get("/api/v1/load-runs/r1/").json()["datasets"]
     assert {row["qualified_name"]: row["reverted_by"] for row in rows}[AIRPORT] == "back"
+
+
+# --- tables that are not as the newest run left them ------------------------------------------------
+
+
+def test_a_warehouse_without_its_tables_is_refused_before_they_are_made_anew(airports, runner, script):
+    loaded(runner, "first")
+    script.add(observed={})
+    run = perform(request_load_run(run_id="second", wake_worker=False).run, runner)
+    assert (run.status, run.error["code"]) == ("failed", "TABLES_MISSING")
+    assert AIRPORT in run.error["message"]
+    assert len(script.seen("execute")) == 1  # by the first run
+
+
+def test_the_same_id_goes_on_once_the_warehouse_is_back(airports, runner, script):
+    loaded(runner, "first")
+    there = script.told()["observed"]
+    script.add(observed={})
+    perform(request_load_run(run_id="second", wake_worker=False).run, runner)
+    script.add(observed=there)
+    loaded(runner, "second")
+
+
+def test_a_load_knows_the_newest_run_applied_to_each_table(airports, runner, script):
+    loaded(runner, "first")
+    loaded(runner, "second")
+    known = {one["name"]: one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    assert known == {AIRPORT: 1, ROUTE: 1}
+
+
+def test_a_table_that_an_execution_made_anew_holds_no_earlier_run(airports, runner, script):
+    loaded(runner, "first")
+    created = ExecutionOperation.objects.filter(op="create_table", execution__load_runs__run_id="first")
+    Execution.objects.filter(operations__in=created).update(finished_at=timezone.now())
+    loaded(runner, "second")
+    known = {one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    assert known == {None}
+
+
+def test_an_accepted_table_takes_back_the_runs_that_it_does_not_hold(airports, runner, script):
+    loaded(runner, "first")
+    loaded(runner, "second")
+    script.add(held=1)
+    run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
+    assert run.status == "succeeded", run.error
+    reverted = LoadRun.objects.filter(datasets__reverted_by=run)
+    assert [(one.run_id) for one in reverted] == ["second"]
+    assert refused(request_load_run, run_id="second").code == "RUN_REVERTED"
+    loaded(runner, "third", scope=Scope(DATASET, AIRPORT))
+    (load,) = script.seen("load")[-1]["body"]["rawcore"]
+    assert (load["newest_applied"], load["sequence"]) == (1, 4)
+
+
+def test_a_table_is_accepted_for_a_reason_by_a_person(airports, runner):
+    loaded(runner, "first")
+    assert refused(request_accept, dataset=AIRPORT, reason=" ").code == "NO_REASON"
+    assert refused(request_accept, dataset="stage.stg_air_airport", reason=WHY).code == "NOT_LOADED"
+
+
+def test_an_accepted_table_that_is_newer_than_the_control_database_gives_its_numbers_on(airports, runner, script):
+    loaded(runner, "first")
+    script.add(held=7, seen=9)
+    run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
+    assert run.datasets.get().sequence == 10
+    loaded(runner, "next", scope=Scope(DATASET, AIRPORT))
+    (load,) = script.seen("load")[-1]["body"]["rawcore"]
+    assert load["sequence"] == 11

@@ -336,3 +336,13 @@ def test_a_lost_run_gives_its_leases_back(airports):
     LoadRun.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
     mark_lost()
     assert not leases_held(environment=current_environment()).exists()
+
+
+def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
+    perform(queued(), runner)
+    damaged = str(TargetDataset.objects.get(name="rc_net_route").key)
+    script.add(unreadable=[damaged], fail={"rawcore.rc_net_route": {"code": "UNREADABLE_TABLE", "message": "damaged"}})
+    run = perform(queued(), runner)
+    assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
+    assert row(run, "rawcore.rc_net_route").error["code"] == "UNREADABLE_TABLE"
+    assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
