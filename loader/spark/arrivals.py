@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from loader.domain.fold.events import EventFold
 from loader.domain.manifest import RawcoreLoad
 from loader.domain.refusals import Refusal
+from loader.spark.conditions import any_of
 from loader.spark.hashing import digest
 from loader.spark.versions import KEY, PACKED, HistoryTable, packed_key
 from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
@@ -54,9 +55,8 @@ class Arrivals:
 
     def check_rows(self) -> None:
         """Refuse rows without a key, a time or a known operation."""
-        null_key, null_time = F.lit(False), self._own.isNull()
-        for column in self.history.business_key:
-            null_key = null_key | F.col(quote_identifier(column.name)).isNull()
+        null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
+        null_time = self._own.isNull()
         bad_op = ~F.coalesce(self._op.isin("I", "U", "D"), F.lit(False))
         found = self.stage.agg(
             F.count(F.lit(1)).alias("rows"),

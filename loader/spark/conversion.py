@@ -23,14 +23,12 @@ Blanks, tabs and line ends around a value are tolerated for all but string and j
 part of it. An empty text fits string only.
 """
 
-from functools import reduce
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from metadata.domain import types as ours
-from metadata.domain.text_formats import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON
+from metadata.domain.text_formats import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON, TO_MICROSECONDS
 
 _BLANKS = " \t\r\n"
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.FloatType, T.DoubleType)
@@ -42,6 +40,8 @@ _DATE = r"^\d{4}-\d{2}-\d{2}$"
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?[0-5]\d)?))"
 _TIMESTAMP = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?" + _ZONE + "?)?$"
 _ZONED = r"^.{10}[T ].*" + _ZONE + "$"
+_BEYOND_MICROSECONDS = "(" + TO_MICROSECONDS + ")[0-9]+"
+_NANOSECONDS = TO_MICROSECONDS + "[0-9]*[1-9]"
 _OFFSET = r"([+-]\d{2})(\d{2})$"
 
 
@@ -156,6 +156,16 @@ def _timestamp(text: Column, zone: str) -> Column:
     return F.when(text.rlike(_ZONED), moment).otherwise(F.to_utc_timestamp(moment, zone))
 
 
+def has_nanoseconds(text: Column) -> Column:
+    """Return whether a timestamp's text says more than microseconds; never NULL."""
+    return F.coalesce(text.rlike(_NANOSECONDS), F.lit(False))
+
+
+def cut_to_microseconds(text: Column) -> Column:
+    """Return a timestamp's text without what is smaller than microseconds."""
+    return F.regexp_replace(text, _BEYOND_MICROSECONDS, "$1")
+
+
 def _respelled(text: Column) -> Column:
     """With seconds, no blank and ``+01:00``: ISO 8601 and databases leave them out, Spark wants them."""
     clock = F.replace(F.substring(text, 12, 40), F.lit(" "), F.lit(""))
@@ -207,8 +217,3 @@ def _as_text(column: Column, source: T.DataType, target: ours.DataType, zone: st
     if isinstance(source, T.BinaryType):
         text = F.when(F.is_valid_utf8(text), text)
     return _from_text(text, target, zone)
-
-
-def any_of(conditions: list[Column]) -> Column:
-    """Whether one of the conditions holds; false if there is none."""
-    return reduce(lambda one, other: one | other, conditions, F.lit(False))

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from architecture.domain.states.tables import TableSpec
 from loader.domain import history as rules
 from loader.spark.commits import PLACE
+from loader.spark.conditions import any_of
 from metadata.domain.sql import quote_identifier
 
 CHANGE = "__change"
@@ -227,9 +228,7 @@ def _change(table: TableSpec, comparison: Comparison) -> Column:
         .when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
     )
     if comparison.untracked:
-        differs = F.lit(False)
-        for name in comparison.untracked:
-            quoted = quote_identifier(name)
-            differs = differs | ~F.col(f"s.{quoted}").eqNullSafe(F.col(f"{OLD}.{quoted}"))
+        quoted = [quote_identifier(name) for name in comparison.untracked]
+        differs = any_of(~F.col(f"s.{name}").eqNullSafe(F.col(f"{OLD}.{name}")) for name in quoted)
         change = change.when(differs, UPDATED)
     return change.otherwise(rules.UNCHANGED)

@@ -7,8 +7,7 @@ A table is read once, in one pass over its versions by key, and once more where 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -21,6 +20,7 @@ from loader.domain.hashed import hashed_over
 from loader.domain.manifest import CheckManifest
 from loader.domain.noted import Era, ever_tracked, may_repeat, noted_eras
 from loader.domain.refusals import Refusal
+from loader.spark.conditions import any_of
 from loader.spark.reads import in_time
 from loader.spark.stored import StoredTable
 from loader.spark.tables import DeltaTable
@@ -172,7 +172,7 @@ class _Checked:
         ended, key = of.column("ended_at"), of.business_key
         end = open_end(self.policy, self.history.spec.column("ended_at").type)
         never = F.lit(end).try_cast(spark_type(parse(self.history.spec.column("ended_at").type)))
-        no_key = reduce(or_, (column.isNull() for column in (of.column("entity_key"), *key)))
+        no_key = any_of(column.isNull() for column in (of.column("entity_key"), *key))
         return of.frame.select(
             of.column("entity_key").alias("entity_key"),
             of.column("history_key").alias("history_key"),

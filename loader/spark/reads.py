@@ -32,6 +32,7 @@ from loader.domain.manifest import ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark import travel
 from loader.spark.changes import changes
+from loader.spark.conditions import all_of
 from loader.spark.keys import after_key
 from loader.spark.masking import hidden, masked
 from loader.spark.sources import discover
@@ -175,10 +176,10 @@ def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
         condition = F.col(quote_identifier(table.column("entity_key").name)) == F.lit(arguments["entity_key"])
     else:
         given = dict(arguments["business_key"])
-        condition = F.lit(True)
-        for column in table.of_purpose("business_key"):
-            value = F.lit(str(given[column.name]))
-            condition = condition & (F.col(quote_identifier(column.name)).cast("string") == value)
+        condition = all_of(
+            F.col(quote_identifier(column.name)).cast("string") == F.lit(str(given[column.name]))
+            for column in table.of_purpose("business_key")
+        )
     return frame.where(condition).orderBy(quote_identifier(table.column("started_at").name))
 
 

@@ -3,15 +3,13 @@
 A rebuild is one atomic overwrite at the same place, verified, or taken back.
 """
 
-from functools import reduce
-from operator import and_
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from architecture.domain.steps.rendering import DROPPED_FOLDER, rebuilt_columns
 from architecture.domain.steps.step import Step, TableShape, becomes
 from loader.domain.refusals import Refusal
+from loader.spark.conditions import all_of
 from loader.spark.hashing import digest
 from loader.spark.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -47,7 +45,7 @@ def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:
         parts = [(part, F.col(quote_identifier(name)), types[name]) for part, name in key.parts]
         hashed = digest(parts)
         if key.absent:
-            hashed = F.when(reduce(and_, (value.isNotNull() for _, value, _ in parts)), hashed)
+            hashed = F.when(all_of(value.isNotNull() for _, value, _ in parts), hashed)
         frame = frame.withColumn(key.name, hashed)
     return frame
 

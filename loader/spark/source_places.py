@@ -9,6 +9,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from loader.spark.conditions import total
 from loader.spark.delivered import FILE, MALFORMED, ORDER, Opened
 from loader.spark.files import from_uri, shown, whole_files
 from loader.spark.json_lines import text_lines
@@ -63,9 +64,7 @@ def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[
         return [None] * len(rows)
     skipped = _files_with_blank_lines(opened)
     line_ends = [_line_ends(F.col(f"d{place}")) for place, _ in enumerate(opened.names)] if opened.format == CSV else []
-    inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(
-        sum(line_ends, start=F.lit(0))
-    )
+    inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(total(line_ends))
     before = numbered.agg(
         *(
             F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(ORDER) < row[ORDER]), inside)).alias(str(place))

@@ -14,6 +14,7 @@ from architecture.domain.states.tables import ColumnSpec
 from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.commits import TableFiles
+from loader.spark.conditions import any_of, united
 from loader.spark.conversion import fits, typed
 from loader.spark.hashing import digest
 from loader.spark.samples import SAMPLES, sample_rows
@@ -33,10 +34,7 @@ def typed_stage(
     """Read the inputs, type them, unite them. Raises Refusal VALUE_DOES_NOT_FIT."""
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
-    united = frames[0]
-    for frame in frames[1:]:
-        united = united.unionByName(frame)
-    return united
+    return united(frames, DataFrame.unionByName)
 
 
 def _input_frame(
@@ -117,10 +115,7 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
     described = table.of_purpose("business_key", "attribute")
     columns += [F.col(quote_identifier(c.name)) for c in described if c.name in types]
     for key in load.foreign_keys:
-        absent = [F.col(quote_identifier(part.column)).isNull() for part in key.components]
-        any_absent = absent[0]
-        for condition in absent[1:]:
-            any_absent = any_absent | condition
+        any_absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
         columns.append(F.when(~any_absent, hashed(key.components)).alias(key.column))
     columns.append(hashed(load.row_hash).alias(table.column("row_hash").name))
     return frame.select(*columns)
@@ -133,9 +128,7 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
     """
     entity_key = load.table.column("entity_key").name
     content = _content(stage, load)
-    null_key = F.lit(False)
-    for column in load.table.of_purpose("business_key"):
-        null_key = null_key | F.col(quote_identifier(column.name)).isNull()
+    null_key = any_of(F.col(quote_identifier(c.name)).isNull() for c in load.table.of_purpose("business_key"))
     per_key = stage.groupBy(quote_identifier(entity_key)).agg(
         F.count(F.lit(1)).alias("n"),
         F.min(content).alias("low"),

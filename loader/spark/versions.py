@@ -16,6 +16,7 @@ from loader.domain.fold.events import Column as FoldColumn
 from loader.domain.fold.sql import struct, text
 from loader.domain.manifest import HashComponent, RawcoreLoad
 from loader.spark.commits import PLACE, TableFiles, commit
+from loader.spark.conditions import any_of
 from loader.spark.hashing import digest
 from loader.spark.tables import DeltaTable
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
@@ -137,9 +138,7 @@ class HistoryTable:
         """Row hash and foreign keys as they follow from a version's values, by column name."""
         found = {self.spec.column("row_hash").name: self.hashed(self.load.row_hash, frame)}
         for key in self.load.foreign_keys:
-            absent = F.lit(False)
-            for part in key.components:
-                absent = absent | F.col(quote_identifier(part.column)).isNull()
+            absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
             found[key.column] = F.when(~absent, self.hashed(key.components, frame))
         return found
 
