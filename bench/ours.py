@@ -17,6 +17,7 @@ from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time
 from loader.domain.governance import COMPACT
+from loader.domain.history import DeleteGuard
 from loader.domain.manifest import (
     CompactManifest,
     DeliveredColumn,
@@ -153,7 +154,7 @@ class Ours(Engine):
         target = Target.of(session, self.warehouse, rawcore_load)
         batch = SnapshotBatch(session, rawcore_load, target, task.stamp)
         try:
-            batch.take(_as_stage(session.read.parquet(snapshot), rawcore_load), allow_empty=False)
+            batch.take(_as_stage(session.read.parquet(snapshot), rawcore_load), guard=DeleteGuard())
             historize(task, session, batch, target)
         finally:
             batch.release()

@@ -314,6 +314,9 @@ POLICY_DEFAULTS = {
     "drop_tables": _flag("ELEVATA_ALLOW_AUTO_DROP_TABLES"),
     "type_alter": _flag("ELEVATA_ALLOW_TYPE_ALTER"),
 }
+# A full snapshot that would close more than this share of the open keys, and more than so many, needs a decision.
+DELETES_SHARE = float(os.environ.get("ELEVATA_DELETES_SHARE") or 0.2)
+DELETES_KEYS = int(os.environ.get("ELEVATA_DELETES_KEYS") or 1000)
 
 # --- sources that pages may look at ------------------------------------------------------------
 # Places below which files are listed, sampled and loaded, and hosts of databases: an editor may type any location.

@@ -65,6 +65,7 @@ class LoadRunListSerializer(serializers.ModelSerializer):
             "scope",
             "load_timestamp",
             "allow_empty",
+            "allow_deletes",
             "requested_by",
             "who",
             "reason",

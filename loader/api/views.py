@@ -77,6 +77,20 @@ class NewLoadRunSerializer(ReasonOfRun):
     allow_empty = serializers.BooleanField(
         required=False, default=False, help_text="Take deliveries without rows, which close every open version."
     )
+    allow_deletes = serializers.BooleanField(
+        required=False, default=False, help_text="Take snapshots that lack an unusual share of the open keys."
+    )
+
+
+class LoadRunAgainSerializer(ReasonOfRun):
+    allow_empty = serializers.BooleanField(
+        required=False, default=False, help_text="Take deliveries without rows this time."
+    )
+    allow_deletes = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Take snapshots that lack an unusual share of the keys this time.",
+    )
 
 
 class LoadRunViewSet(FollowedRun, ReadOnly):
@@ -104,13 +118,13 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
             run = request_load_run(scope=scope, user=request.user, reason=reason, **asked).run
         return self._accepted(run)
 
-    @extend_schema(request=ReasonOfRun, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    @extend_schema(request=LoadRunAgainSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def again(self, request: Request, run_id: str) -> Response:
         """Queue a run again that did not succeed: what it finished is not done twice."""
-        run, (_, reason) = self.get_object(), self.given(ReasonOfRun)
+        run, (decisions, reason) = self.get_object(), self.given(LoadRunAgainSerializer)
         with refusals():
-            asked = request_load_run(run_id=run.run_id, user=request.user, reason=reason)
+            asked = request_load_run(run_id=run.run_id, user=request.user, reason=reason, **decisions)
             if not asked.requested:
                 said = asked.run.get_status_display().lower()
                 raise Refusal("RUN_FINISHED", f"run {run.run_id} is {said}: there is nothing to do again")

@@ -5,9 +5,12 @@ the same on Delta, and tests drive both and compare.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from loader.domain.refusals import Refusal
+
+EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
 NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED = "new", "changed", "deleted", "reappeared", "unchanged"
 
@@ -46,12 +49,39 @@ def check_holds_applied(*, name: str, applied: int | None, held: int | None, run
     )
 
 
-def check_empty(*, name: str, rows: int, would_close: int, allowed: bool) -> None:
-    """Refuse an empty full snapshot that would close something, unless the run allows it."""
-    if rows == 0 and would_close > 0 and not allowed:
+@dataclass(frozen=True)
+class DeleteGuard:
+    """Bounds of what the keys absent from a full snapshot may close without a person's decision.
+
+    A delivery that was cut short looks like a source that deleted rows. Up to ``keys`` keys, or up to
+    ``share`` of those that are open, close without a question. ``allow_empty`` and ``allow_deletes`` are the
+    run's decisions.
+    """
+
+    allow_empty: bool = False
+    allow_deletes: bool = False
+    share: float = 0.2
+    keys: int = 1000
+
+    def check(self, *, name: str, rows: int, would_close: int, open_keys: int) -> None:
+        """Raise Refusal EMPTY_SNAPSHOT or TOO_MANY_DELETES for a snapshot that needs a decision."""
+        if not would_close:
+            return
+        if rows == 0:
+            if self.allow_empty:
+                return
+            raise Refusal(
+                EMPTY_SNAPSHOT,
+                f"{name}: the snapshot is empty and would close all {would_close} open versions",
+                count=would_close,
+                hint="If the source really is empty, run again with --allow-empty.",
+            )
+        if self.allow_deletes or would_close <= self.keys or would_close <= self.share * open_keys:
+            return
         raise Refusal(
-            "EMPTY_SNAPSHOT",
-            f"{name}: the snapshot is empty and would close all {would_close} open versions",
+            TOO_MANY_DELETES,
+            f"{name}: the snapshot has {rows} rows and lacks {would_close} of the {open_keys} open keys "
+            f"({would_close / open_keys:.0%}): closing more than {self.share:.0%} needs a decision",
             count=would_close,
-            hint="If the source really is empty, run again with --allow-empty.",
+            hint="Check that the delivery is whole. If these rows really went, run again with --allow-deletes.",
         )

@@ -156,7 +156,7 @@ class RawcoreLoad:
 
 @dataclass(frozen=True)
 class LoadManifest:
-    """One attempt of one load run."""
+    """One attempt of one load run. The share and number are those of ``loader.domain.history.DeleteGuard``."""
 
     run_id: str
     load_timestamp: str
@@ -164,6 +164,9 @@ class LoadManifest:
     raw: tuple[RawLoad, ...]
     rawcore: tuple[RawcoreLoad, ...]
     allow_empty: bool = False
+    allow_deletes: bool = False
+    deletes_share: float = 0.2
+    deletes_keys: int = 1000
     already_done: tuple[str, ...] = ()
 
 

@@ -32,7 +32,7 @@ from metadata.domain.history_policy import (
 from metadata.domain.types import BIGINT, TIMESTAMP, DataType, parse
 
 _CASE = ("id", "keys", "columns", "policy", "batches", "expected")
-_BATCH = ("at", "run_id", "rows", "columns", "rename", "allow_empty", "error", *FILES)
+_BATCH = ("at", "run_id", "rows", "columns", "rename", "allow_empty", "allow_deletes", "error", *FILES)
 
 
 class Engine(Protocol):
@@ -269,8 +269,9 @@ def _batch(described: Any, policy: HistoryPolicy, where: str) -> Mapping[str, An
         typed(described["at"], DataType(TIMESTAMP))
     except (TypeError, ValueError, DoesNotFit):
         raise CaseProblem(f"{where}: at must be a timestamp, not {described['at']!r}") from None
-    if not isinstance(described.get("allow_empty", False), bool):
-        raise CaseProblem(f"{where}: allow_empty must be true or false")
+    for decision in ("allow_empty", "allow_deletes"):
+        if not isinstance(described.get(decision, False), bool):
+            raise CaseProblem(f"{where}: {decision} must be true or false")
     if described.get("columns") is not None:
         _columns(described["columns"], where)
     rename = described.get("rename") or {}

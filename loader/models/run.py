@@ -51,6 +51,7 @@ class LoadRun(models.Model):
     scope = models.JSONField()
     load_timestamp = models.DateTimeField()
     allow_empty = models.BooleanField(default=False)
+    allow_deletes = models.BooleanField(default=False)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )

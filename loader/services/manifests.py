@@ -147,6 +147,9 @@ def load_manifest(
             for step in rawcore
         ),
         allow_empty=run.allow_empty,
+        allow_deletes=run.allow_deletes,
+        deletes_share=settings.DELETES_SHARE,
+        deletes_keys=settings.DELETES_KEYS,
         already_done=tuple(
             step.dataset.key for step in plan.steps if rows[step.dataset.key].status == DatasetRun.Status.SUCCEEDED
         ),

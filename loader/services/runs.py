@@ -50,6 +50,7 @@ class Asked:
     scope: Scope | None = None
     load_timestamp: datetime | None = None
     allow_empty: bool = False
+    allow_deletes: bool = False
     asked: Mapping[str, Any] | None = None
     check: Callable[[], Any] = field(default=lambda: None)
     reason: str = ""
@@ -93,6 +94,7 @@ def request_load_run(
     load_timestamp: datetime | None = None,
     run_id: str | None = None,
     allow_empty: bool = False,
+    allow_deletes: bool = False,
     user: Any = None,
     wake_worker: bool = True,
     reason: str = "",
@@ -108,6 +110,7 @@ def request_load_run(
         scope=scope,
         load_timestamp=load_timestamp,
         allow_empty=allow_empty,
+        allow_deletes=allow_deletes,
         check=lambda: plan_load(scope or Scope()),
         reason=reason,
     )
@@ -163,6 +166,7 @@ def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tup
                 scope=(wanted.scope or Scope()).as_json(),
                 load_timestamp=wanted.load_timestamp or now,
                 allow_empty=wanted.allow_empty,
+                allow_deletes=wanted.allow_deletes,
                 requested_by=user,
                 requester=requester,
                 reason=wanted.reason,
@@ -215,6 +219,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     queued = LoadRun.objects.filter(pk=run.pk, status__in=states.may_become(states.QUEUED)).update(
         status=states.QUEUED,
         allow_empty=run.allow_empty or wanted.allow_empty,
+        allow_deletes=run.allow_deletes or wanted.allow_deletes,
         error=None,
         phase="",
         claimed_by="",
@@ -227,9 +232,19 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     run.refresh_from_db()
     if queued and wanted.reason:
         # The run's own reason stays that of who asked first.
-        said = f"asked for again{f' by {user}' if user is not None else ''}: {wanted.reason}"
-        RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=said)
+        _note(run, f"asked for again{_by(user)}: {wanted.reason}")
+    for decision, said in (("allow_empty", "empty deliveries"), ("allow_deletes", "deletes beyond the guard")):
+        if queued and getattr(wanted, decision):
+            _note(run, f"{said} allowed{_by(user)}")
     return RequestedRun(run, requested=bool(queued))
+
+
+def _by(user: Any) -> str:
+    return f" by {user}" if user is not None else ""
+
+
+def _note(run: LoadRun, said: str) -> None:
+    RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=said)
 
 
 @transaction.atomic

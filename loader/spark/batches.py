@@ -5,6 +5,7 @@
 * ``FilesBatch``: the four files of a history batch (``loader.spark.file_batches``).
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Protocol
@@ -19,6 +20,7 @@ from loader.domain.hashed import HASHED
 from loader.domain.manifest import RawcoreLoad
 from loader.domain.noted import eras_note, form_note
 from loader.spark import history, rawcore
+from loader.spark.conditions import any_of
 from loader.spark.difference import (
     IS_TOMBSTONE,
     KNOWN_HASH,
@@ -46,8 +48,9 @@ class Batch(Protocol):
     counts: dict[str, int]
     after: dict[str, int]
     notes: dict[str, str]
+    warnings: Sequence[str]
 
-    def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
         """Check it and work out what it does; Refusal if it cannot be taken. Nothing is written.
 
         ``expected``: how many rows stage has at most, None if that is not known.
@@ -78,6 +81,8 @@ def dated_by_run(policy: HistoryPolicy) -> bool:
 class SnapshotBatch:
     """A snapshot or delta dated by the load."""
 
+    warnings: Sequence[str] = ()
+
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp):
         self.session, self.load, self.target, self.stamp = session, load, target, stamp
         self.policy = HistoryPolicy.from_dict(load.policy)
@@ -89,10 +94,10 @@ class SnapshotBatch:
         """The column set that the open versions' hashes stand for (rule 16), and what ``policy_notes`` says."""
         return {HASHED: self._hashed} | kept_notes(self.target) | policy_notes(self.load, self.target.signed)
 
-    def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
-        self.take(with_hashes(stage, self.load), allow_empty=allow_empty, expected=expected)
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+        self.take(with_hashes(stage, self.load), guard=guard, expected=expected)
 
-    def take(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
+    def take(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
         """``prepare`` for rows that have their hashes already."""
         before = self.target.segments() if self.target.history else {}
         known = before["open"] if self.target.history else self.target.rawcore_rows()
@@ -100,9 +105,7 @@ class SnapshotBatch:
         self._difference, rows, duplicates = self._compared(stage)
         difference = self._difference
         if self._absent_is_deleted:
-            rules.check_empty(
-                name=self.load.name, rows=rows, would_close=difference[rules.DELETED], allowed=allow_empty
-            )
+            guard.check(name=self.load.name, rows=rows, would_close=difference[rules.DELETED], open_keys=known)
         returned = difference[rules.REAPPEARED]
         if self.target.history:
             returned += history.reappeared(difference, self.target.versions)
@@ -197,9 +200,7 @@ class SnapshotBatch:
         before, now = set(signed.notes.get(HASHED, "").split()), set(self._hashed.split())
         if before <= now:
             names = [part.column for part in self.load.row_hash if not any(p.startswith(part.key) for p in before)]
-            held = F.lit(False)
-            for name in names:
-                held = held | F.col(quote_identifier(name)).isNotNull()
+            held = any_of(F.col(quote_identifier(name)).isNotNull() for name in names)
             return not known.where(held).isEmpty()
         return True
 
@@ -224,6 +225,8 @@ def kept_notes(target: Target) -> dict[str, str]:
 
 class DatedBatch:
     """Rows that carry their own time."""
+
+    warnings: Sequence[str] = ()
 
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int):
         assert target.memory is not None
@@ -264,10 +267,10 @@ class DatedBatch:
         text = horizon.isoformat()
         return text if before is None or rules.parse_instant(before) < horizon else before
 
-    def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None = None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
         before = self.target.segments()
         self._events.open_before = before["open"]
-        self._events.prepare(stage, allow_empty=allow_empty, expected=expected)
+        self._events.prepare(stage, guard=guard, expected=expected)
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
         self.after = {
             "versions": before["versions"] + self._events.versions_added,

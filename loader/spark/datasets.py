@@ -80,6 +80,13 @@ class Task:
         return Stamp(self.manifest.run_id, self.manifest.load_timestamp, loaded_at)
 
 
+def guard_of(manifest: LoadManifest) -> rules.DeleteGuard:
+    """Return the bounds of what absent keys may close in this run."""
+    return rules.DeleteGuard(
+        manifest.allow_empty, manifest.allow_deletes, manifest.deletes_share, manifest.deletes_keys
+    )
+
+
 def load_raw(task: Task, load: RawLoad) -> Outcome:
     """Read and check the whole delivery, then write it: a feed is added to, anything else overwritten."""
     session = task.session(0)
@@ -205,6 +212,7 @@ def _load_batch(
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1)
     with _prepared(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
+        outcome.warnings += batch.warnings
         if target.history:
             task.phase("writing history")
             historize(task, session, batch, target)
@@ -235,7 +243,7 @@ def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Targ
         batch = find_batch(session, load, target, task.stamp, committed)
         held.callback(batch.release)
         expected = _rows_delivered(task, session, load)
-        batch.prepare(stage, allow_empty=task.manifest.allow_empty, expected=expected)
+        batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
         yield batch
 
 

@@ -93,7 +93,7 @@ class EventBatch:
 
     # --- what came --------------------------------------------------------------------------------
 
-    def prepare(self, stage: DataFrame, *, allow_empty: bool, expected: int | None) -> None:
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None) -> None:
         """Check the batch and work out what it does. Nothing is written; Refusal if it cannot be taken."""
         known = rows_in(self._files.all)
         self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
@@ -103,11 +103,11 @@ class EventBatch:
         self._result = self._hold(self._folded(rows))
         self._count()
         if self.policy.closes_absent:
-            rules.check_empty(
+            guard.check(
                 name=self.load.name,
                 rows=self.counts["rows"],
                 would_close=self.counts["closing"],
-                allowed=allow_empty,
+                open_keys=self.open_before,
             )
         self._refuse_late()
 

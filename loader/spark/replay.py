@@ -31,7 +31,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.replay import Case, Outcome, run_case
 from loader.spark import steps
 from loader.spark.batches import dated_by_run, find_batch
-from loader.spark.datasets import Task, historize
+from loader.spark.datasets import Task, guard_of, historize
 from loader.spark.file_batches import FilesBatch, as_rows
 from loader.spark.load import unexpected
 from loader.spark.stage import typed_columns
@@ -116,6 +116,7 @@ class SparkEngine:
             raw=(),
             rawcore=(load,),
             allow_empty=bool(batch.get("allow_empty")),
+            allow_deletes=bool(batch.get("allow_deletes")),
         )
         task = Task(self.spark, self.warehouse, manifest, lambda _: None)
         session = task.session(sequence)
@@ -140,7 +141,7 @@ class SparkEngine:
                 session,
                 target,
                 dated,
-                lambda: dated.prepare(stage, allow_empty=manifest.allow_empty, expected=len(batch["rows"])),
+                lambda: dated.prepare(stage, guard=guard_of(manifest), expected=len(batch["rows"])),
             )
 
     @staticmethod

@@ -43,6 +43,11 @@ class StartLoadForm(forms.Form):
         label="Allow empty deliveries",
         help_text="Otherwise a delivery without rows is refused, because it would close every open version.",
     )
+    allow_deletes = forms.BooleanField(
+        required=False,
+        label="Allow many deletes",
+        help_text="Otherwise a snapshot that lacks an unusual share of the open keys is refused.",
+    )
     run_id = forms.CharField(
         max_length=100,
         required=False,

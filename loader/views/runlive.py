@@ -20,6 +20,7 @@ from architecture.models import Execution
 from architecture.places import here
 from loader.domain import pickup
 from loader.domain.dependencies import Scope
+from loader.domain.history import EMPTY_SNAPSHOT, TOO_MANY_DELETES
 from loader.figures import executions_of, usual_seconds
 from loader.models import DatasetRun, LoadRun
 from loader.rungraph import Part, RunPicture, parts_of
@@ -34,6 +35,21 @@ _LIGHT = (
     *("dataset_key", "qualified_name", "kind", "status", "phase", "depends_on"),
     *("counts", "seconds", "started_at", "finished_at"),
 )
+
+
+# By the refusal's code: the field of the form, what it is about, and the button.
+_DECISIONS = {
+    TOO_MANY_DELETES: {
+        "name": "allow_deletes",
+        "said": "A snapshot lacks an unusual share of the open keys. If these rows really went, load it again.",
+        "button": "Load again and allow deletes",
+    },
+    EMPTY_SNAPSHOT: {
+        "name": "allow_empty",
+        "said": "A snapshot is empty. If its source really is, load it again.",
+        "button": "Load again and allow empty deliveries",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,7 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "lines_left_out": len(lines) > LINES,
         "wait": standing.wait,
         "workers": standing.workers,
+        "decisions": _decisions(run),
         "may_start": may(request.user, Permission.START_LOAD, on=here),
         # Asking for a run again gives it up first, if its worker was silent for too long.
         "restartable": run.status in LoadRun.RESTARTABLE
@@ -170,6 +187,14 @@ def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, An
             }
         )
     return list(layers.items())
+
+
+def _decisions(run: LoadRun) -> list[dict[str, str]]:
+    """What a person can let through, of a run that failed for want of it."""
+    if run.status not in LoadRun.RESTARTABLE:
+        return []
+    codes = set(DatasetRun.objects.filter(run=run, error__isnull=False).values_list("error__code", flat=True))
+    return [decision for code, decision in _DECISIONS.items() if code in codes]
 
 
 def _asked(run: LoadRun) -> list[tuple[str, str]]:

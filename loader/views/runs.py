@@ -68,6 +68,7 @@ def run_start(request: HttpRequest) -> HttpResponse:
                 load_timestamp=form.cleaned_data["load_timestamp"],
                 run_id=form.cleaned_data["run_id"].strip() or None,
                 allow_empty=form.cleaned_data["allow_empty"],
+                allow_deletes=form.cleaned_data["allow_deletes"],
                 user=request.user,
             )
         except Refusal as refusal:
@@ -129,10 +130,14 @@ def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 @permitted(START, on=here)
 def run_again(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Queue a run that did not succeed again, under its own id: what it finished is not done twice."""
+    """Queue a run that did not succeed again, under its own id: what it finished is not done twice.
+
+    ``allow_empty`` and ``allow_deletes`` in the form are decisions for this run.
+    """
     run = get_object_or_404(LoadRun, run_id=run_id)
     try:
-        tell(request, request_load_run(run_id=run.run_id, user=request.user))
+        decisions = {name: name in request.POST for name in ("allow_empty", "allow_deletes")}
+        tell(request, request_load_run(run_id=run.run_id, user=request.user, **decisions))
     except Refusal as refusal:
         messages.error(request, refusal.one_line())
     return redirect("run_page", run.run_id)

@@ -50,6 +50,14 @@ def test_a_run_is_cancelled_and_asked_again(operator: Client, airport: Any):
     assert post(operator, "r1/again/").status_code == 409
 
 
+def test_deletes_are_allowed_with_a_new_run_or_when_one_is_asked_again(operator: Client, airport: Any):
+    assert post(operator, "", run_id="r1", allow_deletes=True).json()["allow_deletes"] is True
+    assert post(operator, "", run_id="r2").json()["allow_deletes"] is False
+    post(operator, "r2/cancel/")
+    assert post(operator, "r2/again/", allow_deletes=True).json()["allow_deletes"] is True
+    assert LoadRun.objects.get(run_id="r2").events.last().message == "deletes beyond the guard allowed by eve"
+
+
 def test_who_may_not_start_loads_asks_for_none(reader: Client, airport: Any):
     LoadRunFactory(run_id="r1", status="queued")
     assert {post(reader, path).status_code for path in ("", "r1/cancel/", "r1/again/")} == {403}

@@ -143,6 +143,32 @@ def test_an_empty_snapshot_that_the_run_allows_closes_everything(item):
     assert (status, event["counts"]["deleted"], event["counts"]["open"]) == ("succeeded", 1, 0)
 
 
+GUARDED = {"deletes_share": 0.2, "deletes_keys": 2}
+TEN = [{"id": place, "v": "a"} for place in range(10)]
+
+
+@pytest.mark.parametrize("historize", [True, False])
+def test_a_snapshot_that_lacks_many_keys_stops_until_the_run_allows_it(spark, tmp_path, historize):
+    item = Dataset(spark, tmp_path, historize=historize).given((TEN, DAY[0]))
+    before = item.current()
+    status, event = item.load(TEN[:7], at=DAY[1], run_id="short", **GUARDED)
+    assert (status, event["error"]["code"], event["error"]["count"]) == ("failed", "TOO_MANY_DELETES", 3)
+    assert item.current() == before
+    status, event = item.load(TEN[:7], at=DAY[1], run_id="short", allow_deletes=True, **GUARDED)
+    assert (status, event["counts"]["deleted"]) == ("succeeded", 3)
+
+
+def test_a_snapshot_of_dated_rows_that_lacks_many_keys_stops_until_the_run_allows_it(spark, tmp_path):
+    columns = {"id": "integer", "v": "string", "t": "timestamp"}
+    item = Dataset(spark, tmp_path, columns=columns, policy={"input": "snapshot", "time": "t"})
+    rows = [row | {"t": DAY[0]} for row in TEN]
+    item.load(rows, at=DAY[0])
+    status, event = item.load(rows[:7], at=DAY[1], run_id="short", **GUARDED)
+    assert (status, event["error"]["code"], event["error"]["count"]) == ("failed", "TOO_MANY_DELETES", 3)
+    status, event = item.load(rows[:7], at=DAY[1], run_id="short", allow_deletes=True, **GUARDED)
+    assert (status, event["counts"]["deleted"]) == ("succeeded", 3)
+
+
 def test_a_refused_delivery_writes_nothing_and_skips_what_depends_on_it(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = [item.table(table).version() for table in item.tables()]

@@ -8,10 +8,7 @@ from django.test import Client
 
 from loader.models import LoadRun
 from metadata.models import TargetDataset
-from tests.loader_factories import (
-    LoadRunFactory,
-    loaded,
-)
+from tests.loader_factories import REFUSAL, DatasetRunFactory, LoadRunFactory, loaded
 from tests.web.controlling import words
 from tests.web.reading import text_of
 
@@ -89,13 +86,14 @@ def test_starting_one_dataset_as_of_a_time(operator: Client, airport: TargetData
         "target_only": "on",
         "load_timestamp": "2026-01-02T03:04",
         "allow_empty": "on",
+        "allow_deletes": "on",
         "run_id": "mine",
     }
     assert operator.post("/start-load/", given).url == "/load-runs/mine/"
     run = LoadRun.objects.get()
     assert run.scope == {"kind": "dataset", "name": "rawcore.rc_air_airport", "target_only": True}
     assert run.load_timestamp == datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-    assert run.allow_empty
+    assert (run.allow_empty, run.allow_deletes) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +215,36 @@ def test_a_failed_run_is_run_again(operator: Client):
     assert "Run again" in text_of(operator, "/load-runs/bad/")
     assert operator.post("/load-runs/bad/again/").url == "/load-runs/bad/"
     assert LoadRun.objects.get().status == "queued"
+
+
+@pytest.mark.parametrize(
+    ("code", "button", "decision"),
+    [
+        ("TOO_MANY_DELETES", "Load again and allow deletes", "allow_deletes"),
+        ("EMPTY_SNAPSHOT", "Load again and allow empty deliveries", "allow_empty"),
+    ],
+)
+def test_a_run_that_needs_a_decision_is_run_again_with_it(
+    operator: Client, reader: Client, airport: TargetDataset, code: str, button: str, decision: str
+):
+    run = LoadRunFactory(run_id="bad", status="failed")
+    DatasetRunFactory(run=run, dataset=airport, status="failed", error=REFUSAL | {"code": code})
+    assert button in words(text_of(operator, "/load-runs/bad/"))
+    assert button not in words(text_of(reader, "/load-runs/bad/"))
+    assert reader.post("/load-runs/bad/again/", {decision: "on"}).status_code == 403
+    assert operator.post("/load-runs/bad/again/", {decision: "on"}).status_code == 302
+    run.refresh_from_db()
+    assert (run.status, getattr(run, decision)) == ("queued", True)
+    assert run.allow_empty + run.allow_deletes == 1
+    assert button not in words(text_of(operator, "/load-runs/bad/"))
+    assert "allowed by eve" in words(text_of(operator, "/load-runs/bad/"))
+
+
+def test_a_run_that_failed_otherwise_offers_no_decision(operator: Client, airport: TargetDataset):
+    DatasetRunFactory(
+        run=LoadRunFactory(run_id="bad", status="failed"), dataset=airport, status="failed", error=REFUSAL
+    )
+    assert "Load again and allow" not in words(text_of(operator, "/load-runs/bad/"))
 
 
 def test_refusals_read_as_sentences(operator: Client, airport: TargetDataset):

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from loader.domain.history import check_empty, check_later
+from loader.domain.history import DeleteGuard, check_later
 from loader.domain.noted import form_note, refuse_other_form
 from loader.domain.reference.arrivals import Late, Run, arrive, close_absent
 from loader.domain.reference.batch import KeyText, Read, key_text, read_rows, run_time
@@ -236,10 +236,11 @@ def _apply_rows(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str
     run, fold = Run(batch["run_id"], batch["at"], table.time_type), table.fold
     logs: Mapping[KeyText, KeyLog] = table.logs
     if table.closes_absent:
-        would_close = sum(fold.is_live(log) for log in logs.values())
-        allowed = bool(batch.get("allow_empty"))
-        check_empty(name=table.header.id, rows=len(batch["rows"]), would_close=would_close, allowed=allowed)  # rule 4
-        logs = close_absent(logs, {row.key_text for row in read.rows}, fold, run)
+        open_keys, arrived = sum(fold.is_live(log) for log in logs.values()), {row.key_text for row in read.rows}
+        absent = sum(fold.is_live(log) for key, log in logs.items() if key not in arrived)
+        guard = DeleteGuard(bool(batch.get("allow_empty")), bool(batch.get("allow_deletes")))
+        guard.check(name=table.header.id, rows=len(batch["rows"]), would_close=absent, open_keys=open_keys)  # rule 4
+        logs = close_absent(logs, arrived, fold, run)
     logs, late = arrive(logs, read.rows, fold, run, table.forgotten)
     counts = _counts(batch, read, late) | count_logs(table.logs, logs, fold, {row.key_text for row in read.rows})
     return _forgetting(replace(table, logs=logs), batch["at"]), counts

@@ -24,6 +24,9 @@ class Command(RunningCommand):
         parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="what the run is dated; default: now")
         parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
         parser.add_argument("--allow-empty", action="store_true", help="an empty snapshot closes everything")
+        parser.add_argument(
+            "--allow-deletes", action="store_true", help="a snapshot may close more than the share that is guarded"
+        )
         self.local_argument(parser)
 
     def run(self, **options: Any) -> None:
@@ -35,6 +38,7 @@ class Command(RunningCommand):
             load_timestamp=options["at"],
             run_id=options["run_id"],
             allow_empty=options["allow_empty"],
+            allow_deletes=options["allow_deletes"],
         )
         self.perform(request, local=options["local"])
 

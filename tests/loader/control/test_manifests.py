@@ -33,6 +33,12 @@ def test_the_manifest_crosses_the_pipe_unchanged(airports):
     assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
+def test_a_run_is_told_what_absent_keys_may_close(airports, settings):
+    settings.DELETES_SHARE, settings.DELETES_KEYS = 0.5, 7
+    made = manifest(run_id="r", allow_deletes=True)
+    assert (made.allow_deletes, made.deletes_share, made.deletes_keys) == (True, 0.5, 7)
+
+
 def test_a_run_is_told_who_and_when(airports):
     made = manifest(run_id="r", allow_empty=True)
     assert (made.run_id, made.load_timestamp, made.attempt) == ("r", "2024-05-01T00:00:00+00:00", 1)

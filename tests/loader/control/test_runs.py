@@ -90,9 +90,9 @@ def test_a_run_that_is_done_or_under_way_is_returned_as_it_is(airports, sent, st
 def test_a_run_that_ended_otherwise_is_queued_again(airports, sent, status):
     request_load_run(run_id="r", load_timestamp=AT)
     LoadRun.objects.update(status=status, error={"code": "X", "message": "x"}, finished_at=timezone.now())
-    asked = request_load_run(run_id="r", allow_empty=True)
+    asked = request_load_run(run_id="r", allow_empty=True, allow_deletes=True)
     assert (asked.requested, asked.run.status, asked.run.error, asked.run.finished_at) == (True, "queued", None, None)
-    assert (asked.run.load_timestamp, asked.run.allow_empty) == (AT, True)
+    assert (asked.run.load_timestamp, asked.run.allow_empty, asked.run.allow_deletes) == (AT, True, True)
     assert len(sent) == 2
 
 
