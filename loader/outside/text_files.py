@@ -45,7 +45,7 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     escape = options.get("escape") or quote
     if escape != quote:
         dialect |= {"escapechar": escape, "doublequote": False}
-    empty_is_null = options.get("empty_is_null", True)
+    nulls = _nulls(options, empty_is_null=True)
     with _opened(path, encoding) as stream:
         try:
             reader = csv.reader(_lines(stream, path, encoding), **dialect)
@@ -55,13 +55,13 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
                 raise _empty(path)
             named = options.get("header", True)
             names = _names(path, header) if named else [f"column_{n}" for n in range(1, len(header) + 1)]
-            found: list[list[Value]] = [] if named else [_values(header, empty_is_null)]
+            found: list[list[Value]] = [] if named else [_values(header, nulls)]
             for record in records:
                 if len(record) != len(names):
                     raise _ragged(path, reader.line_num, record, names, dialect["delimiter"])
                 if len(found) == rows:
                     return names, found, False
-                found.append(_values(record, empty_is_null))
+                found.append(_values(record, nulls))
         except csv.Error as error:
             raise Refusal(
                 "UNREADABLE_ROW",
@@ -80,13 +80,15 @@ def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tu
     """
     found: list[dict[str, Any]] = []
     names: dict[str, None] = {}
+    nulls = _nulls(options, empty_is_null=False)
     with _opened(path, checked_encoding(options.get("encoding") or "UTF-8")) as stream:
         for number, line in enumerate(_lines(stream, path, "UTF-8"), start=1):
             if not line.strip():
                 continue
             if len(found) == rows:
                 return list(names), found, False
-            found.append(_object(path, number, line))
+            described = _object(path, number, line)
+            found.append({name: None if text_of(value) in nulls else value for name, value in described.items()})
             names.update(dict.fromkeys(found[-1]))
     if not found:
         raise _empty(path)
@@ -170,8 +172,14 @@ def _names(path: Path, header: list[str]) -> list[str]:
     return names
 
 
-def _values(record: list[str], empty_is_null: bool) -> list[Value]:
-    return [value if value or not empty_is_null else None for value in record]
+def _nulls(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
+    """The texts that stand for no value."""
+    empty = [""] if options.get("empty_is_null", empty_is_null) else []
+    return frozenset([*empty, *([options["null_string"]] if options.get("null_string") else [])])
+
+
+def _values(record: list[str], nulls: frozenset[str]) -> list[Value]:
+    return [None if value in nulls else value for value in record]
 
 
 def _empty(path: Path) -> Refusal:

@@ -175,7 +175,7 @@ class SourceForm(SourceFields, EditForm):
     An option that is left empty is as usual, and is not stored.
     """
 
-    OPTIONS = ("delimiter", "quote", "escape", "encoding", "header", "empty_is_null")
+    OPTIONS = ("delimiter", "quote", "escape", "encoding", "header", "empty_is_null", "null_string", "timezone")
     FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
     seen = (*FACTS, *OPTIONS)
     field_order = (*FACTS, *OPTIONS, "version")
@@ -214,7 +214,21 @@ class SourceForm(SourceFields, EditForm):
         choices=_FLAGS,
         required=False,
         label="Empty is NULL",
-        help_text="CSV: whether an empty text is no value. As usual: yes.",
+        help_text="CSV, JSON lines: whether an empty text is no value. As usual: yes for CSV, no for JSON lines.",
+    )
+    null_string = forms.CharField(
+        max_length=40,
+        required=False,
+        label="NULL text",
+        widget=forms.TextInput(attrs={**_MONO, "placeholder": "NULL"}),
+        help_text="CSV, JSON lines: a text that stands for no value, quoted or not; none if empty.",
+    )
+    timezone = forms.CharField(
+        max_length=64,
+        required=False,
+        label="Time zone",
+        widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTC"}),
+        help_text="Files: the zone of timestamps that name none, like Europe/Berlin or +02:00; UTC if empty.",
     )
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
@@ -242,7 +256,13 @@ def _sign(text: str) -> str:
     return {"tab": "\t", "none": ""}.get(text, text)
 
 
-_OPTION_VALUES = {"encoding": str, "header": _YES.__eq__, "empty_is_null": _YES.__eq__}
+_OPTION_VALUES = {
+    "encoding": str,
+    "null_string": str,
+    "timezone": str,
+    "header": _YES.__eq__,
+    "empty_is_null": _YES.__eq__,
+}
 
 
 def _option_text(value: Any) -> str:

@@ -75,6 +75,10 @@ def test_place_name_and_use_are_edited(editor: Client, orders: SourceDataset):
         ({"delimiter": "tab", "encoding": "latin-1"}, {"delimiter": "\t", "encoding": "latin-1"}),
         ({"quote": "none", "escape": "\\"}, {"delimiter": ";", "quote": "", "escape": "\\"}),
         ({"header": "no"}, {"delimiter": ";", "header": False}),
+        (
+            {"null_string": "none", "timezone": "Europe/Berlin"},
+            {"delimiter": ";", "null_string": "none", "timezone": "Europe/Berlin"},
+        ),
         ({"header": "yes", "empty_is_null": "no"}, {"delimiter": ";", "header": True, "empty_is_null": False}),
     ],
 )
@@ -97,7 +101,8 @@ def test_options_are_typed_as_people_call_them_and_shown_so_again(
         ({"location": "/etc/passwd"}, "location", ""),
         ({"delimiter": ";;"}, "delimiter", "Must be one character"),
         ({"delimiter": "none"}, "delimiter", "Cannot be empty"),
-        ({"format": "parquet"}, "delimiter", "Is no option of parquet; there are none"),
+        ({"format": "parquet"}, "delimiter", "Is no option of parquet; known are timezone"),
+        ({"timezone": "Europe/Atlantis"}, "timezone", "Must be a time zone like Europe/Berlin"),
         ({"format": "table"}, "format", "Select a valid choice"),
         ({"format": "jsonl", "delimiter": "", "header": "no"}, "header", "Is no option of jsonl"),
     ],

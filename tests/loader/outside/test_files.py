@@ -62,6 +62,16 @@ def test_empty_fields_count_as_nothing_unless_the_options_say_otherwise(tmp_path
     assert [c.nulls for c in kept.columns] == [0, 0]
 
 
+def test_the_text_that_stands_for_null_counts_as_nothing(tmp_path: Path):
+    options = {"null_string": "-", "timezone": "Europe/Berlin"}
+    sample = sampled(tmp_path / "a.csv", "a,b\n1,-\n-,x\n", options=options)
+    assert (types(sample), [c.nulls for c in sample.columns]) == ({"a": "integer", "b": "string"}, [1, 1])
+    lines = sampled(tmp_path / "a.jsonl", '{"a": 1, "b": "-"}\n{"a": "-", "b": ""}\n', "jsonl", options)
+    assert [c.nulls for c in lines.columns] == [1, 1]
+    emptied = sampled(tmp_path / "b.jsonl", '{"a": 1, "b": ""}\n', "jsonl", {"empty_is_null": True})
+    assert [c.nulls for c in emptied.columns] == [0, 1]
+
+
 def test_quotes_delimiters_and_the_byte_order_mark_are_read(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", '\ufeffid;said\r\n1;"a ""b""\n; c"\r\n', options={"delimiter": ";"})
     assert [column.name for column in sample.columns] == ["id", "said"]
