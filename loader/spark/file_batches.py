@@ -24,7 +24,8 @@ from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, F
 from loader.domain.refusals import Refusal
 from loader.spark import rawcore
 from loader.spark.arrivals import SAMPLES, refuse_conflicting
-from loader.spark.conversion import fits, typed
+from loader.spark.conditions import any_of, total, united
+from loader.spark.conversion import cut_to_microseconds, fits, has_nanoseconds, typed
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, forget
 from loader.spark.hashing import digest
 from loader.spark.history import Stamp
@@ -34,7 +35,7 @@ from loader.spark.target import Target
 from loader.spark.versions import ACTION, KEY, PACKED, VERSION
 from metadata.domain.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
-from metadata.domain.types import parse, spark_type
+from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type
 
 
 def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
@@ -63,6 +64,7 @@ class FilesBatch:
         self.load, self.target, self.stamp = load, target, stamp
         self.counts: dict[str, int] = {}
         self.after: dict[str, int] = {}
+        self.warnings: list[str] = []
         signed = target.signed
         # What a prune noted stays noted.
         kept = signed is not None and "forgotten" in signed.notes
@@ -97,9 +99,7 @@ class FilesBatch:
         known = max(before["versions"], expected if expected is not None else ONE_TASK_UP_TO_ROWS + 1)
         self._one_task = known <= ONE_TASK_UP_TO_ROWS
         read = {file: self._read(file, files[file]) for file in FILES}
-        rows = read[EARLIEST]
-        for file in FILES[1:]:
-            rows = rows.unionByName(read[file])
+        rows = united((read[file] for file in FILES), DataFrame.unionByName)
         if self._one_task:
             rows = rows.coalesce(1)
         rows = self._hold(rows)
@@ -134,7 +134,7 @@ class FilesBatch:
                 name: type_ for name, type_ in ((END, "timestamp"), (ACTIVE, "boolean")) if name in frame.columns
             }
         self._check_values(file, frame, wanted, keys, time)
-        value = {name: typed(self._plain(name), type_) for name, type_ in wanted.items()}
+        value = {name: typed(self._plain(name, type_), type_) for name, type_ in wanted.items()}
         end = F.coalesce(value.get(END, F.lit(None)), F.lit(FILES_OPEN_END).cast("timestamp"))
         active = F.coalesce(value.get(ACTIVE, F.lit(None)), end >= F.lit(FILES_OPEN_END).cast("timestamp"))
         marked = [self._marked(c.name) if c in own else F.lit(False) for c in self._fold.columns]
@@ -165,14 +165,17 @@ class FilesBatch:
                 hint=f"Every row of it names its key ({', '.join(keys)}) and {time}.",
             )
 
-    def _plain(self, name: str) -> Column:
-        """A value as it stands, with what stands for NULL gone; of a column of the data "as before", too."""
+    def _plain(self, name: str, type_: str = STRING) -> Column:
+        """A value as it stands, with what stands for NULL gone; of a column of the data "as before", too.
+
+        A timestamp goes as far as microseconds.
+        """
         column = F.col(quote_identifier(name))
         of_the_files = name in (self._policy.time, END, ACTIVE)
         for mark in (self._policy.null_string, None if of_the_files else self._policy.unmodified_string):
             if mark is not None:
                 column = F.when(column != mark, column)
-        return column
+        return cut_to_microseconds(column) if type_ == TIMESTAMP else column
 
     def _marked(self, name: str) -> Column:
         mark = self._policy.unmodified_string
@@ -181,21 +184,21 @@ class FilesBatch:
         return F.coalesce(F.col(quote_identifier(name)) == mark, F.lit(False))
 
     def _check_values(self, file: str, frame: DataFrame, wanted: Mapping[str, str], keys: list[str], time: str) -> None:
-        misfit = {name: ~fits(self._plain(name), type_) for name, type_ in wanted.items()}
-        null_key = F.lit(False)
-        for name in keys:
-            null_key = null_key | self._plain(name).isNull()
-        marked = F.lit(False)
-        for name in wanted if file != UPDATE else ():
-            marked = marked | self._marked(name)
+        misfit = {name: ~fits(self._plain(name, type_), type_) for name, type_ in wanted.items()}
+        too_fine = [self._plain(name) for name, type_ in wanted.items() if type_ == TIMESTAMP]
+        null_key = any_of(self._plain(name).isNull() for name in keys)
+        marked = any_of(self._marked(name) for name in wanted if file != UPDATE)
         found = frame.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(null_key).alias("keys"),
             F.count_if(self._plain(time).isNull()).alias("times"),
             F.count_if(marked).alias("marked"),
+            total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
             *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
         ).first()
         self.counts["rows"] = self.counts.get("rows", 0) + found["rows"]
+        if found["cut"]:
+            self.warnings.append(f"{found['cut']} times of the {file} file were cut to microseconds.")
         for i, (name, condition) in enumerate(misfit.items()):
             if found[f"m{i}"]:
                 shown = frame.where(condition).select(F.col(quote_identifier(name))).limit(SAMPLES).collect()

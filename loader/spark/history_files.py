@@ -16,6 +16,7 @@ TRUNCATED_FILE     a zstd stream that ends before its end
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,6 +26,7 @@ from pyspark.sql import types as T
 from loader.domain.manifest import HistoryFiles, RawcoreLoad, SourceSpec
 from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
+from loader.spark.conditions import united
 from loader.spark.delivered import Opened, missing_columns, open_delivery
 from loader.spark.file_batches import as_rows
 from loader.spark.files import JAVA_ERRORS, list_files, shown, unreadable
@@ -71,10 +73,7 @@ def _kind(
             frames.append(reader.read(location, roots))
     if not frames:
         return as_rows(session, [])
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionByName(frame, allowMissingColumns=True)
-    return whole
+    return united(frames, partial(DataFrame.unionByName, allowMissingColumns=True))
 
 
 @dataclass(frozen=True)

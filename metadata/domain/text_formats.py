@@ -11,6 +11,8 @@ PATTERNS = {
     TIME: f"(?s)^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?{_END}",
     UUID: f"(?s)^[0-9a-fA-F]{{8}}-([0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
 }
+# A timestamp up to its sixth decimal.
+TO_MICROSECONDS = "^[ \t\r\n]*[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}"
 
 # Spark's parser is content when the first value of a text ends. What follows it breaks one of these frames.
 JSON_ARRAY = ("[", "]")

@@ -162,3 +162,13 @@ def test_what_is_refused_leaves_the_table_alone(item):
         assert INCOMING not in str(event["error"])
         assert [table.version() for table in tables] == before
     assert not list((item.folder / "warehouse" / INCOMING).glob("*"))
+
+
+def test_nanoseconds_are_cut_to_microseconds_and_counted_in_a_warning(item):
+    fine = "2025-01-09T04:10:19.156057706Z"
+    upsert = csv(item, "u", HEADER, f"1,a,1,{fine},{OPEN},true,{fine}", f"2,b,1,{T1},{OPEN},true,{T1}")
+    status, event = item.batch(at=T1, upsert=[upsert])
+    assert (status, event.get("error")) == ("succeeded", None)
+    assert event["warnings"] == ["1 times of the upsert file were cut to microseconds."]
+    starts = item.table(item.history_spec).frame().where("id = 1").selectExpr("CAST(_fivetran_start AS STRING)")
+    assert starts.first()[0] == "2025-01-09 04:10:19.156057"

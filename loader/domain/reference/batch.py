@@ -3,7 +3,7 @@
 Whatever is wrong refuses the whole batch, with a count and samples.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,11 +105,16 @@ def read_rows(
 
 
 def typed_columns(
-    rows: list[Mapping[str, Any]], names: Iterable[str], columns: Columns, keep: Mapping[Any, Any] | None = None
+    rows: list[Mapping[str, Any]],
+    names: Iterable[str],
+    columns: Columns,
+    keep: Mapping[Any, Any] | None = None,
+    prepared: Callable[[Any, DataType], Any] = lambda value, _: value,
 ) -> list[dict[str, Any]]:
     """The named columns of every row, typed (rule 5): missing is NULL, what is not named is ignored.
 
-    ``keep`` maps literals that have a meaning of their own to it (batch files' two strings).
+    ``keep`` maps literals that have a meaning of their own to it (batch files' two strings). Every other value is
+    ``prepared`` for its type first.
     """
     result: list[dict[str, Any]] = [{} for _ in rows]
     for name in names:
@@ -120,7 +125,7 @@ def typed_columns(
                 values[name] = keep[value]
                 continue
             try:
-                values[name] = typed(value, columns.types[name])
+                values[name] = typed(prepared(value, columns.types[name]), columns.types[name])
             except DoesNotFit as problem:
                 failed.append(str(problem))
         if failed:

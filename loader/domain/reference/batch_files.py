@@ -18,6 +18,7 @@ from loader.domain.reference.batch import (
     typed_columns,
 )
 from loader.domain.reference.columns import Columns
+from loader.domain.reference.values import cut_to_microseconds
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.types import BOOLEAN, TIMESTAMP, DataType
@@ -197,8 +198,8 @@ def _read_file(
     time = END if file == DELETE else policy.time
     marks: dict[str, Any] = {policy.null_string: None} if policy.null_string else {}
     unmodified = {policy.unmodified_string: UNMODIFIED} if policy.unmodified_string else {}
-    found = typed_columns(rows, own, columns, {**marks, **unmodified})
-    times = typed_columns(rows, system, Columns(system), marks)
+    found = typed_columns(rows, own, columns, {**marks, **unmodified}, cut_to_microseconds)
+    times = typed_columns(rows, system, Columns(system), marks, cut_to_microseconds)
     if file != UPDATE:
         _check_no_marker(file, found)
     # "As before" says nothing of which key it is.

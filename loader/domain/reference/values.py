@@ -16,6 +16,7 @@ from typing import Any
 
 from loader.domain.hashing import canonical_text
 from metadata.domain import types as ours
+from metadata.domain.text_formats import TO_MICROSECONDS
 from metadata.domain.types import DataType
 
 _RANGES = {ours.INTEGER: 2**31, ours.BIGINT: 2**63}
@@ -30,6 +31,7 @@ _TIMESTAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.(\d{1,6})0*)? ?(Z|UTC|[+-]\d{2}(?::?[0-5]\d)?)?)?",
     re.ASCII,
 )
+_BEYOND_MICROSECONDS = re.compile(f"({TO_MICROSECONDS})[0-9]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _BOOLEANS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
@@ -51,6 +53,12 @@ def typed(value: Any, type_: DataType) -> Any:
         return read(_text(value), type_)
     except (ValueError, OverflowError, DecimalException):
         raise DoesNotFit(f"{_shown(value)} does not fit {type_}") from None
+
+
+def cut_to_microseconds(value: Any, type_: DataType) -> Any:
+    """A timestamp's text without what is smaller than microseconds; any other value as it is."""
+    is_time = type_.name == ours.TIMESTAMP and isinstance(value, str)
+    return _BEYOND_MICROSECONDS.sub(r"\1", value) if is_time else value
 
 
 def canonical(value: Any) -> str | None:
