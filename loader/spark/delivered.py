@@ -6,15 +6,15 @@ formats deliver text, Parquet its own types.
 """
 
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
+from loader.spark.conditions import united
 from loader.spark.csv_header import Beginning, header_names, read_beginning
-from loader.spark.files import JAVA_ERRORS, DeliveredFile, list_files, unreadable
+from loader.spark.files import JAVA_ERRORS, DeliveredFile, check_ended, list_files, unreadable
 from loader.spark.json_lines import keys_of_lines
 from loader.spark.source_options import CSV, PARQUET, Options, checked_options
 from metadata.domain.locations import Roots
@@ -71,7 +71,7 @@ class Opened:
         chosen from it, and read inside ``loader.spark.files.whole_files``.
         """
         frames = [_group_frame(self, group, numbered) for group in self.groups]
-        return reduce(DataFrame.unionAll, frames)
+        return united(frames)
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ def open_delivery(
     """
     checked = checked_options(spark, name, format_name, options)
     files = tuple(list_files(spark, location, roots))
+    for file in files:
+        check_ended(spark, file)
     facts = {
         "spark": spark,
         "name": name,
@@ -189,7 +191,7 @@ def _text_frame(opened: Opened, group: _Group, paths: list[str]) -> tuple[DataFr
     schema = T.StructType([T.StructField(name, T.StringType()) for name in (*fields, _RECORD)])
     reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=_RECORD)
     if csv:
-        frame = _csv_options(reader, opened.options, group.separator).csv(paths)
+        frame = reader.options(**reading_options(opened.options, group.separator)).csv(paths)
         frame, values = _csv_values(frame, fields, group.separator)
     else:
         frame = reader.options(allowSingleQuotes="false", allowNonNumericNumbers="false").json(paths)
@@ -224,7 +226,8 @@ def _csv_values(frame: DataFrame, fields: list[str], separator: str | None) -> t
     return frame.where(~F.coalesce(blank, F.lit(False))), [*values[:-1], ended]
 
 
-def _csv_options(reader, options: Options, separator: str | None):
+def reading_options(options: Options, separator: str | None) -> dict[str, str]:
+    """Return what Spark's CSV reader is told. Without a separator it guesses the lines' end."""
     said = {
         "header": str(options.header).lower(),
         "sep": options.delimiter,
@@ -236,7 +239,7 @@ def _csv_options(reader, options: Options, separator: str | None):
         "nullValue": "" if options.empty_is_null else _ABSENT,
         "emptyValue": "",
     }
-    return reader.options(**said, **({"lineSep": separator} if separator else {}))
+    return said | ({"lineSep": separator} if separator else {})
 
 
 def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.core.context import Py4JError  # of pyspark's bridge: exceptions it does not translate
@@ -21,6 +22,10 @@ from metadata.domain.locations import Location, Roots, parse_location
 JAVA_ERRORS = (Py4JError, PySparkException)
 
 _GLOB = "{}[]*?\\"
+# A folder that Spark and Hadoop keep for as long as they write beside it.
+_UNDER_WAY = "_temporary"
+_BZIP2, _BZIP2_END = ".bz2", 11  # of its end so many bytes: the marker's six, four of the checksum, one to fill
+_BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
 _HIDDEN = ("_", ".")  # what Spark leaves out: markers of other writers
 
 
@@ -57,8 +62,8 @@ def from_uri(uri: str) -> str:
 def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:
     """The files at ``location``: one file, all below a folder, or what a pattern matches; sorted.
 
-    Every one is below one of ``roots``, links followed. Raises Refusal
-    MISSING_FILE, BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE where the place itself cannot be asked.
+    Every one is below one of ``roots``, links followed. Raises Refusal MISSING_FILE, UNFINISHED_FOLDER,
+    BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE where the place itself cannot be asked.
     """
     found = _found(spark, location, roots)
     taken = [file for name, file in found if not name.startswith(_HIDDEN)]
@@ -145,16 +150,58 @@ def _refused(location: str, file: str, problem: MetadataError) -> Refusal:
 def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
     """The first ``size`` bytes of what the file holds, unpacked. Raises Refusal UNREADABLE_FILE."""
     try:
-        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
-        configuration = _configuration(spark)
-        stream = path.getFileSystem(configuration).open(path)
-        try:
-            codec = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(configuration).getCodec(path)
-            return bytes((codec.createInputStream(stream) if codec else stream).readNBytes(size))
-        finally:
-            stream.close()
+        with content_of(spark, file) as content:
+            return bytes(content.readNBytes(size))
     except JAVA_ERRORS as error:
         raise unreadable(file.shown, error) from error
+
+
+@contextmanager
+def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
+    """The file's content, unpacked, as Java's stream."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+    configuration = _configuration(spark)
+    with _closing(path.getFileSystem(configuration).open(path)) as stream:
+        codec = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(configuration).getCodec(path)
+        yield codec.createInputStream(stream) if codec else stream
+
+
+def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
+    """Raise Refusal TRUNCATED_FILE for a bzip2 file without its end marker.
+
+    Hadoop's codec takes a file that stops between two blocks for a whole one; the other codecs that have an end say
+    so themselves where it is missing.
+    """
+    if not file.path.endswith(_BZIP2):
+        return
+    try:
+        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
+            stream.seek(max(0, file.size - _BZIP2_END))
+            end = bytes(stream.readNBytes(_BZIP2_END))
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
+    if not _ends_bzip2(end):
+        raise Refusal(
+            "TRUNCATED_FILE",
+            f"{file.shown} ends before its bzip2 stream does",
+            file=file.shown,
+            hint="Deliver the whole file again.",
+        )
+
+
+def _ends_bzip2(end: bytes) -> bool:
+    """Whether these last bytes are the marker, a checksum of 32 bits, and what fills the last byte."""
+    number = int.from_bytes(end, "big")
+    return any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8))
+
+
+@contextmanager
+def _closing(stream: Any) -> Iterator[Any]:
+    try:
+        yield stream
+    finally:
+        stream.close()
 
 
 @contextmanager
@@ -197,13 +244,26 @@ def _statuses(spark: SparkSession, location: str):
         if status.isFile():
             yield status
             continue
+        if system.exists(spark._jvm.org.apache.hadoop.fs.Path(status.getPath(), _UNDER_WAY)):
+            raise _unfinished(location)
         below = system.listFiles(status.getPath(), True)
         root = len(status.getPath().toString().rstrip("/")) + 1
         while below.hasNext():
             inner = below.next()
             folders = inner.getPath().toString()[root:].split("/")[:-1]
+            if _UNDER_WAY in folders:
+                raise _unfinished(location)
             if not any(folder.startswith(_HIDDEN) for folder in folders):
                 yield inner
+
+
+def _unfinished(location: str) -> Refusal:
+    return Refusal(
+        "UNFINISHED_FOLDER",
+        f"{location} holds a folder {_UNDER_WAY}: its writer has not finished, or died",
+        file=location,
+        hint=f"Load it when the writer is done. If it died, write the folder again, or remove {_UNDER_WAY}.",
+    )
 
 
 def _spelled(status) -> str:

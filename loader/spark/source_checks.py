@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
-from loader.spark.conversion import any_of, fits, typed
+from loader.spark.conditions import any_of
+from loader.spark.conversion import fits, typed
+from loader.spark.csv_quotes import checked_quotes
 from loader.spark.delivered import MALFORMED, Opened
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.json_lines import first_lines, text_lines, wrong_encoding
@@ -27,20 +29,21 @@ def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
 def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> int:
     """How many rows there are, after all of them were found to keep the contract. One pass.
 
-    Raises Refusal WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or NULL_VALUE.
+    Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or NULL_VALUE.
     """
     misfits = {column: _misfit(opened, column, source.options) for column in source.columns}
     null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
     required = [column for column in source.columns if not column.nullable and not column.business_key]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
-    found = frame.agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.count(MALFORMED).alias("malformed"),
-        F.count_if(any_of(replaced if opened.format == CSV else [])).alias("replaced"),
-        F.count_if(null_key).alias("null_key"),
-        *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
-        *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
-    ).first()
+    with checked_quotes(opened):
+        found = frame.agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count(MALFORMED).alias("malformed"),
+            F.count_if(any_of(replaced if opened.format == CSV else [])).alias("replaced"),
+            F.count_if(null_key).alias("null_key"),
+            *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
+            *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
+        ).first()
     if found["replaced"]:
         _check_encoding(opened, any_of(replaced), found["replaced"])
     if found["malformed"]:

@@ -14,12 +14,16 @@ BAD_OPTION
 BAD_LOCATION           the location cannot be read as a path or URI of a source
 OUTSIDE_ROOTS          it leads, or a link among its files leads, out of the places of sources
 MISSING_FILE           nothing is there
+UNFINISHED_FOLDER      its writer is still at work there, or died
 UNREADABLE_FILE        it is there but broken, locked away or of another format
+TRUNCATED_FILE         a bzip2 file that stops before its end
 EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed
 DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
 WRONG_ENCODING         bytes that are no characters in the encoding the source says
 BAD_JSON               a line that is not one JSON object
+UNCLOSED_QUOTE         a CSV field in quotes that the end of the file leaves open
+STRAY_QUOTE            text between the quote that closes a CSV field and the next delimiter
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)

@@ -1,5 +1,6 @@
 """Deliveries that are taken, and how each that is not is refused."""
 
+import bz2
 import gzip
 import json
 
@@ -103,6 +104,133 @@ def test_csv(spark, put, content, expected):
 )
 def test_csv_options(spark, put, options, content, expected):
     assert rows_of(spark, put("a.csv", content), **options) == expected
+
+
+GOOD_QUOTES = [
+    ({}, 'id,name,n\na,5" pipe,1\nb,a "b" c,2\n', [("a", '5" pipe', "1"), ("b", 'a "b" c', "2")]),
+    ({}, 'id,name,n\na, "x",1\n', [("a", ' "x"', "1")]),
+    ({}, 'id,name,n\na,"x" ,1\n', [("a", "x", "1")]),
+    ({}, 'id,name,n\na,"""","1"', [("a", '"', "1")]),
+    ({}, 'n,id,name\r\n1,a,"x\r\n"\r\n', [("a", "x\r\n", "1")]),
+    ({"escape": "\\"}, 'id,name,n\na,"\\"x\\\\",1\n', [("a", '"x\\', "1")]),
+    ({"quote": "'"}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
+    ({"encoding": "UTF-16"}, 'id,name,n\r\na,"Zü\r\nrich",1\r\n'.encode("utf-16"), [("a", "Zü\r\nrich", "1")]),
+]
+
+
+@pytest.mark.parametrize(("options", "content", "expected"), GOOD_QUOTES)
+def test_quotes_that_are_closed_or_inside_a_plain_value_are_taken(spark, put, options, content, expected):
+    assert rows_of(spark, put("a.csv", content), **options) == expected
+
+
+UNCLOSED = 'id,n,name\na,1,x\nb,2,"y\nc,3,z\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "content"),
+    [
+        ("a.csv", {}, UNCLOSED),
+        ("a.csv", {}, UNCLOSED.removesuffix("\n")),
+        ("a.csv", {}, UNCLOSED.replace("\n", "\r\n")),
+        ("a.csv", {}, UNCLOSED.replace("\n", "\r")),
+        ("a.csv", {}, UNCLOSED.replace('"y', '"y""')),
+        ("a.csv", {"escape": "\\"}, UNCLOSED.replace('"y', '"y\\"')),
+        ("a.csv", {"quote": "'", "delimiter": ";"}, UNCLOSED.replace('"', "'").replace(",", ";")),
+        ("a.csv", {"encoding": "UTF-16"}, UNCLOSED.encode("utf-16")),
+        ("a.csv", {"encoding": "windows-1252"}, UNCLOSED.replace("x", "€").encode("cp1252")),
+        ("a.csv.gz", {}, gzip.compress(UNCLOSED.encode())),
+        ("a.csv.bz2", {}, bz2.compress(UNCLOSED.encode())),
+    ],
+)
+def test_a_quote_that_the_end_of_the_file_leaves_open_is_refused_with_its_line(spark, put, name, options, content):
+    refusal = refused(spark, put(name, content), **options)
+    assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 3)
+    assert refusal.file.endswith(name)
+
+
+def test_a_quote_left_open_in_one_of_several_files_names_that_file(spark, put, tmp_path):
+    put("day/1.csv", "id,name,n\na,x,1\n")
+    put("day/2.csv", 'n,id,name\n1,b,"x\ny"\n2,c,"z\n3,d,w\n')
+    refusal = refused(spark, tmp_path / "day")
+    assert (refusal.code, refusal.row, refusal.file[-9:]) == ("UNCLOSED_QUOTE", 4, "day/2.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "line"),
+    [
+        ({}, 'id,name,n\na,"x"y,1\n', 2),
+        # The quote that opens in line 3 is closed by the next row's first.
+        ({}, 'id,n,name\na,1,x\nb,2,"y\nc,3,"z"\nd,4,w\n', 3),
+        ({"escape": "\\"}, 'id,name,n\na,"x ""y""",1\n', 2),
+    ],
+)
+def test_text_after_a_closing_quote_is_refused_with_its_line(spark, put, options, content, line):
+    refusal = refused(spark, put("a.csv", content), **options)
+    assert (refusal.code, refusal.row) == ("STRAY_QUOTE", line)
+
+
+MANY = b"id,name,n\n" + b"".join(b"%d,name %d,1\n" % (n, n * 7919 % 1_000_003) for n in range(30_000))
+
+
+def bzip2_cut_after(block):
+    """The file without what follows a block: blocks begin at any bit."""
+    packed = bz2.compress(MANY, 1)
+    bits = "".join(f"{byte:08b}" for byte in packed)
+    start = -1
+    for _ in range(block + 1):
+        start = bits.index(f"{0x314159265359:048b}", start + 1)
+    return packed[: start // 8 + 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.csv.bz2", bzip2_cut_after(1), "TRUNCATED_FILE"),
+        ("a.csv.bz2", bz2.compress(MANY)[:-10], "TRUNCATED_FILE"),
+        ("a.csv.bz2", bz2.compress(MANY)[:-4], "TRUNCATED_FILE"),
+        ("a.csv.gz", gzip.compress(MANY)[:-8], "UNREADABLE_FILE"),
+        ("a.csv.gz", gzip.compress(MANY)[:-4], "UNREADABLE_FILE"),
+        ("a.csv.gz", gzip.compress(MANY)[:-10_000], "UNREADABLE_FILE"),
+        ("a.csv.zst", b"\x28\xb5\x2f\xfd", "UNREADABLE_FILE"),
+    ],
+)
+def test_a_packed_file_that_was_cut_is_refused(spark, put, name, content, code):
+    refusal = refused(spark, put(name, content))
+    assert (refusal.code, refusal.file[-len(name) :]) == (code, name)
+
+
+@pytest.mark.parametrize("content", [bz2.compress(MANY), bz2.compress(MANY, 1), bz2.compress(MANY) * 2])
+def test_a_whole_bzip2_file_is_taken_at_whatever_bit_it_ends(spark, put, content):
+    contract = (DeliveredColumn("k-name", "name", "string"),)
+    delivery = read_delivery(spark, source_of(put("a.csv.bz2", content), contract))
+    assert delivery.rows in (30_000, 60_001)
+    delivery.release()
+
+
+def test_a_folder_whose_writer_has_not_finished_is_refused(spark, put, tmp_path):
+    put("day/part-00000.csv", "id,name,n\na,x,1\n")
+    put("day/_temporary/0/part-00001.csv", "id,name,n\nb,x,1\n")
+    assert refused(spark, tmp_path / "day").code == "UNFINISHED_FOLDER"
+
+
+@pytest.mark.parametrize(("cut", "rows"), [(1, None), (10, None), (0, 3)])
+def test_json_lines_cut_in_the_last_line_are_refused(spark, put, cut, rows):
+    text = "".join(json.dumps({"id": key, "name": "x", "n": 1}) + "\n" for key in "abc").rstrip()
+    path = put("a.jsonl", text[: len(text) - cut])
+    if rows:
+        assert len(rows_of(spark, path, format_name="jsonl")) == rows
+    else:
+        refusal = refused(spark, path, format_name="jsonl")
+        assert (refusal.code, refusal.row) == ("BAD_JSON", 3)
+
+
+def test_a_parquet_file_that_was_cut_is_refused(spark, put, tmp_path):
+    spark.range(100).selectExpr("cast(id AS string) id", "'x' name", "1 n").coalesce(1).write.parquet(
+        str(tmp_path / "whole")
+    )
+    whole = next((tmp_path / "whole").glob("*.parquet")).read_bytes()
+    for cut in (1, 100, len(whole) // 2):
+        assert refused(spark, put("a.parquet", whole[:-cut]), format_name="parquet").code == "UNREADABLE_FILE"
 
 
 def test_a_packed_file(spark, put):

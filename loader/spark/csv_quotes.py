@@ -1,0 +1,109 @@
+"""Quotes of CSV files: each that opens a field is closed, and nothing but a delimiter or a line end follows.
+
+Spark's parser is lenient in both: it takes the end of the file for the end of a quoted field, so that one missing
+quote swallows every row after it, and it goes on reading after a quote that closes too early. So every file is read
+once more by the same parser, with the same settings, but strict, as a stream and beside Spark's own reading. A
+record that no delivery has is put after the file's end: the parser refuses it (too many columns), unless an open quote
+has swallowed it.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from loader.domain.refusals import Refusal
+from loader.spark.delivered import Opened, reading_options
+from loader.spark.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
+from loader.spark.source_options import CSV
+
+SIDE_BY_SIDE = 2  # Spark's own tasks need the other processors
+# Spark's reader takes 20480 columns.
+_MOST_COLUMNS = 20_481
+_TOO_MANY_COLUMNS, _STRAY_QUOTE = "java.lang.ArrayIndexOutOfBoundsException", "Unescaped quote character"
+_HINT = "A quote inside a quoted field must be escaped, and each quoted field be closed."
+
+
+@contextmanager
+def checked_quotes(opened: Opened) -> Iterator[None]:
+    """Check the quotes of a CSV delivery while the caller reads it.
+
+    Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of what the caller raises: rows
+    that were swallowed make further trouble.
+    """
+    if opened.format != CSV:
+        yield
+        return
+    files = [(file, group.separator) for group in opened.groups for file in group.files]
+    with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(files)), thread_name_prefix="quotes") as pool:
+        scans = [pool.submit(_check_file, opened, file, separator) for file, separator in files]
+        try:
+            yield
+        finally:
+            for scan in scans:
+                scan.result()
+
+
+def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> None:
+    parser = _parser(opened, separator)
+    try:
+        _parse(opened, parser, file, (separator or "\r\n") + opened.options.delimiter * _MOST_COLUMNS)
+    except JAVA_ERRORS as error:
+        failure = getattr(error, "java_exception", None)
+        said = str(failure.getMessage()) if failure is not None else str(error)
+        if said.startswith(_TOO_MANY_COLUMNS):
+            return
+        if _STRAY_QUOTE in said:
+            line = _line_of_record(opened, file, separator, failure.getRecordNumber() + 1)
+            raise _refused("STRAY_QUOTE", file, line, "text follows a quote that closes a field") from error
+        raise unreadable(file.shown, error) from error
+    line = _line_of_record(opened, file, separator, parser.getContext().currentRecord())
+    raise _refused("UNCLOSED_QUOTE", file, line, "a quote that opens in the record that begins here is never closed")
+
+
+def _parser(opened: Opened, separator: str | None, records: int | None = None) -> Any:
+    """The parser that Spark reads with, strict about quotes; it keeps no values."""
+    spark = opened.spark
+    options = reading_options(opened.options, separator) | {"unescapedQuoteHandling": "RAISE_ERROR"}
+    parser = _package(spark, "com.univocity.parsers")
+    csv = _package(spark, "org.apache.spark.sql.catalyst.csv")
+    scala_options = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
+    settings = csv.CSVOptions(scala_options, False, "UTC").asParserSettings()
+    settings.setMaxColumns(_MOST_COLUMNS - 1)
+    settings.selectIndexes(spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Integer, 0))
+    settings.setProcessor(parser.common.processor.core.NoopProcessor.instance)
+    if records is not None:
+        settings.setNumberOfRecordsToRead(records)
+    return parser.csv.CsvParser(settings)
+
+
+def _package(spark: SparkSession, name: str) -> Any:
+    package: Any = spark._jvm
+    for part in name.split("."):
+        package = getattr(package, part)
+    return package
+
+
+def _parse(opened: Opened, parser: Any, file: DeliveredFile, after: str) -> None:
+    """Parse the file's text and ``after``."""
+    jvm = opened.spark._jvm
+    with content_of(opened.spark, file) as stream:
+        texts = opened.spark.sparkContext._gateway.new_array(jvm.java.io.Reader, 2)
+        texts[0] = jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
+        texts[1] = jvm.java.io.StringReader(after)
+        parser.parse(jvm.org.apache.commons.io.input.SequenceReader(texts))
+
+
+def _line_of_record(opened: Opened, file: DeliveredFile, separator: str | None, record: int) -> int:
+    """The line that a record begins on; ``record`` counts from 1."""
+    if record <= 1:
+        return 1
+    parser = _parser(opened, separator, records=record - 1)
+    _parse(opened, parser, file, "")
+    return parser.getContext().currentLine() + 1
+
+
+def _refused(code: str, file: DeliveredFile, line: int, said: str) -> Refusal:
+    return Refusal(code, f"{file.shown}, line {line}: {said}", file=file.shown, row=line, hint=_HINT)
