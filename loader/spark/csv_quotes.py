@@ -22,7 +22,8 @@ from loader.spark.source_options import CSV
 SIDE_BY_SIDE = 2  # Spark's own tasks need the other processors
 # Spark's reader takes 20480 columns.
 _MOST_COLUMNS = 20_481
-_TOO_MANY_COLUMNS, _STRAY_QUOTE = "java.lang.ArrayIndexOutOfBoundsException", "Unescaped quote character"
+# How the parser says that a record has too many columns or a field too many characters, and of a stray quote.
+_OUT_OF_BOUNDS, _STRAY_QUOTE = "java.lang.ArrayIndexOutOfBoundsException", "Unescaped quote character"
 _HINT = "A quote inside a quoted field must be escaped, and each quoted field be closed."
 
 
@@ -53,12 +54,16 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
     except JAVA_ERRORS as error:
         failure = getattr(error, "java_exception", None)
         said = str(failure.getMessage()) if failure is not None else str(error)
-        if said.startswith(_TOO_MANY_COLUMNS):
-            return
-        if _STRAY_QUOTE in said:
-            line = _line_of_record(opened, file, separator, failure.getRecordNumber() + 1)
-            raise _refused("STRAY_QUOTE", file, line, "text follows a quote that closes a field") from error
-        raise unreadable(file.shown, error) from error
+        if said.startswith(_OUT_OF_BOUNDS):
+            if failure.getColumnIndex() >= _MOST_COLUMNS - 1:
+                return
+            code, wrong = "UNCLOSED_QUOTE", "a field of the record that begins here is too long: is its quote closed?"
+        elif _STRAY_QUOTE in said:
+            code, wrong = "STRAY_QUOTE", "text follows a quote that closes a field"
+        else:
+            raise unreadable(file.shown, error) from error
+        line = _line_of_record(opened, file, separator, failure.getRecordNumber() + 1)
+        raise _refused(code, file, line, wrong) from error
     line = _line_of_record(opened, file, separator, parser.getContext().currentRecord())
     raise _refused("UNCLOSED_QUOTE", file, line, "a quote that opens in the record that begins here is never closed")
 
@@ -67,6 +72,7 @@ def _parser(opened: Opened, separator: str | None, records: int | None = None) -
     """The parser that Spark reads with, strict about quotes; it keeps no values."""
     spark = opened.spark
     options = reading_options(opened.options, separator) | {"unescapedQuoteHandling": "RAISE_ERROR"}
+    del options["encoding"]  # the parser is handed characters
     parser = _package(spark, "com.univocity.parsers")
     csv = _package(spark, "org.apache.spark.sql.catalyst.csv")
     scala_options = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
@@ -91,18 +97,26 @@ def _parse(opened: Opened, parser: Any, file: DeliveredFile, after: str) -> None
     jvm = opened.spark._jvm
     with content_of(opened.spark, file) as stream:
         texts = opened.spark.sparkContext._gateway.new_array(jvm.java.io.Reader, 2)
-        texts[0] = jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
+        texts[0] = _characters(opened, stream)
         texts[1] = jvm.java.io.StringReader(after)
         parser.parse(jvm.org.apache.commons.io.input.SequenceReader(texts))
 
 
 def _line_of_record(opened: Opened, file: DeliveredFile, separator: str | None, record: int) -> int:
-    """The line that a record begins on; ``record`` counts from 1."""
+    """The line that a record begins on; ``record`` counts from 1. The parser counts no lines inside of quotes."""
     if record <= 1:
         return 1
     parser = _parser(opened, separator, records=record - 1)
     _parse(opened, parser, file, "")
-    return parser.getContext().currentLine() + 1
+    with content_of(opened.spark, file) as stream:
+        lines = opened.spark._jvm.java.io.LineNumberReader(_characters(opened, stream))
+        lines.skip(parser.getContext().currentChar())
+        return lines.getLineNumber() + 1
+
+
+def _characters(opened: Opened, stream: Any) -> Any:
+    """The stream's text without a byte order mark, as Java's reader."""
+    return opened.spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
 
 
 def _refused(code: str, file: DeliveredFile, line: int, said: str) -> Refusal:
