@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("loader", "0006_reads_reason"),
+        ("loader", "0007_accept_runs"),
     ]
 
     operations = [
