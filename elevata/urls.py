@@ -14,6 +14,7 @@ from elevata.sign_in import SignIn
 from elevata.single_sign_on import SingleSignOn, SingleSignOnCallback
 from loader.api.batches import BatchViewSet
 from loader.api.control import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
+from loader.api.governed import CheckViewSet, PruneViewSet, RevertViewSet
 from loader.api.reads import ReadViewSet
 from loader.api.schedules import ScheduleViewSet
 from loader.api.search import SearchViewSet
@@ -51,6 +52,9 @@ router.register("metadata", MetadataViewSet, basename="api-metadata")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")
+router.register("history-reverts", RevertViewSet, basename="api-history-revert")
+router.register("history-prunes", PruneViewSet, basename="api-history-prune")
+router.register("history-checks", CheckViewSet, basename="api-history-check")
 router.register("reads", ReadViewSet, basename="api-read")
 router.register("schedules", ScheduleViewSet, basename="api-schedule")
 router.register("environments", EnvironmentViewSet, basename="api-environment")

@@ -7,10 +7,13 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from architecture.places import here
 from elevata import sqltext
 from loader.models import DatasetRun
 from loader.services.reading import readable_error
+from metadata.domain.roles import Permission
 from metadata.graph import LAYERS
+from metadata.permissions import may
 
 register = template.Library()
 
@@ -86,6 +89,12 @@ def at(mapping: dict, key: str) -> Any:
 @register.filter
 def sql(text: str) -> SafeString:
     return sqltext.highlight(text)
+
+
+@register.simple_tag(takes_context=True)
+def may_start_loads(context: Any) -> bool:
+    """Whether the user may start load runs here, and what else changes histories."""
+    return may(context["user"], Permission.START_LOAD, on=here)
 
 
 @register.inclusion_tag("parts/refusal.html")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -223,6 +224,12 @@ def request_prune(
         asked["ended_before"] = known.details["asked"]["ended_before"]  # so many days before it was asked first
     wanted = Asked(kind=PRUNE, scope=_scope(state.qualified_name), asked=asked, reason=reason.strip())
     return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
+
+
+def archive_place(dataset: str) -> str:
+    """The folder that a history's pruned versions are kept in where nobody names one: beside the warehouse's tables."""
+    state = plan_one(dataset).steps[0].dataset
+    return f"{settings.WAREHOUSE.rstrip('/')}/.archive/{state.history_key}"
 
 
 def _ended_before(state: DatasetState, text: str | None, days: int | None) -> str:

@@ -47,7 +47,7 @@ TIMEOUT_SECONDS = 60.0
 OBSERVE_TIMEOUT_SECONDS = 600.0
 # A check reads a history whole.
 CHECK_TIMEOUT_SECONDS = 3600.0
-CHECK_SAMPLES = 5
+CHECK_SAMPLES, MOST_CHECK_SAMPLES = 5, 1000
 # What the runner may take longer than its own limit before the worker stops waiting for it.
 _GRACE_SECONDS = 15.0
 # A question nobody has answered by then is not waited for any more.

@@ -97,6 +97,74 @@ def _number_field(**options: Any) -> forms.IntegerField:
     return forms.IntegerField(min_value=-(2**63), max_value=2**63 - 1, error_messages=said, **options)
 
 
+class GovernedForm(forms.Form):
+    """Why a run changes a history."""
+
+    reason = forms.CharField(
+        max_length=500,
+        strip=True,
+        help_text="It stays with the run and its sealed record.",
+        error_messages={"required": "Say why: it stays with the run."},
+    )
+
+
+class RevertForm(GovernedForm):
+    """The history that a run is taken out of."""
+
+    dataset = forms.ChoiceField(
+        label="History",
+        help_text="The run stays applied to all others.",
+        error_messages={
+            "required": "Choose the history that the run is taken out of.",
+            "invalid_choice": "The run cannot be taken out of this history.",
+        },
+    )
+
+    def __init__(self, *args: Any, datasets: Sequence[str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["dataset"].choices = [(name, name) for name in datasets]
+        self.fields["dataset"].initial = datasets[0] if datasets else None
+
+
+class PruneForm(GovernedForm):
+    """The age from which closed versions go, and whether they are kept elsewhere."""
+
+    ended_before = forms.CharField(
+        max_length=50,
+        required=False,
+        label="Ended before",
+        help_text="A date like 2024-01-31, or a number where versions are dated by numbers.",
+    )
+    older_than_days = forms.IntegerField(
+        min_value=0,
+        max_value=100_000,
+        required=False,
+        label="Or older than days",
+        help_text="Versions that ended more than so many days ago.",
+        error_messages={"invalid": "This is not a number of days."},
+    )
+    archive = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="Archive first",
+        help_text="The versions are written to a table in the warehouse's archive before they go.",
+    )
+
+    _FIELDS = {"NO_DATE": "ended_before", "BAD_DATE": "ended_before"}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        given = [bool(cleaned.get("ended_before")), cleaned.get("older_than_days") is not None]
+        if not self.errors and given.count(True) != 1:
+            self.add_error("ended_before", "Say either a date or a number of days.")
+        return cleaned
+
+    def add_refusal(self, refusal: Refusal) -> None:
+        """Show why the service refused, at the field it is about."""
+        text = " ".join(_sentence(part) for part in (refusal.message, refusal.hint) if part)
+        self.add_error(self._FIELDS.get(refusal.code), text)
+
+
 class AsOfForm(forms.Form):
     """The table as of an instant, as it was known at another; ``by_number``: versions are dated by a number."""
 

@@ -23,7 +23,7 @@ from loader.figures import load_times
 from loader.models import ReadRequest
 from loader.selectors import live_workers, read_requests
 from loader.services.reading import must_still_read
-from loader.services.reads import must_be_askable, read_table, request_read
+from loader.services.reads import CHECK, must_be_askable, read_table, request_read
 from loader.views.data import readable
 from loader.views.forms import AsOfForm, QuestionForm
 from loader.views.versions import found_rows, time_line, versions
@@ -146,7 +146,7 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _seen(read: ReadRequest) -> str:
     """What a waiting page shows of a read; as long as it is the same, nothing is sent."""
-    given_up = timezone.now() - read.requested_at > GIVE_UP_AFTER
+    given_up = read.kind != CHECK and timezone.now() - read.requested_at > GIVE_UP_AFTER
     return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
 
 
@@ -166,7 +166,12 @@ def _frame(dataset: TargetDataset, read: ReadRequest | None) -> str:
     kind = read.kind if read is not None else "sample"
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
-    frames = {"key_search": "dataset_history", "as_of": "dataset_as_of", "changes": "dataset_run_changes"}
+    frames = {
+        "key_search": "dataset_history",
+        "as_of": "dataset_as_of",
+        "changes": "dataset_run_changes",
+        CHECK: "dataset_check",
+    }
     return reverse(frames.get(kind, "dataset_data"), args=[dataset.key])
 
 
@@ -194,6 +199,8 @@ def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
 def _answer(read: ReadRequest, table: TableSpec) -> dict:
     answer, personal = read.answer, _personal(read.dataset)
     masked = answer.get("masked", ())
+    if read.kind == CHECK:
+        return {"findings": answer["findings"], "checked": answer["versions"], "behind": answer["rawcore_behind"]}
     if read.kind == "versions":
         found = versions(answer, table)
         return {

@@ -20,6 +20,7 @@ from architecture.models import Execution
 from architecture.places import here
 from loader.domain import pickup
 from loader.domain.dependencies import Scope
+from loader.domain.governance import BRINGING
 from loader.domain.history import EMPTY_SNAPSHOT, TOO_MANY_DELETES
 from loader.figures import executions_of, usual_seconds
 from loader.models import DatasetRun, LoadRun
@@ -121,9 +122,15 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         # Asking for a run again gives it up first, if its worker was silent for too long.
         "restartable": run.status in LoadRun.RESTARTABLE
         or (standing.wait is not None and standing.wait.code == pickup.GONE),
+        "revertible": run.is_finished and run.kind in BRINGING and _reached_tables(standing),
         "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
     }
     return render_to_string("loader/run_state.html", context), chosen.query
+
+
+def _reached_tables(standing: Standing) -> bool:
+    """Whether the run loaded anything beyond raw tables."""
+    return any(part.status == DatasetRun.Status.SUCCEEDED and part.layer != "raw" for part in standing.parts)
 
 
 class _Chosen:

@@ -12,17 +12,16 @@ from loader.models import ReadRequest
 from loader.selectors import live_workers
 from loader.services.checks import historized
 from loader.services.processes import process_name
-from loader.services.reads import CHECK, CHECK_SAMPLES, perform_read, request_read, withdraw_read
+from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, perform_read, request_read, withdraw_read
 from loader.services.supervisor import Runner
 from metadata.models import TargetDataset
 
-_MOST_SAMPLES = 1000
 FINE, FINDINGS, NOT_LOADED, NOT_CHECKED = "fine", "findings", "not_loaded", "not_checked"
 
 
 def _samples(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > _MOST_SAMPLES:
-        raise ArgumentTypeError(f"{text!r} is not a number from 0 to {_MOST_SAMPLES}")
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_CHECK_SAMPLES:
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 to {MOST_CHECK_SAMPLES}")
     return int(text)
 
 

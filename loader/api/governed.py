@@ -1,0 +1,205 @@
+"""Reverts, prunes and checks of histories, asked for as the commands ask for them."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers, status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.viewsets import GenericViewSet
+
+from architecture.places import here
+from loader.api.reads import MOST_WAITING, RETRY_AFTER
+from loader.api.refusing import refusals
+from loader.api.serializers import LoadRunSerializer, RefusalSerializer
+from loader.api.views import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdField
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun, ReadRequest
+from loader.selectors import load_run_detail, read_requests
+from loader.services.checks import historized
+from loader.services.governed import archive_place, request_prune, request_revert
+from loader.services.reading import must_still_read
+from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
+from loader.services.runs import RequestedRun
+from metadata.api.permits import permitted_to
+from metadata.api.resources import ReadOnly, Resource
+from metadata.api.strict import ChangeSerializer
+from metadata.domain.roles import Permission
+from metadata.models import TargetDataset
+
+
+def _dataset() -> serializers.SlugRelatedField:
+    return serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+
+
+class GovernedSerializer(ReasonOfRun):
+    """A maintenance run of one history, whose reason is required."""
+
+    dataset = _dataset()
+    run_id = RunIdField()
+    changelog_message = serializers.CharField(max_length=REASON_LENGTH, help_text="Why; it stays with the run.")
+
+
+class RevertSerializer(GovernedSerializer):
+    of_run = serializers.CharField(max_length=100, help_text="The id of the run that is taken out of the history.")
+
+
+class PruneSerializer(GovernedSerializer):
+    ended_before = serializers.CharField(
+        required=False, max_length=50, help_text="A date, a time, or a number where versions are dated by numbers."
+    )
+    older_than_days = serializers.IntegerField(
+        required=False, min_value=0, max_value=100_000, help_text="Ended more than so many days ago, instead."
+    )
+    archive = serializers.BooleanField(
+        required=False, default=True, help_text="Write the versions to the warehouse's archive before they go."
+    )
+
+
+class _Governing(Resource, GenericViewSet):
+    queryset = LoadRun.objects.none()
+    serializer_class = LoadRunSerializer
+    writes = permitted_to(Permission.START_LOAD, on=here)
+
+    def accepted(self, asked: RequestedRun) -> Response:
+        where = reverse("api-load-run-detail", args=[asked.run.run_id], request=self.request)
+        made = LoadRunSerializer(load_run_detail().get(pk=asked.run.pk)).data
+        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+
+class RevertViewSet(_Governing):
+    """Reverts: one load run is taken out of one history."""
+
+    @extend_schema(request=RevertSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Ask for a revert. ``Location`` is the run that does it; later runs stay right, or it is refused."""
+        asked, reason = self.given(RevertSerializer)
+        with refusals():
+            run = request_revert(
+                of_run=asked["of_run"],
+                dataset=str(asked["dataset"]),
+                reason=reason,
+                run_id=asked.get("run_id"),
+                person=request.user,
+            )
+        return self.accepted(run)
+
+
+class PruneViewSet(_Governing):
+    """Prunes: closed versions of a history are removed by age, open ones never."""
+
+    @extend_schema(request=PruneSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Ask for a prune, by a date or a number of days. ``Location`` is the run that does it."""
+        asked, reason = self.given(PruneSerializer)
+        name = str(asked["dataset"])
+        with refusals():
+            run = request_prune(
+                dataset=name,
+                reason=reason,
+                ended_before=asked.get("ended_before"),
+                older_than_days=asked.get("older_than_days"),
+                archive=archive_place(name) if asked["archive"] else None,
+                run_id=asked.get("run_id"),
+                person=request.user,
+            )
+        return self.accepted(run)
+
+
+class NewCheckSerializer(ChangeSerializer):
+    """Which history is checked."""
+
+    dataset = _dataset()
+    samples = serializers.IntegerField(
+        required=False,
+        default=CHECK_SAMPLES,
+        min_value=0,
+        max_value=MOST_CHECK_SAMPLES,
+        help_text="How many keys each finding names.",
+    )
+
+
+class FindingSerializer(serializers.Serializer):
+    """An invariant that does not hold."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    count = serializers.IntegerField()
+    samples = serializers.ListField(child=serializers.DictField(), help_text="Some of the keys.")
+
+
+class CheckAnswerSerializer(serializers.Serializer):
+    versions = serializers.IntegerField(help_text="How many versions were checked.")
+    findings = FindingSerializer(many=True)
+    rawcore_behind = serializers.BooleanField(
+        required=False,
+        help_text="The rawcore table has not followed the newest run: a load is under way or was killed.",
+    )
+
+
+class CheckSerializer(serializers.ModelSerializer):
+    status = serializers.ChoiceField(choices=ReadRequest.Status.choices, read_only=True)
+    dataset = serializers.UUIDField(source="dataset.key", read_only=True)
+    dataset_name = serializers.CharField(source="dataset", read_only=True)
+    error = serializers.SerializerMethodField()
+    answer = serializers.SerializerMethodField(help_text="Null until it is there.")
+
+    class Meta:
+        model = ReadRequest
+        fields = ("id", "status", "dataset", "dataset_name", "requested_at", "finished_at", "error", "reason", "answer")
+
+    @extend_schema_field(RefusalSerializer(allow_null=True))
+    def get_error(self, read: ReadRequest) -> dict[str, Any] | None:
+        return read.error
+
+    @extend_schema_field(CheckAnswerSerializer(allow_null=True))
+    def get_answer(self, read: ReadRequest) -> dict[str, Any] | None:
+        return CheckAnswerSerializer(read.answer).data if read.status == ReadRequest.Status.SUCCEEDED else None
+
+
+class CheckViewSet(ReadOnly):
+    """Checks of histories, each seen by whoever asked for it; they are kept for a day."""
+
+    queryset = ReadRequest.objects.none()
+    serializer_class = CheckSerializer
+    lookup_value_converter = "int"
+    filter_backends = ()
+    needs = dict.fromkeys(("create", "list", "retrieve"), permitted_to(Permission.READ_DATA))
+    # A check writes nothing to the warehouse: a token that may only read may ask for one.
+    only_asks = True
+
+    def get_queryset(self) -> QuerySet[ReadRequest]:
+        own = read_requests().filter(requested_by=self.request.user, dataset__isnull=False, kind=CHECK)
+        return own.select_related("dataset__history_of__schema", "dataset__schema")
+
+    @extend_schema(request=NewCheckSerializer, responses={202: CheckSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Ask for a check of every invariant of a history. ``Location`` says where its findings will be."""
+        asked, reason = self.given(NewCheckSerializer)
+        with refusals():
+            (dataset,) = historized([str(asked["dataset"])])
+            waiting = self.get_queryset().exclude(status__in=ReadRequest.FINISHED).count()
+            if waiting >= MOST_WAITING:
+                raise Refusal("TOO_MANY_READS", f"{waiting} of your checks are not answered yet", hint="wait for some")
+            read = request_read(
+                kind=CHECK,
+                dataset=dataset,
+                arguments={"samples": asked["samples"]},
+                user=request.user,
+                reason=reason,
+            ).read
+        where = self.reverse_action("detail", kwargs={"pk": read.pk})
+        made = self.get_serializer(self.get_queryset().get(pk=read.pk)).data
+        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where, "Retry-After": str(RETRY_AFTER)})
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """How a check stands, and what it found; ``Retry-After`` says when to ask again."""
+        read = self.get_object()
+        with refusals():
+            must_still_read(request.user, read)
+        answer = Response(self.get_serializer(read).data)
+        if not read.is_finished:
+            answer.headers["Retry-After"] = str(RETRY_AFTER)
+        return answer
