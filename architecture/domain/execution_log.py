@@ -97,7 +97,7 @@ def step_ended(
     if error:
         return Line(f"{subject}: failed{after}, {error_said(error)}", ERROR, subject.ordinal)
     if silent:
-        return Line(f"{subject}: done, it changes no table", step=subject.ordinal)
+        return Line(f"{subject}: recorded; nothing was made or changed in the warehouse", step=subject.ordinal)
     said = [f"done{after}", _moved(*versions)]
     said += [f"{rows:,} rows written" if rows != 1 else "1 row written"] if rows is not None else []
     return Line(f"{subject}: {', '.join(one for one in said if one)}", step=subject.ordinal)

@@ -36,7 +36,7 @@ def test_a_new_table_has_no_version_before():
 
 
 def test_a_step_without_a_statement_changes_no_table():
-    assert said.step_ended(STEP, silent=True).message.endswith("done, it changes no table")
+    assert said.step_ended(STEP, silent=True).message.endswith("recorded; nothing was made or changed in the warehouse")
 
 
 def test_a_step_that_failed_says_code_and_text_as_an_error():

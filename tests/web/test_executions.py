@@ -344,3 +344,10 @@ def test_a_rehearsal_that_failed_says_why(olga: Client, previewed: Preview):
     text = section(read(olga, address(previewed.report)), "rehearsal")
     assert "a step did not work" in text
     assert "3 values do not fit" in text
+
+
+def test_what_an_execution_only_records_is_not_said_to_be_made(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    execution.operations.filter(ordinal=1).update(statement="")
+    steps = words(section(read(olga, page_of(execution)), "steps"))
+    assert "recorded none: nothing was made or changed in the warehouse" in steps
