@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import CDC, EFFECTIVE
 
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
@@ -30,6 +31,18 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
             f"{name}: the run is dated {at}, which is not later than the newest applied run ({applied.isoformat()})",
             hint="Give the run a later time with --at.",
         )
+
+
+def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
+    """Refuse rows that carry their own time or operation where no history is kept: an upsert would ignore both."""
+    if historized or input not in (EFFECTIVE, CDC):
+        return
+    raise Refusal(
+        "HISTORY_OFF",
+        f"{name}: its history policy takes {input} rows, and its history is switched off",
+        hint="Without a history, deletes and late rows cannot be honoured. Switch the history on, or choose the input "
+        "snapshot or delta.",
+    )
 
 
 def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:

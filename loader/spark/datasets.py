@@ -137,9 +137,11 @@ def _write_raw(
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
     """Refuse what no delivery could mend, before anything of the run is written.
 
-    That is a table without the newest applied run, rule 3, and a history of another policy.
+    That is a feed without a history, a table without the newest applied run, rule 3, and a history of another policy.
     """
-    dated = dated_by_run(HistoryPolicy.from_dict(load.policy))
+    policy = HistoryPolicy.from_dict(load.policy)
+    rules.check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
+    dated = dated_by_run(policy)
     table = DeltaTable(task.spark, task.warehouse, load.leading.key)
     signed = table.newest_run_commit()
     held = signed.sequence if signed else None
@@ -276,5 +278,5 @@ def _require_commit_of_this_run(task: Task, load: RawcoreLoad, table: DeltaTable
             "sequence_behind_table",
             f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}, "
             "and the table holds no commit of it",
-            hint="The control database is older than the warehouse: set its sequence past the table's, load again.",
+            hint="The control database is older than the warehouse: manage.py accept_table, then load again.",
         )

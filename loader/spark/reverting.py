@@ -130,7 +130,7 @@ class _Revert:
             raise Refusal(
                 "sequence_behind_table",
                 f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}",
-                hint="The control database is older than the warehouse: set its sequence past the table's.",
+                hint="The control database is older than the warehouse: manage.py accept_table, then revert again.",
             )
         signed = target.signed
         self._sign(signed.at if signed else "", {}, signed.notes if signed else {})

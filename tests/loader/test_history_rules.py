@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.history import DeleteGuard, check_later
+from loader.domain.history import DeleteGuard, check_holds_applied, check_keeps_history, check_later
 from loader.domain.refusals import Refusal
 
 
@@ -48,3 +48,32 @@ def test_a_snapshot_that_lacks_many_keys_is_refused_with_count_and_share():
     assert (refused.value.code, refused.value.count) == ("TOO_MANY_DELETES", 2001)
     assert "lacks 2001 of the 10000 open keys (20%)" in refused.value.message
     assert "--allow-deletes" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("applied", "held", "run"),
+    [(None, None, 1), (None, 3, 4), (3, 3, 4), (3, 4, 5), (3, 3, 3)],
+    ids=["never loaded", "control database restored", "as it was left", "a run died after its commit", "run again"],
+)
+def test_a_table_with_the_newest_applied_run_is_loaded(applied, held, run):
+    check_holds_applied(name="t", applied=applied, held=held, run=run)
+
+
+@pytest.mark.parametrize(("held", "said"), [(None, "no run"), (2, "up to number 2")])
+def test_a_table_without_the_newest_applied_run_is_refused(held, said):
+    with pytest.raises(Refusal, match=said) as refused:
+        check_holds_applied(name="t", applied=3, held=held, run=4)
+    assert (refused.value.code, "accept_table" in refused.value.hint) == ("TABLE_BEHIND", True)
+
+
+@pytest.mark.parametrize("input", ["effective", "cdc"])
+def test_a_feed_without_a_history_is_refused(input):
+    with pytest.raises(Refusal, match="history is switched off") as refused:
+        check_keeps_history(name="t", input=input, historized=False)
+    assert refused.value.code == "HISTORY_OFF"
+    check_keeps_history(name="t", input=input, historized=True)
+
+
+@pytest.mark.parametrize("input", ["snapshot", "delta", "batch_files"])
+def test_other_inputs_need_no_history(input):
+    check_keeps_history(name="t", input=input, historized=False)
