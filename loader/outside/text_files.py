@@ -40,11 +40,15 @@ def guess_delimiter(path: Path, encoding: str) -> str:
 def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     """Names, rows of text, and whether these are all. Raises Refusal as a load would."""
     encoding = checked_encoding(options.get("encoding") or "UTF-8")
-    quote = options.get("quote") or '"'
-    dialect: dict[str, Any] = {"delimiter": options.get("delimiter") or ",", "quotechar": quote, "strict": True}
-    escape = options.get("escape") or quote
-    if escape != quote:
-        dialect |= {"escapechar": escape, "doublequote": False}
+    quote = options.get("quote", '"')
+    escape = options.get("escape", quote)
+    dialect: dict[str, Any] = {"delimiter": options.get("delimiter") or ",", "strict": True}
+    if not quote:
+        dialect |= {"quoting": csv.QUOTE_NONE}
+    elif escape == quote:
+        dialect |= {"quotechar": quote}
+    else:
+        dialect |= {"quotechar": quote, "escapechar": escape or None, "doublequote": False}
     nulls = _nulls(options, empty_is_null=True)
     with _opened(path, encoding) as stream:
         try:

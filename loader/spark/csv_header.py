@@ -6,6 +6,7 @@ Read before Spark sees the file, because Spark drops a header without comparing 
 import csv
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -55,9 +56,13 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: Options) -
 
 def _first_record(lines: list[str], options: Options) -> tuple[list[str], int]:
     """The first record that is not blank, and how many lines end with it."""
-    dialect = {"delimiter": options.delimiter, "quotechar": options.quote, "strict": True}
-    if options.escape != options.quote:
-        dialect |= {"escapechar": options.escape, "doublequote": False}
+    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
+    if not options.quote:
+        dialect |= {"quoting": csv.QUOTE_NONE}
+    elif options.escape == options.quote:
+        dialect |= {"quotechar": options.quote}
+    else:
+        dialect |= {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
     reader = csv.reader(lines, **dialect)
     fields = next((record for record in reader if record), [])
     return fields, reader.line_num

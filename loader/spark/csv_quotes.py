@@ -34,7 +34,7 @@ def checked_quotes(opened: Opened) -> Iterator[None]:
     Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of what the caller raises: rows
     that were swallowed make further trouble.
     """
-    if opened.format != CSV:
+    if opened.format != CSV or not opened.options.quote:
         yield
         return
     files = [(file, group.separator) for group in opened.groups for file in group.files]

@@ -4,8 +4,9 @@ r"""What a source's ``options`` may say, per format.
 option            formats  meaning, and what holds without it
 ================  =======  ==========================================================================
 delimiter         csv      one character between fields, ``\t`` for a tab; a comma
-quote             csv      one character around a field that holds a delimiter, quote or line end; ``"``
-escape            csv      one character before a quote inside such a field; the quote itself, doubled
+quote             csv      one character around a field that holds a delimiter, quote or line end; ``"``. Empty: no
+                           field is in quotes
+escape            csv      one character before a quote inside such a field; the quote itself, doubled. Empty: none
 encoding          csv      a character set that Java and Python know; UTF-8
 header            csv      whether the first record holds the names; true. If false, the fields are the
                            contract's columns in their order
@@ -77,7 +78,7 @@ def checked_options(spark: SparkSession, name: str, format_name: str, given: dic
     for option in ("delimiter", "quote", "escape"):
         if option in texts:
             texts[option] = _character(name, option, texts[option])
-    texts.setdefault("escape", texts.get("quote") or '"')
+    texts.setdefault("escape", texts.get("quote", '"'))
     _check_encoding(spark, name, texts.get("encoding", "UTF-8"))
     _check_zone(spark, name, texts.get("timezone", "UTC"))
     return Options(**texts, **flags)
@@ -96,6 +97,8 @@ def _flag(name: str, option: str, value: object) -> bool:
 
 def _character(name: str, option: str, value: str) -> str:
     character = "\t" if value in _TABS and option == "delimiter" else value
+    if character == "" and option != "delimiter":
+        return character
     if len(character) != 1 or (option == "delimiter" and character in "\r\n"):
         raise _bad(name, option, value, "It is one character, no line end; \\t is a tab.")
     return character

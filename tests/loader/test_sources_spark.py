@@ -91,6 +91,8 @@ def test_csv(spark, put, content, expected):
         ({"delimiter": "\\t"}, "id\tname\tn\na\tx\t1\n", [("a", "x", "1")]),
         ({"quote": "'"}, "id,name,n\na,'x, ''y''',1\n", [("a", "x, 'y'", "1")]),
         ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\"",1\n', [("a", 'x "y"', "1")]),
+        ({"quote": ""}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
+        ({"escape": ""}, 'id,name,n\na,"x,\\",1\n', [("a", "x,\\", "1")]),
         ({"header": False}, "a,x,1\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
         ({"header": "false"}, '\ufeff"a",x,1\r\n', [("a", "x", "1")]),
         ({"header": False}, "", []),

@@ -62,6 +62,11 @@ def test_empty_fields_count_as_nothing_unless_the_options_say_otherwise(tmp_path
     assert [c.nulls for c in kept.columns] == [0, 0]
 
 
+def test_quotes_can_be_switched_off(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", 'a,b\n"x,5"\n', options={"quote": ""})
+    assert sample.values == (('"x',), ('5"',))
+
+
 def test_the_text_that_stands_for_null_counts_as_nothing(tmp_path: Path):
     options = {"null_string": "-", "timezone": "Europe/Berlin"}
     sample = sampled(tmp_path / "a.csv", "a,b\n1,-\n-,x\n", options=options)
