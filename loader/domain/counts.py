@@ -5,6 +5,7 @@ from collections.abc import Mapping
 # N of a change feed is ``unchanged``, which lists show; X is ``missing``.
 FURTHER = {
     "missing": "not delivered, left as they were (X)",
+    "files": "files read",
     "skipped_deletes": "deletes skipped",
     "late": "late, put where they belong",
     "late_ignored": "late, ignored",

@@ -46,7 +46,7 @@ class RawLoad:
 
     ``columns`` says which raw column each delivered one becomes: (raw column name, delivered name).
     ``sensitive`` are names in lower case, delivered and raw: refusals tell none of their values.
-    ``feed``: the table keeps every run's rows; otherwise only the latest delivery's.
+    ``feed``: each file is read once and the table keeps every run's rows; otherwise only the latest delivery's.
     """
 
     dataset: str

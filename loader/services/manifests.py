@@ -178,18 +178,27 @@ def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
 
 
 def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
-    """Raw tables that a history with dated rows reads, by key; and whether they keep every run's rows.
+    """Raw tables that a history with dated rows reads, by key; and whether they are read by such feeds alone.
 
-    A dated snapshot is all there is, so the latest one is enough.
+    Of those each file is read once and every run's rows stay. Whoever else reads the table takes a delivery for
+    all there is, and so does a history that closes absent keys: the whole location is read then, and raw holds
+    the latest delivery.
     """
     found: dict[str, bool] = {}
+    whole = set()
     for state in states.values():
+        if not is_loaded(state):
+            continue
         policy = HistoryPolicy.from_dict(state.history_policy)
-        if is_loaded(state) and state.historize and policy.time != LOAD_TIME:
-            for table in tables_read(state, states):
-                if table.layer == "raw":
-                    found[table.key] = found.get(table.key, False) or policy.input in (EFFECTIVE, CDC)
-    return found
+        is_dated = state.historize and policy.time != LOAD_TIME
+        for table in tables_read(state, states):
+            if table.layer != "raw":
+                continue
+            if is_dated:
+                found[table.key] = True
+            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent:
+                whole.add(table.key)
+    return {key: key not in whole for key in found}
 
 
 def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:

@@ -12,7 +12,7 @@ one on real tables. A transaction starts from the snapshot whose files were read
 read them all: if another writer committed meanwhile, Delta refuses the commit (``TableMoved``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,12 +126,14 @@ def commit(
     gone: DataFrame | None = None,
     gone_from: list[Any] | None = None,
     last: Callable[[], None] | None = None,
+    recorded: Mapping[str, int] | None = None,
 ) -> bool:
     """One commit: rows of ``add`` come, whole files go, rows at the places ``gone`` of ``gone_from`` go.
 
     False, and nothing is done, if the table holds this application's ``sequence`` already. Without
     an application the commit has no number. ``last`` is called when all is written and nothing of it counts
-    yet; what it raises leaves the table as it was. Refused TableMoved if the table is no longer as ``files`` has it.
+    yet; what it raises leaves the table as it was. ``recorded`` are further transaction identifiers with their
+    numbers. Refused TableMoved if the table is no longer as ``files`` has it.
     """
     session, jvm = files.session, files.session._jvm
     jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
@@ -153,9 +155,9 @@ def commit(
             actions += [written.apply(i) for i in range(written.length())]
     if marked is not None:
         actions += marked.result()
-    if app_id is not None:
-        numbered = jvm.org.apache.spark.sql.delta.actions.SetTransaction(app_id, sequence, _option(session, now))
-        actions.append(numbered)
+    numbered = dict(recorded or {}) | ({app_id: sequence} if app_id is not None else {})
+    for name, number in numbered.items():
+        actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(name, number, _option(session, now)))
     if last is not None:
         last()
     try:

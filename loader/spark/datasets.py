@@ -16,6 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.spark import rawcore
 from loader.spark.batches import Batch, dated_by_run, find_batch
 from loader.spark.commits import TableFiles, TableMoved, commit, rows_in
+from loader.spark.feeds import Feed, feed_notes
 from loader.spark.file_batches import FilesBatch
 from loader.spark.history import Stamp
 from loader.spark.history_files import read_history_files
@@ -26,7 +27,7 @@ from loader.spark.stage import typed_stage
 from loader.spark.tables import DeltaTable, publish, publish_views, run_signature
 from loader.spark.target import Target
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.sql import quote_identifier
 
 # How often a load compares with a table that another writer moves under it, before it gives up.
 _COMPARISONS = 3
@@ -93,7 +94,14 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
     raw = DeltaTable(session, task.warehouse, load.table.key)
     outcome = Outcome(version_before=raw.version())
     task.phase("reading and checking")
-    delivery = read_delivery(session, load.source)
+    feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
+    if feed is not None and not feed.has_new_files():
+        outcome.counts = {"rows": feed.rows, "duplicates": 0, "files": 0}
+        outcome.warnings = list(feed.warnings)
+        publish(session, load.table, raw.location)
+        outcome.version_after = raw.version()
+        return outcome
+    delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
     try:
         task.phase("writing raw")
         delivered = [F.col(quote_identifier(there)).alias(here) for here, there in load.columns]
@@ -104,7 +112,7 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
         with delivery.reading():
-            write = partial(_write_raw, task, session, load, raw, rows, last=delivery.check_unchanged)
+            write = partial(_write_raw, session, raw, rows, feed, last=delivery.check_unchanged)
             _retried(write, outcome)
     finally:
         delivery.release()
@@ -112,26 +120,35 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
+    if feed is not None:
+        outcome.counts |= {"files": len(feed.files)}
+        outcome.warnings += feed.warnings
     outcome.version_after = raw.version()
     return outcome
 
 
 def _write_raw(
-    task: Task, session: SparkSession, load: RawLoad, raw: DeltaTable, rows: DataFrame, *, last: Callable[[], None]
+    session: SparkSession, raw: DeltaTable, rows: DataFrame, feed: Feed | None, *, last: Callable[[], None]
 ) -> None:
-    newest = raw.newest_run_commit()
-    if load.feed and newest is not None and newest.run_id == task.manifest.run_id:
-        # The run is repeated: its own rows only, so that its delivery is there once.
-        own = f"{quote_identifier(load.table.column('run_id').name)} = {quote_text(task.manifest.run_id)}"
-        rows.write.format("delta").mode("overwrite").option("replaceWhere", own).save(raw.location)
-        return
     types = {field.name: field.dataType for field in raw.schema().fields}
     typed = rows.select(*(
         (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
         for name, type_ in types.items()
     ))  # fmt: skip
     files = TableFiles(session, raw)
-    commit(files, None, add=typed, remove=None if load.feed else files.all, last=last)
+    if feed is None:
+        commit(files, None, add=typed, remove=files.all, last=last)
+        return
+    gone = feed.replaced_rows(files)
+    commit(
+        files,
+        None,
+        add=typed,
+        gone=gone,
+        gone_from=files.all if gone is not None else None,
+        last=last,
+        recorded=feed.recorded,
+    )
 
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
@@ -258,7 +275,8 @@ def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int
 
 def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -> None:
     """Commit what a prepared batch does to the history, signed with what the next run must know."""
-    signature = task.signature(batch.load.sequence, counts=batch.after, notes=batch.notes)
+    notes = batch.notes | feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
+    signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)
     session.conf.set(USER_METADATA, signature)
     batch.write_history()
 

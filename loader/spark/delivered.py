@@ -92,15 +92,16 @@ def open_delivery(
     contract: tuple[str, ...] = (),
     *,
     roots: Roots,
+    files: tuple[DeliveredFile, ...] = (),
 ) -> Opened:
     """Find the files and their columns. ``contract`` names the columns of CSV without a header.
 
-    The files stand below ``roots``.
+    The files stand below ``roots``; ``files`` are those of the location that are wanted, else all are.
 
     Raises Refusal for what is wrong with the delivery as a whole: see ``loader.spark.sources``.
     """
     checked = checked_options(spark, name, format_name, options)
-    files = tuple(list_files(spark, location, roots))
+    files = files or tuple(list_files(spark, location, roots))
     for file in files:
         check_ended(spark, file)
     facts = {

@@ -31,11 +31,15 @@ _HIDDEN = ("_", ".")  # what Spark leaves out: markers of other writers
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file: its full path with scheme, how many bytes it has as stored, when it was last written (ms)."""
+    """One file: its full path with scheme, how many bytes it has as stored, when it was last written (ms).
+
+    ``etag`` tells its content, where the store says so.
+    """
 
     path: str
     size: int
     written: int
+    etag: str = ""
 
     @property
     def shown(self) -> str:
@@ -108,7 +112,8 @@ def _found(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, 
             name = path.rsplit("/", 1)[-1]
             is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
             real = _real_path(path, location, roots) if is_checked else path
-            found.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime())))
+            etag = "" if path.startswith("file:") else _etag(spark, status)
+            found.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag)))
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
     return found
@@ -264,6 +269,22 @@ def _unfinished(location: str) -> Refusal:
         file=location,
         hint=f"Load it when the writer is done. If it died, write the folder again, or remove {_UNDER_WAY}.",
     )
+
+
+def is_one_file(spark: SparkSession, location: str) -> bool:
+    """Whether the location names a file, neither a folder nor a pattern."""
+    try:
+        path = spark._jvm.org.apache.hadoop.fs.Path(location)
+        system = path.getFileSystem(_configuration(spark))
+        return system.exists(path) and system.getFileStatus(path).isFile()
+    except JAVA_ERRORS as error:
+        raise unreadable(location, error) from error
+
+
+def _etag(spark: SparkSession, status) -> str:
+    """The tag of a file's content; file systems without one have none."""
+    tagged = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
+    return (status.getEtag() or "") if tagged.isInstance(status) else ""
 
 
 def _spelled(status) -> str:

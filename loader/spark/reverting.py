@@ -17,6 +17,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from loader.domain.feeds import NOTE
 from loader.domain.governance import LOAD, PRUNE, REVERT
 from loader.domain.manifest import RevertManifest
 from loader.domain.refusals import Refusal
@@ -256,7 +257,8 @@ class _Revert:
         self._refuse_changes_by_hand(history, version)
         signed = next((one for one in commits if one.version <= version), None)
         at = signed.at if signed else ""
-        self._sign(at, dict(signed.counts) if signed else {}, signed.notes if signed else {})
+        notes = {NOTE: commits[0].notes[NOTE]} if NOTE in commits[0].notes else {}
+        self._sign(at, dict(signed.counts) if signed else {}, signed.notes if signed else {}, notes)
         self.house.phase("restoring the history")
         try:
             self.house.session.sql(f"RESTORE TABLE {history.sql_name} TO VERSION AS OF {version}")

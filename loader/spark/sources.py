@@ -43,7 +43,7 @@ from pyspark.sql import DataFrame, SparkSession
 from loader.domain.manifest import SourceSpec
 from loader.spark.conversion import fits, typed
 from loader.spark.delivered import Opened, missing_columns, open_delivery
-from loader.spark.files import JAVA_ERRORS, check_places, check_unchanged, unreadable
+from loader.spark.files import JAVA_ERRORS, DeliveredFile, check_places, check_unchanged, unreadable
 from loader.spark.inference import inferred_columns
 from loader.spark.session import source_roots
 from loader.spark.source_checks import check_keys, check_rows, converted
@@ -92,20 +92,26 @@ class Delivery:
             self._kept.unpersist()
 
 
-def read_delivery(spark: SparkSession, source: SourceSpec) -> Delivery:
-    """Read and check ``source``; the caller calls ``release`` when the frame is written.
+def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
+    """Read and check ``source``, or these of its files; the caller calls ``release`` when the frame is written.
 
     Raises Refusal. Text is parsed once: its rows are kept while they are checked. Parquet is read again, because
-    a check needs few of its columns and to keep them all costs more; but for a feed, whose rows may be written by
-    a statement that cannot be held back when ``check_unchanged`` refuses.
+    a check needs few of its columns and to keep them all costs more.
     """
     wanted = tuple(column.name for column in source.columns)
     opened = open_delivery(
-        spark, source.name, source.location, source.format, source.options, wanted, roots=source_roots(spark)
+        spark,
+        source.name,
+        source.location,
+        source.format,
+        source.options,
+        wanted,
+        roots=source_roots(spark),
+        files=files,
     )
     missing_columns(opened, wanted)
     frame = opened.frame()
-    again = source.one_row_per_key and not opened.is_text
+    again = not opened.is_text
     kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with _reading(opened, again=again):

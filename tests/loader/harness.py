@@ -33,6 +33,7 @@ from loader.domain.manifest import (
 from loader.spark import steps
 from loader.spark.load import LoadAttempt
 from loader.spark.tables import DeltaTable
+from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 
@@ -64,8 +65,13 @@ class Dataset:
         return str(self.folder / "warehouse")
 
     @property
-    def _feed(self) -> bool:
+    def _dated(self) -> bool:
         return self.policy.get("input") in ("effective", "cdc")
+
+    @property
+    def _feed(self) -> bool:
+        policy = HistoryPolicy.from_dict(self.policy)
+        return policy.input in (EFFECTIVE, CDC) and not policy.closes_absent
 
     def _columns(self, typed: bool) -> tuple[ColumnState, ...]:
         return tuple(
@@ -174,7 +180,7 @@ class Dataset:
                     raw.key,
                     raw.qualified_name,
                     raw,
-                    SourceSpec(f"t.{self.name}", str(path), "jsonl", delivered, one_row_per_key=not self._feed),
+                    SourceSpec(f"t.{self.name}", str(path), "jsonl", delivered, one_row_per_key=not self._dated),
                     tuple((name, name) for name in self.columns),
                     feed=self._feed,
                 ),

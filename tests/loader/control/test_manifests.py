@@ -90,6 +90,30 @@ def test_of_a_delivery_that_a_feed_reads_too_duplicates_are_looked_for_by_who_ta
     assert (_checked("rc_air_reading"), _checked("rc_air_reading_log")) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("policy", "feed"),
+    [
+        ({"input": "effective", "time": "at"}, True),
+        ({"input": "effective", "time": "at", "absent_keys": "deleted"}, False),
+        ({}, False),
+    ],
+    ids=["every reader is a feed", "absent keys are closed", "one takes deliveries whole"],
+)
+def test_each_file_is_read_once_only_where_no_reader_takes_a_delivery_for_all_there_is(airports, policy, feed):
+    source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
+    create_target_dataset(
+        schema=target("rawcore.rc_air_reading").schema,
+        name="rc_air_reading_log",
+        inputs=[target("stage.stg_air_reading")],
+        take_columns=True,
+        historize=True,
+        history_policy={"input": "effective", "time": "at"},
+    )
+    TargetDataset.objects.filter(name="rc_air_reading").update(historize=True, history_policy=policy)
+    made = manifest(scope=Scope(DATASET, "rawcore.rc_air_reading"))
+    assert {load.feed for load in made.raw if load.name == "raw.raw_air_reading"} == {feed}
+
+
 def _checked(name: str) -> bool:
     made = manifest(scope=Scope(DATASET, f"rawcore.{name}"))
     return next(load for load in made.rawcore if load.name == f"rawcore.{name}").delivery_checked
