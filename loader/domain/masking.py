@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.states.tables import ColumnSpec, TableSpec
+from loader.domain.causes import SAID
 from loader.domain.manifest import Masking
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
@@ -74,6 +75,9 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     if refusal.code in _OF_ONE_COLUMN and refusal.column and refusal.column.lower() not in sensitive:
         return refusal
     message, hint = refusal.message, refusal.hint
+    if refusal.code in SAID:
+        refusal = replace(refusal, file="")
+        message = f"{message.partition(':')[0]}: {SAID[refusal.code]}; what Spark says of it may hold sensitive values"
     if refusal.code in _BY_SPARK:
         message = f"{message.partition(':')[0]}: it failed; what Spark says of it may hold sensitive values"
     if refusal.samples:
@@ -83,7 +87,7 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
 
 def may_hold_values(error: Mapping[str, Any]) -> bool:
     """Return whether a refusal as JSON has samples, or says what Spark says."""
-    return bool(error.get("samples")) or error.get("code") in _BY_SPARK
+    return bool(error.get("samples")) or error.get("code") in (*_BY_SPARK, *SAID)
 
 
 def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:

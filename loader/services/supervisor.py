@@ -18,6 +18,7 @@ from typing import Any
 
 from django.conf import settings
 
+from loader.domain.causes import cause_of_death
 from loader.domain.loglines import Said
 from loader.domain.manifest import to_json
 from loader.domain.refusals import Refusal
@@ -198,11 +199,11 @@ class Runner:
             exchange.put({"event": "finished", "id": exchange.id, "status": "failed", "error": error.as_json()})
 
     def _died(self, code: int) -> Refusal:
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        how, hint = cause_of_death(code)
         return Refusal(
             "RUNNER_DIED",
             f"the Spark runner {how}",
-            hint=f"its log is {self.log_file}; it is started again by the next request",
+            hint=f"{hint} Its log is {self.log_file}; it is started again by the next request.".strip(),
         )
 
     def _watch(self, child: Child) -> None:

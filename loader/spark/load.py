@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from loader.domain.causes import cause_of
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
@@ -16,6 +17,7 @@ from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
 from loader.spark.files import JAVA_ERRORS
 from loader.spark.tables import DeltaTable
+from loader.spark.thrown import thrown_by
 
 log = logging.getLogger(__name__)
 
@@ -181,8 +183,10 @@ class LoadAttempt:
 
 
 def unexpected(name: str, failure: Exception) -> Refusal:
-    """An accident as a person can read it: its first line; the whole of it is in the runner's log."""
-    return Refusal("UNEXPECTED", f"{name}: {first_line(failure)}", hint="The runner's log has the details.")
+    """An accident as a person can read it: its cause if it is known, else its first line; the log has all of it."""
+    return cause_of(name, thrown_by(failure)) or Refusal(
+        "UNEXPECTED", f"{name}: {first_line(failure)}", hint="The runner's log has the details."
+    )
 
 
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:

@@ -92,6 +92,12 @@ def test_what_spark_says_of_a_failure_is_left_out(code: str):
     assert "ada@x" not in without_values(refused(code), ["mail"]).message
 
 
+def test_of_a_known_cause_only_what_is_ours_is_told():
+    told = without_values(Refusal("DISK_FULL", "t: no space is left on the disk: at ada@x", file="/ada@x"), ["mail"])
+    assert told.message == "t: no space is left on the disk; what Spark says of it may hold sensitive values"
+    assert told.file == ""
+
+
 def test_without_a_sensitive_column_a_refusal_stays_as_it_is():
     told = refused("NULL_KEY")
     assert without_values(told, ()) is told

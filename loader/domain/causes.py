@@ -1,0 +1,148 @@
+"""What lies behind an accident of Spark: its chain of exceptions, read against a table of known causes."""
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from loader.domain.refusals import Refusal
+
+
+@dataclass(frozen=True)
+class Thrown:
+    """One exception of the chain, outermost first: the name of its class, and what it says."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True)
+class _Cause:
+    code: str
+    pattern: re.Pattern[str]
+    said: str
+    hint: str
+
+
+def _cause(code: str, pattern: str, said: str, hint: str) -> _Cause:
+    return _Cause(code, re.compile(pattern, re.IGNORECASE), said, hint)
+
+
+# The first that fits anything in the chain is told: what explains others stands above them.
+_CAUSES = (
+    _cause(
+        "DISK_FULL",
+        r"No space left on device|Disk quota exceeded|not enough space",
+        "no space is left on the disk",
+        "Make room there (warehouse, data folder and Spark's temporary folder), then run again.",
+    ),
+    _cause(
+        "OUT_OF_MEMORY",
+        r"OutOfMemoryError|GC overhead limit exceeded",
+        "Spark ran out of memory",
+        "Give the runner more memory, or load fewer datasets at once, then run again.",
+    ),
+    _cause(
+        "READ_ONLY",
+        r"Read-only file system",
+        "the file system can only be read",
+        "Mount it for writing, then run again.",
+    ),
+    _cause(
+        "NOT_PERMITTED",
+        r"Permission denied|AccessControlException|AccessDeniedException|Operation not permitted"
+        r"|Mkdirs failed to create",
+        "the folder or file may not be used",
+        "Give the account of the worker the right to read and write there, then run again.",
+    ),
+    _cause(
+        "BROKEN_FILE",
+        r"ChecksumException|Checksum error|is not a Parquet file|Could not read footer|CANNOT_READ_FILE_FOOTER"
+        r"|ParquetDecodingException|Corrupted|Unexpected end of stream|ZipException|CRC mismatch",
+        "a data file is damaged",
+        "Put it back from a backup, or have it delivered again, then run again.",
+    ),
+    _cause(
+        "FILE_MISSING",
+        r"FileNotFoundException|NoSuchFileException|FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND|PATH_NOT_FOUND"
+        r"|No such file or directory",
+        "a file is missing",
+        "Put it back from a backup, or check that its folder is mounted, then run again.",
+    ),
+    _cause(
+        "TABLE_MOVED",
+        r"DELTA_CONCURRENT_\w+|Concurrent(Append|Delete\w+|Write|Modification)Exception"
+        r"|MetadataChangedException|ProtocolChangedException",
+        "another writer changed the table meanwhile",
+        "Run again; if it happens often, find out who else writes to the warehouse.",
+    ),
+    _cause(
+        "TABLE_REFUSED",
+        r"(?-i:\[DELTA_\w+)",
+        "Delta refuses the table",
+        "The message names Delta's condition; look it up in Delta's list of error conditions.",
+    ),
+    _cause(
+        "EXECUTOR_LOST",
+        r"ExecutorLostFailure|executor lost|Lost executor|SparkContext was shut down|stopped SparkContext",
+        "Spark lost a process that worked on it",
+        "Usually memory ran out; the runner's log says more. Run again, with more memory if it repeats.",
+    ),
+    _cause(
+        "SPARK_GONE",
+        r"^py4j\.protocol\.Py4JNetworkError|^builtins\.ConnectionRefusedError|Answer from Java side is empty"
+        r"|error occurred while trying to connect to the Java server|An error occurred while calling \S+$",
+        "Spark's Java process is gone",
+        "It was killed or crashed; the runner's log and the system's say why. Run again.",
+    ),
+)
+# What is told of each cause, by its code: nothing of it comes from the data.
+SAID = {cause.code: cause.said for cause in _CAUSES}
+_PATHS = (
+    re.compile(r"((?:file|s3a?|abfss?|gs|hdfs):/[^\s'\"`,;)\]]+)"),
+    re.compile(r"(?<![\w:/])(/[^\s'\"`,:;()\[\]]+)"),
+)
+
+
+def cause_of(about: str, chain: Sequence[Thrown]) -> Refusal | None:
+    """Return the known cause in the chain, with the path that it names and its own words; None if there is none."""
+    for cause in _CAUSES:
+        for thrown in reversed(chain):  # the innermost is nearest to what happened
+            told = f"{thrown.name}: {thrown.message}"
+            if cause.pattern.search(told):
+                path = _path((thrown.message, *(other.message for other in reversed(chain))))
+                words = _line(thrown.message, cause.pattern) or thrown.name
+                where = f" ({path})" if path and path not in words else ""
+                return Refusal(cause.code, f"{about}: {cause.said}{where}: {words}", hint=cause.hint, file=path)
+    return None
+
+
+def cause_of_death(code: int) -> tuple[str, str]:
+    """Say how the runner ended, and what to do, by the exit code of its process."""
+    number = -code if code < 0 else code - 128 if code > 128 else 0
+    if not number:
+        return f"ended with code {code}", ""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    how = f"was killed by signal {number} ({name})"
+    if number == signal.SIGKILL:
+        return how, "Usually the system ran out of memory; its log says so. Give it more, or the runner less."
+    if number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+        return how, "Java crashed: a file hs_err_pid*.log says where."
+    return how, ""
+
+
+def _path(messages: Iterable[str]) -> str:
+    for message in messages:
+        for pattern in _PATHS:
+            if found := pattern.search(message):
+                return found.group(1).rstrip(".:")
+    return ""
+
+
+def _line(message: str, pattern: re.Pattern[str]) -> str:
+    """The line that names the cause, or else the first."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    return next((line for line in lines if pattern.search(line)), lines[0] if lines else "")[:500]
