@@ -38,7 +38,7 @@ test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
 test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
 	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "embedded and not services" || embedded=$$?; \
-	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_FOUR_EYES_EXAMPLES=3000 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "nightly or not nightly" && exit $$embedded
+	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "nightly or not nightly" && exit $$embedded
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers
