@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 
 LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", "columns", "load-runs"]
 
+GOVERNED = ("history-reverts", "history-prunes", "history-checks")
 OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "people", "reads", "schedules"]
 OTHERS += ["references", "search", "webhooks"]
 
@@ -60,7 +61,18 @@ def test_a_list_of_what_programs_leave_behind_cannot_be_written(operator: Client
 
 def test_the_root_names_the_collections(reader: Client):
     assert sorted(get(reader, "")) == sorted(
-        [*LISTS, "looks", "reports", "executions", "records", "rehearsals", "drift", "governed-records", *OTHERS]
+        [
+            *LISTS,
+            "looks",
+            "reports",
+            "executions",
+            "records",
+            "rehearsals",
+            "drift",
+            "governed-records",
+            *OTHERS,
+            *GOVERNED,
+        ]
     )
 
 
