@@ -92,11 +92,18 @@ def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | N
     return Place(location, kind, form.options() if form is not None else None), form
 
 
+def _known(system: System, location: str) -> SourceDataset | None:
+    """Return the source dataset of a location; PostgreSQL keeps no text with a NUL, so none has one."""
+    if "\0" in location:
+        return None
+    return SourceDataset.objects.filter(system=system, location=location).first()
+
+
 def _import_context(system: System, place: Place) -> dict[str, Any]:
     return {
         "system": system,
         "place": place,
-        "known": SourceDataset.objects.filter(system=system, location=place.location).first(),
+        "known": _known(system, place.location),
         "reading": ReadingForm.filled(place.location, place.format, place.options or {})
         if place.format != TABLE
         else None,
