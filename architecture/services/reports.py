@@ -214,7 +214,7 @@ def _plain(value: Any) -> Any:
 
 
 def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
-    """What people decided on the report, oldest first. A yes of a service account never counts.
+    """Return the decisions on the report, oldest first. A yes of a service account never counts.
 
     A row that did not come by the product (``chain.proven``) is not among them.
     """

@@ -93,7 +93,7 @@ def sql(text: str) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def may_start_loads(context: Any) -> bool:
-    """Whether the user may start load runs here, and what else changes histories."""
+    """Return whether the user may start load runs, and change histories, in this environment."""
     return may(context["user"], Permission.START_LOAD, on=here)
 
 

@@ -11,20 +11,18 @@ from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
 from architecture.places import here
-from loader.api.reads import MOST_WAITING, RETRY_AFTER
+from loader.api.reads import AskedViewSet
 from loader.api.refusing import refusals
 from loader.api.serializers import LoadRunSerializer, RefusalSerializer
 from loader.api.views import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdField
-from loader.domain.refusals import Refusal
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import load_run_detail, read_requests
 from loader.services.checks import historized
 from loader.services.governed import archive_place, request_prune, request_revert
-from loader.services.reading import must_still_read
 from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
 from loader.services.runs import RequestedRun
 from metadata.api.permits import permitted_to
-from metadata.api.resources import ReadOnly, Resource
+from metadata.api.resources import Resource
 from metadata.api.strict import ChangeSerializer
 from metadata.domain.roles import Permission
 from metadata.models import TargetDataset
@@ -109,7 +107,7 @@ class PruneViewSet(_Governing):
 
 
 class NewCheckSerializer(ChangeSerializer):
-    """Which history is checked."""
+    """The history to check."""
 
     dataset = _dataset()
     samples = serializers.IntegerField(
@@ -159,16 +157,11 @@ class CheckSerializer(serializers.ModelSerializer):
         return CheckAnswerSerializer(read.answer).data if read.status == ReadRequest.Status.SUCCEEDED else None
 
 
-class CheckViewSet(ReadOnly):
+class CheckViewSet(AskedViewSet):
     """Checks of histories, each seen by whoever asked for it; they are kept for a day."""
 
-    queryset = ReadRequest.objects.none()
     serializer_class = CheckSerializer
-    lookup_value_converter = "int"
-    filter_backends = ()
     needs = dict.fromkeys(("create", "list", "retrieve"), permitted_to(Permission.READ_DATA))
-    # A check writes nothing to the warehouse: a token that may only read may ask for one.
-    only_asks = True
 
     def get_queryset(self) -> QuerySet[ReadRequest]:
         own = read_requests().filter(requested_by=self.request.user, dataset__isnull=False, kind=CHECK)
@@ -180,9 +173,7 @@ class CheckViewSet(ReadOnly):
         asked, reason = self.given(NewCheckSerializer)
         with refusals():
             (dataset,) = historized([str(asked["dataset"])])
-            waiting = self.get_queryset().exclude(status__in=ReadRequest.FINISHED).count()
-            if waiting >= MOST_WAITING:
-                raise Refusal("TOO_MANY_READS", f"{waiting} of your checks are not answered yet", hint="wait for some")
+            self.refuse_too_many()
             read = request_read(
                 kind=CHECK,
                 dataset=dataset,
@@ -190,16 +181,4 @@ class CheckViewSet(ReadOnly):
                 user=request.user,
                 reason=reason,
             ).read
-        where = self.reverse_action("detail", kwargs={"pk": read.pk})
-        made = self.get_serializer(self.get_queryset().get(pk=read.pk)).data
-        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where, "Retry-After": str(RETRY_AFTER)})
-
-    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How a check stands, and what it found; ``Retry-After`` says when to ask again."""
-        read = self.get_object()
-        with refusals():
-            must_still_read(request.user, read)
-        answer = Response(self.get_serializer(read).data)
-        if not read.is_finished:
-            answer.headers["Retry-After"] = str(RETRY_AFTER)
-        return answer
+        return self.accepted(read)

@@ -131,17 +131,48 @@ def _only(read: ReadRequest) -> str:
     return str(read.arguments.get("only", ""))
 
 
-class ReadViewSet(ReadOnly):
-    """Questions to the warehouse, each seen by whoever asked it; they are kept for a day."""
+class AskedViewSet(ReadOnly):
+    """Read requests, each visible to the user who asked; a worker answers them, and they are kept for a day."""
 
     queryset = ReadRequest.objects.none()
-    serializer_class = ReadSerializer
-    list_serializer_class = ReadListSerializer
     lookup_value_converter = "int"
     filter_backends = ()
-    needs: ClassVar = dict.fromkeys(("create", "list", "retrieve", "rows"), permitted_to(Permission.READ_DATA))
-    # A question changes nothing: a token that may only read may put it.
+    # A read request changes nothing: a token that may only read may send one.
     only_asks = True
+
+    def refuse_too_many(self) -> None:
+        """Refuse TOO_MANY_READS where too many requests of the user wait for an answer."""
+        waiting = self.get_queryset().exclude(status__in=ReadRequest.FINISHED).count()
+        if waiting >= MOST_WAITING:
+            raise Refusal(
+                "TOO_MANY_READS",
+                f"{waiting} of your questions are not answered yet",
+                hint="wait for some of the answers",
+            )
+
+    def accepted(self, read: ReadRequest) -> Response:
+        """Return the 202 of a new request, with the place of its answer."""
+        where = self.reverse_action("detail", kwargs={"pk": read.pk})
+        made = self.get_serializer(self.get_queryset().get(pk=read.pk)).data
+        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where, "Retry-After": str(RETRY_AFTER)})
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return the request and its answer; ``Retry-After`` says when to ask again while there is none."""
+        read = self.get_object()
+        with refusals():
+            must_still_read(request.user, read)
+        answer = Response(self.get_serializer(read).data)
+        if not read.is_finished:
+            answer.headers["Retry-After"] = str(RETRY_AFTER)
+        return answer
+
+
+class ReadViewSet(AskedViewSet):
+    """Questions to the warehouse, each seen by whoever asked it; they are kept for a day."""
+
+    serializer_class = ReadSerializer
+    list_serializer_class = ReadListSerializer
+    needs: ClassVar = dict.fromkeys(("create", "list", "retrieve", "rows"), permitted_to(Permission.READ_DATA))
     parameters: ClassVar = {"rows": frozenset({"format"})}
 
     def get_queryset(self) -> QuerySet[ReadRequest]:
@@ -158,32 +189,11 @@ class ReadViewSet(ReadOnly):
             must_be_askable(request.user, asked["dataset"], asked["kind"], arguments)
             if asked["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
                 arguments |= {"only": arguments["op"], "op": INSERTED}
-            self._refuse_too_many()
+            self.refuse_too_many()
             read = request_read(
                 kind=asked["kind"], dataset=asked["dataset"], arguments=arguments, user=request.user, reason=reason
             ).read
-        where = self.reverse_action("detail", kwargs={"pk": read.pk})
-        made = self.get_serializer(self.get_queryset().get(pk=read.pk)).data
-        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where, "Retry-After": str(RETRY_AFTER)})
-
-    def _refuse_too_many(self) -> None:
-        waiting = self.get_queryset().exclude(status__in=ReadRequest.FINISHED).count()
-        if waiting >= MOST_WAITING:
-            raise Refusal(
-                "TOO_MANY_READS",
-                f"{waiting} of your questions are not answered yet",
-                hint="wait for some of the answers",
-            )
-
-    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How a question stands; ``Retry-After`` says when to ask again while it is not answered."""
-        read = self.get_object()
-        with refusals():
-            must_still_read(request.user, read)
-        answer = Response(self.get_serializer(read).data)
-        if not read.is_finished:
-            answer.headers["Retry-After"] = str(RETRY_AFTER)
-        return answer
+        return self.accepted(read)
 
     @extend_schema(
         responses={(200, JSON_LINES): OpenApiTypes.STR, (200, CSV): OpenApiTypes.STR},

@@ -1,4 +1,4 @@
-"""What lies behind an accident of Spark: its chain of exceptions, read against a table of known causes."""
+"""Known causes of Spark failures, recognised in the chain of exceptions."""
 
 import re
 import signal

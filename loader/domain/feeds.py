@@ -1,4 +1,4 @@
-"""Which files of a feed its raw table holds, and which a run has to read: each file once.
+"""Files of a feed: those that its raw table holds, and those that a run has to read. Each is loaded once.
 
 The raw table says it itself, by transaction identifiers of its Delta log: one for each file (path, size,
 time, content tag), one for each run, with the run's number in this table. They are committed with the rows, and
@@ -28,7 +28,7 @@ class FeedFile:
     number: int = 0
 
     def is_as(self, other: "FeedFile") -> bool:
-        """Whether the content is the same, as far as the listing tells."""
+        """Return whether size, time and content tag are the same."""
         if self.size != other.size:
             return False
         return self.etag == other.etag if self.etag and other.etag else self.written == other.written

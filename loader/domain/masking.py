@@ -1,4 +1,4 @@
-"""Which columns of a table a reader sees, which as keyed hashes, and which not at all.
+"""Columns of a table as a reader sees them: in the clear, as keyed hashes, or masked.
 
 Pure. A column that nothing describes is masked: nobody can tell that it is harmless. A hash of a sensitive
 key is hashed once more with a secret: otherwise whoever guesses a key finds its hash.

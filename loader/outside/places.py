@@ -29,7 +29,7 @@ def folder_of(system: System) -> Path:
 
 
 def place_in(system: System, location: str) -> Location:
-    """Where a file or folder of a system is by its location, relative to the system's or absolute.
+    """Resolve the place of a file or folder of a system from its location, relative to the system's or absolute.
 
     Refusal BAD_LOCATION or OUTSIDE_ROOTS.
     """

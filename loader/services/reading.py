@@ -1,4 +1,4 @@
-"""Who may read data, and what of it is masked for them."""
+"""Permission to read data, and the masking of sensitive columns."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

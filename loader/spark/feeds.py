@@ -16,7 +16,7 @@ from metadata.domain.sql import quote_identifier
 
 @dataclass(frozen=True)
 class Feed:
-    """What one run reads of a feed (``loader.domain.feeds``). ``rows`` are those that raw has of this run already."""
+    """The files of a feed that one run reads (``loader.domain.feeds``), and the rows of this run already in raw."""
 
     load: RawLoad
     run_id: str

@@ -1,4 +1,4 @@
-"""Which files of a feed a run reads: each once, by what the raw table's log says of files and runs."""
+"""Files of a feed that a run reads: each once, by what the raw table's log says of files and runs."""
 
 import pytest
 

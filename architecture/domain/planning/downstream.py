@@ -25,7 +25,7 @@ Sides = tuple[DatasetState | None, DatasetState | None]
 
 @dataclass
 class Downstream:
-    """What reads what. ``sides`` are all datasets; keys are those of the desired state."""
+    """Graph of datasets and their readers. ``sides`` are all datasets; keys are those of the desired state."""
 
     sides: Iterable[Sides]
     _states: dict[str, list[DatasetState]] = field(default_factory=dict, init=False)
