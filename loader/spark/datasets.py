@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -89,18 +89,28 @@ def guard_of(manifest: LoadManifest) -> rules.DeleteGuard:
 
 
 def load_raw(task: Task, load: RawLoad) -> Outcome:
-    """Read and check the whole delivery, then write it: a feed is added to, anything else overwritten."""
+    """Read and check the whole delivery, then write it: a feed is added to, anything else overwritten.
+
+    All of it again if another writer's commit came before this run's.
+    """
+    outcome = Outcome()
+    _retried(lambda: _load_raw(task, load, outcome), outcome)
+    return outcome
+
+
+def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     session = task.session(0)
     raw = DeltaTable(session, task.warehouse, load.table.key)
-    outcome = Outcome(version_before=raw.version())
+    if outcome.version_before is None:
+        outcome.version_before = raw.version()
     task.phase("reading and checking")
     feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
     if feed is not None and not feed.has_new_files():
         outcome.counts = {"rows": feed.rows, "duplicates": 0, "files": 0}
-        outcome.warnings = list(feed.warnings)
+        outcome.warnings += feed.warnings
         publish(session, load.table, raw.location)
         outcome.version_after = raw.version()
-        return outcome
+        return
     delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
     try:
         task.phase("writing raw")
@@ -112,8 +122,7 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
             task.stamp.loaded().alias(load.table.column("loaded_at").name),
         )
         with delivery.reading():
-            write = partial(_write_raw, session, raw, rows, feed, last=delivery.check_unchanged)
-            _retried(write, outcome)
+            _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
     finally:
         delivery.release()
     publish(session, load.table, raw.location)
@@ -124,7 +133,6 @@ def load_raw(task: Task, load: RawLoad) -> Outcome:
         outcome.counts |= {"files": len(feed.files)}
         outcome.warnings += feed.warnings
     outcome.version_after = raw.version()
-    return outcome
 
 
 def _write_raw(
@@ -135,17 +143,17 @@ def _write_raw(
         (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
         for name, type_ in types.items()
     ))  # fmt: skip
-    files = TableFiles(session, raw)
     if feed is None:
+        files = TableFiles(session, raw)
         commit(files, None, add=typed, remove=files.all, last=last)
         return
-    gone = feed.replaced_rows(files)
+    gone = feed.replaced_rows()
     commit(
-        files,
+        feed.table,
         None,
         add=typed,
         gone=gone,
-        gone_from=files.all if gone is not None else None,
+        gone_from=feed.table.all if gone is not None else None,
         last=last,
         recorded=feed.recorded,
     )

@@ -1,6 +1,7 @@
 """A feed's location and its raw table: the files a run reads, and what its commits record of them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,7 @@ class Feed:
 
     load: RawLoad
     run_id: str
+    table: TableFiles  # at the version whose log was read, so that a commit after it is a conflict
     log: FeedLog
     choice: FeedChoice
     files: tuple[DeliveredFile, ...] = ()
@@ -30,11 +32,12 @@ class Feed:
     def of(cls, session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest) -> "Feed":
         """Look at the location and the tables. Refused CHANGED_SINCE_LOADED, and what ``list_files`` refuses."""
         raw = DeltaTable(session, warehouse, load.table.key)
-        log, run_id = _log_of(raw), manifest.run_id
+        table, run_id = TableFiles(session, raw), manifest.run_id
+        log = _log_of(table.snapshot)
         if run_id in log.runs:
             own = raw.frame().where(F.col(quote_identifier(load.table.column("run_id").name)) == run_id).count()
             said = "The table already held this run: nothing was added."
-            return cls(load, run_id, log, FeedChoice(()), rows=own, warnings=(said,))
+            return cls(load, run_id, table, log, FeedChoice(()), rows=own, warnings=(said,))
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
         choice = choose(
@@ -54,7 +57,7 @@ class Feed:
             )
         if not files:
             warnings.append(f"No new files: each of the {len(listed)} at {location} was loaded before.")
-        return cls(load, run_id, log, choice, files, warnings=tuple(warnings))
+        return cls(load, run_id, table, log, choice, files, warnings=tuple(warnings))
 
     def has_new_files(self) -> bool:
         return bool(self.files)
@@ -64,12 +67,12 @@ class Feed:
         """The transaction identifiers of the run's commit."""
         return self.log.transactions(self.run_id, self.choice.files)
 
-    def replaced_rows(self, files: TableFiles) -> DataFrame | None:
+    def replaced_rows(self) -> DataFrame | None:
         """The places of the rows in raw whose files are read again."""
-        if not self.choice.replaced or not files.all:
+        if not self.choice.replaced or not self.table.all:
             return None
         run_id = F.col(quote_identifier(self.load.table.column("run_id").name))
-        return files.frame(placed=True).where(run_id.isin(*self.choice.replaced)).select(PLACE)
+        return self.table.frame(placed=True).where(run_id.isin(*self.choice.replaced)).select(PLACE)
 
 
 def feed_notes(
@@ -79,7 +82,8 @@ def feed_notes(
     note = signed.notes.get(NOTE) if signed else None
     for one in load.inputs:
         if one.feed and load.history is not None:
-            note = with_note(note, one.table.key, _log_of(DeltaTable(session, warehouse, one.table.key)), run_id)
+            log = _log_of(DeltaTable(session, warehouse, one.table.key).snapshot())
+            note = with_note(note, one.table.key, log, run_id)
     return {NOTE: note} if note else {}
 
 
@@ -93,9 +97,8 @@ def _held(session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadMa
     return min(found)
 
 
-def _log_of(raw: DeltaTable) -> FeedLog:
-    """What the table's log says of files and runs; not its checksum, which lists few transactions only."""
-    snapshot = raw.snapshot()
+def _log_of(snapshot: Any) -> FeedLog:
+    """Return the files and runs of a raw table's log; not of its checksum, which lists few transactions only."""
     if snapshot.version() < 0:
         return FeedLog("")
     pairs = snapshot.transactions().iterator()

@@ -162,3 +162,24 @@ def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed)
     second = Second(feed.spark, feed.folder, columns=feed.columns, policy=feed.policy)
     assert second.run("r2", 1)[0] == "succeeded"
     assert (second.values(), second.raw()) == ([(1, "a")], [("a", "r2")])
+
+
+def test_a_run_that_another_one_overtakes_in_raw_doubles_nothing(feed, monkeypatch):
+    """Two runners, one of them with a broken lease, have both seen that the file is new."""
+    feed.put("a.jsonl", (1, "a", 0))
+    feed.prepare()
+    other = replace(feed.manifest(feed.place, at=DAY[0], run_id="other"), rawcore=())
+    real, calls = datasets.commit, []
+
+    def overtaken(*arguments, **named):
+        calls.append(arguments)
+        if len(calls) == 1:
+            assert replace(feed).attempt(other)[0] == "succeeded"
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(datasets, "commit", overtaken)
+    status, raw, _ = feed.run("r1", 0)
+    assert status == "succeeded"
+    assert any("another writer" in warning for warning in raw["warnings"])
+    assert feed.raw() == [("a", "r1")]
+    assert feed.values() == [(1, "a")]
