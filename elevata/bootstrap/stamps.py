@@ -40,5 +40,6 @@ def once(
     stamp.unlink(missing_ok=True)
     done = action()
     folder.mkdir(parents=True, exist_ok=True)
+    stamp.touch(mode=0o600)  # a data folder keeps what lies in it to its owner
     stamp.write_text(inputs)
     return done

@@ -17,6 +17,10 @@ class TestStamps:
     def once(self, folder, inputs, *, results=()):
         return stamps.once("x", inputs, lambda: "made", results=results, folder=folder)
 
+    def test_a_stamp_is_its_owners_alone(self, tmp_path):
+        self.once(tmp_path, "a")
+        assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
+
     def test_a_step_is_done_once(self, tmp_path):
         assert [self.once(tmp_path, "a"), self.once(tmp_path, "a")] == ["made", "unchanged"]
 
