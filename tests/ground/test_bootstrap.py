@@ -18,7 +18,11 @@ class TestStamps:
         return stamps.once("x", inputs, lambda: "made", results=results, folder=folder)
 
     def test_a_stamp_is_its_owners_alone(self, tmp_path):
-        self.once(tmp_path, "a")
+        usual = os.umask(0o022)
+        try:
+            self.once(tmp_path, "a")
+        finally:
+            os.umask(usual)
         assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
 
     def test_a_step_is_done_once(self, tmp_path):
