@@ -1,12 +1,14 @@
 """Who may see and do what, for every route there is."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
@@ -24,6 +26,7 @@ from loader.services.governedrecords import seal_end
 from loader.services.schedules import create_schedule
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, TargetDataset
+from metadata.services import recorded_heads
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person
@@ -131,11 +134,6 @@ class Addresses(dict):
         return self._controlled().report.environment.records.get()
 
 
-@pytest.fixture
-def addresses(warehouse: TargetDataset, person: User, request: pytest.FixtureRequest) -> Addresses:
-    return Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
-
-
 def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpResponse:
     """Send what the rule says; the API is told in JSON."""
     if rule.method == "post" and address.startswith("/api/"):
@@ -168,22 +166,39 @@ def given() -> dict[tuple[str, str], Answer]:
 def answered(
     db: None, given: dict[tuple[str, str], Answer], request: pytest.FixtureRequest
 ) -> Callable[[str, str], Answer]:
-    """What a visitor (see ``VISITORS``) is answered at a route.
+    """Return what a visitor (see ``VISITORS``) is answered at a route.
 
-    Asked once for all tests here; what only reads, all at once: to make what there is to see takes longer.
+    The first test asks every route for every visitor: what there is to see is made once, and what a request
+    does is taken back before the next.
     """
+    if not given:
+        request.getfixturevalue("controlled")
+        warehouse, person = request.getfixturevalue("warehouse"), request.getfixturevalue("person")
+        for visitor, (client, headers) in VISITORS.items():
+            cookies = request.getfixturevalue(client).cookies.copy()
+            for name, rule in RULES.items():
+                with taken_back():
+                    who = Client()
+                    who.cookies.update(cookies)
+                    addresses = Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
+                    given[visitor, name] = Answer.of(ask(who, rule, addresses[name], headers=headers))
+    return lambda visitor, name: given[visitor, name]
 
-    def by(visitor: str, name: str) -> Answer:
-        if (visitor, name) not in given:
-            client, headers = VISITORS[visitor]
-            addresses, who = request.getfixturevalue("addresses"), request.getfixturevalue(client)
-            if name in READING:
-                request.getfixturevalue("controlled")  # while nobody has a lease yet
-            for one in READING if name in READING else (name,):
-                given[visitor, one] = Answer.of(ask(who, RULES[one], addresses[one], headers=headers))
-        return given[visitor, name]
 
-    return by
+@contextmanager
+def taken_back() -> Iterator[None]:
+    """Take back what is written inside: in the database, the cache and the file of the chain's heads."""
+    heads = recorded_heads.path()
+    kept = heads.read_bytes() if heads.exists() else None
+    block = transaction.atomic()
+    block._from_testcase = True  # sealing wants to be outermost, and it is, but for the test
+    with block:
+        yield
+        transaction.set_rollback(True)
+    cache.clear()
+    heads.unlink(missing_ok=True)
+    if kept is not None:
+        heads.write_bytes(kept)
 
 
 def check(answer: Answer, expected: object) -> None:
