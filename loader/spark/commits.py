@@ -131,9 +131,12 @@ def commit(
     log = files.snapshot.deltaLog()
     transaction = log.startTransaction(_option(session), _some(session, files.snapshot))
     transaction.readWholeTable()
-    # Asked of the transaction, so that another commit under the same application is a conflict, too.
-    if app_id is not None and transaction.txnVersion(app_id) >= sequence:
-        return False
+    if app_id is not None:
+        # As the transaction's txnVersion does, so that another commit under the same application is a conflict, too;
+        # but that one replays the log for the number.
+        transaction.readTxn().addOne(app_id)
+        if files.table.committed_sequence(app_id, files.snapshot) >= sequence:
+            return False
     now = int(jvm.java.lang.System.currentTimeMillis())
     actions = [file.removeWithTimestamp(now, True) for file in remove or []]
     with ThreadPoolExecutor(1) as beside:

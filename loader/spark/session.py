@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from loader.spark.java import remember_classes
 from metadata.domain.locations import Roots
 
 # Files are for the user that the runner runs as.
@@ -115,6 +116,7 @@ def start_session(config: RunnerConfig) -> SparkSession:
     builder = SparkSession.builder.master(config.master).appName(f"elevata runner ({config.environment})")
     for name, value in settings_of(config).items():
         builder = builder.config(name, value)
+    remember_classes()
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(config.log_level)
     return spark

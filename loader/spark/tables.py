@@ -137,9 +137,12 @@ class DeltaTable:
         """How many rows the table holds."""
         return self.frame().count()
 
-    def committed_sequence(self, app_id: str) -> int:
-        """The newest ``txnVersion`` committed under this application id, -1 for none."""
-        snapshot = self.snapshot()
+    def committed_sequence(self, app_id: str, snapshot: Any = None) -> int:
+        """Return the newest ``txnVersion`` committed under this application id, -1 for none.
+
+        ``snapshot`` is one that ``snapshot`` returned, by default the newest.
+        """
+        snapshot = self.snapshot() if snapshot is None else snapshot
         if snapshot.version() < 0:
             return -1
         # The version's checksum file lists the transactions; asking the snapshot replays the log.
