@@ -6,7 +6,7 @@ BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
 # Two processes, each with servers and a Spark session of its own; a file's tests stay together, and
 # tests/ordering.py says which file comes first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
-FAST := not spark and not browser and not services and not nightly
+FAST := not spark and not browser and not services and not nightly and not embedded_only
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test test-fast test-nightly setup-tests bench lint audit openapi pictures clean
@@ -28,7 +28,7 @@ serve: setup ## web, worker and scheduler on the embedded defaults; Ctrl-C stops
 test: setup-tests ## every test: embedded stores first, then all on PostgreSQL and Redis
 	@$(RUN) -m ruff check .
 	@$(RUN) -m tests.auditing
-	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "embedded and not services and not nightly" || embedded=$$?; \
+	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not nightly" || embedded=$$?; \
 	$(RUN) -m pytest $(SIDE_BY_SIDE) && exit $$embedded
 
 test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
@@ -37,8 +37,8 @@ test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
 
 test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
-	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "embedded and not services" || embedded=$$?; \
-	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "nightly or not nightly" && exit $$embedded
+	@embedded=0; ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services" || embedded=$$?; \
+	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "not embedded_only" && exit $$embedded
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers

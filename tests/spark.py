@@ -8,6 +8,15 @@ import pytest
 
 from loader.spark.session import RunnerConfig, start_session
 
+_JAVA_OPTIONS = (
+    # Tests run each plan a few times: compiling it well takes longer than running it.
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m"
+    # Two sessions share two cores, so threads that collect garbage beside each other gain nothing.
+    " -XX:+UseSerialGC"
+    # Hadoop starts a program for every file whose mode it sets.
+    " -Djdk.lang.Process.launchMechanism=VFORK"
+)
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
@@ -17,8 +26,7 @@ def spark(tmp_path_factory):
         RunnerConfig(
             warehouse=str(tmp_path_factory.mktemp("warehouse")),
             master="local[2]",
-            # Tests run each plan a few times: compiling it well takes longer than running it.
-            java_options="-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m",
+            java_options=_JAVA_OPTIONS,
             source_roots=("/",),
             jars=os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars"),
         )

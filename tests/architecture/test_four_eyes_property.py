@@ -50,11 +50,12 @@ from tests.architecture.four_eyes.judge import Judge, Seen
 from tests.architecture.four_eyes.warehouse import Runner
 from tests.architecture.world import Warehouse, make_world, person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
 BY_DAY = 200
 EXAMPLES = int(os.environ.get("ELEVATA_FOUR_EYES_EXAMPLES", BY_DAY))
-STEPS = 12
+# Most steps are several deeds. Nights try longer sequences.
+STEPS = 8 if EXAMPLES == BY_DAY else 12
 MOST_ACCOUNTS = 7
 # Refusals of the product: the deed was not done, and there is nothing to judge.
 REFUSALS = (Refused, Refusal, MetadataError)
