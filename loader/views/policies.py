@@ -28,7 +28,6 @@ from metadata.views.finding import dataset_here
 
 REFUSED = 422
 SHOW = "show"
-_HISTORIZED = (TargetSchema.Layer.RAWCORE, TargetSchema.Layer.BIZCORE)
 
 
 @never_cache
@@ -77,8 +76,8 @@ def _why_none(dataset: TargetDataset) -> str:
     """Why nothing can be chosen for this dataset; empty if something can."""
     if dataset.history_of_id:
         return ""
-    if dataset.schema.layer not in _HISTORIZED:
-        return f"Layer {dataset.schema.layer} keeps no history; rawcore and bizcore do."
+    if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
+        return f"Layer {dataset.schema.layer} keeps no history; rawcore does."
     if dataset.materialization != TargetDataset.Materialization.TABLE:
         return "A view holds no rows of its own, so no history of them is kept."
     return "" if dataset.active else "The dataset is retired: nothing is loaded into it, and no history grows."

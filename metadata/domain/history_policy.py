@@ -181,6 +181,12 @@ class HistoryPolicy:
         if self.time != LOAD_TIME and self.time in columns:
             self._check_time_type(columns[self.time])
 
+    def check_without_history(self) -> None:
+        """Raise PolicyProblem where rows carry their own time or operation, which only a history can honour."""
+        if self.input in (EFFECTIVE, CDC):
+            said = f"{self.input} rows carry late changes and deletes, which only a history can honour: keep one"
+            raise PolicyProblem("input", f"{said}, or take snapshot or delta")
+
     def _check_time_type(self, type_: DataType) -> None:
         """Whether what is set beside the time column has a place among its values (rules 8 and 11)."""
         said = f"column {self.time!r} is {type_}"

@@ -66,6 +66,14 @@ class DatasetForm(DatasetFields, EditForm):
             super().add_problem(problem)
 
 
+class NoHistoryDatasetForm(DatasetForm):
+    """A dataset of a layer that keeps no history."""
+
+    historize = None
+    seen = tuple(name for name in DatasetForm.seen if name != "historize")
+    field_order = (*seen, "version")
+
+
 class HistoryForm(DescribedFields, EditForm):
     """A history follows from its base; only what people say about it is its own."""
 
@@ -80,7 +88,7 @@ class NewDatasetForm(DatasetFields, MetadataForm):
         queryset=TargetSchema.objects.all(),
         to_field_name="name",
         empty_label="choose…",
-        help_text="Where its table stands. In rawcore and bizcore history can be kept.",
+        help_text="Where its table stands. In rawcore history can be kept.",
         error_messages={"required": "Choose the schema it stands in."},
     )
     name = forms.CharField(

@@ -83,6 +83,8 @@ def check_source_policy(dataset: SourceDataset) -> None:
     if not columns or not dataset.history_policy:
         return
     policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if not dataset.historize:
+        with_place(dataset, policy.check_without_history)
     key = [column.name for column in columns if column.key_ordinal]
     if dataset.historize and not key:
         raise MetadataError("no_business_key", "history needs a business key", "history_policy", str(dataset))
@@ -120,8 +122,9 @@ def check_target_dataset(row: TargetDataset) -> None:
     if other is not None:
         retired = "" if other.active else ", which is retired"
         raise MetadataError("name_taken", f"{row.name!r} is the name of another dataset{retired}", "name", where)
-    if row.historize and row.schema.layer not in (layers.RAWCORE, layers.BIZCORE):
-        raise MetadataError("invalid", f"layer {row.schema.layer} keeps no history", "historize", where)
+    if row.historize and row.schema.layer != layers.RAWCORE:
+        said = f"layer {row.schema.layer} keeps no history; rawcore does"
+        raise MetadataError("invalid", said, "historize", where)
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
@@ -158,14 +161,17 @@ def check_dataset_columns(dataset: TargetDataset) -> None:
 
 
 def check_history(dataset: TargetDataset) -> None:
-    """Whether a historized dataset's columns go with its policy; asked whenever either of them changes."""
+    """Refuse columns that do not go with the dataset's policy; asked whenever either of them changes."""
     active = [column for column in dataset.columns.all() if column.active]
-    if not (dataset.historize and dataset.active and active):
+    if not (dataset.active and active):
+        return
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if not dataset.historize:
+        with_place(dataset, policy.check_without_history)
         return
     key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
     if not key:
         raise MetadataError("no_business_key", "history needs a business key", "historize", str(dataset))
-    policy = HistoryPolicy.from_dict(dataset.history_policy)
     delivered = input_column_names(dataset) if policy.op else ()
     types = {column.name: column.type for column in active}
     with_place(dataset, lambda: policy.check_described(types, key, delivered))

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from metadata.domain.errors import StaleVersion
 from metadata.domain.roles import Permission
 from metadata.forms.base import EditForm
-from metadata.forms.datasets import DatasetForm, HistoryForm, NewDatasetForm
+from metadata.forms.datasets import DatasetForm, HistoryForm, NewDatasetForm, NoHistoryDatasetForm
 from metadata.models import TargetDataset, TargetSchema
 from metadata.permissions import permitted
 from metadata.services.targets import create_target_dataset, update_target_dataset
@@ -22,13 +22,19 @@ from metadata.views.finding import dataset_here, page_of
 REFUSED = 422
 
 
+def _form_of(dataset: TargetDataset) -> type[DatasetForm | HistoryForm]:
+    if dataset.history_of_id:
+        return HistoryForm
+    return DatasetForm if dataset.schema.layer == TargetSchema.Layer.RAWCORE else NoHistoryDatasetForm
+
+
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def dataset_edit(request: HttpRequest, key: UUID) -> HttpResponse:
     """What a dataset is, besides its name and its policy."""
     dataset = dataset_here(key)
-    kind = HistoryForm if dataset.history_of_id else DatasetForm
+    kind = _form_of(dataset)
     if request.method != "POST":
         return _facts_page(request, dataset, kind.of(dataset))
     form = kind(request.POST)

@@ -108,6 +108,22 @@ def test_nothing_is_asked_of_the_policy_of_a_dataset_without_history(rawcore: Ta
         targets.update_target_dataset(dataset=row, expected_version=2, historize=True)
 
 
+def test_history_is_not_switched_off_while_rows_carry_their_own_time(dated: TargetDataset) -> None:
+    with pytest.raises(MetadataError, match="only a history can honour") as refused:
+        targets.update_target_dataset(dataset=dated, expected_version=2, historize=False)
+    assert refused.value.field == "history_policy.input"
+    policy = {"input": "snapshot", "track": ["name"]}
+    targets.update_target_dataset(dataset=dated, expected_version=2, historize=False, history_policy=policy)
+
+
+def test_a_source_without_history_takes_no_rows_with_their_own_operation() -> None:
+    source = airport_source(icao={"key_ordinal": 1}, seq={"data_type": "bigint"}, op={})
+    policy = {"input": "cdc", "time": "seq", "op": "op"}
+    with pytest.raises(MetadataError, match="only a history can honour") as refused:
+        sources.update_source_dataset(source_dataset=source, expected_version=1, historize=False, history_policy=policy)
+    assert refused.value.field == "history_policy.input"
+
+
 def test_a_policy_of_a_source_goes_with_its_columns() -> None:
     source = airport_source()
     with pytest.raises(MetadataError, match="no column 'gone'") as refused:

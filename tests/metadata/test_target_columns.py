@@ -252,8 +252,9 @@ def test_given_inputs_count_more_than_the_expression(airport: TargetDataset) -> 
 
 
 def test_a_new_dataset_begins_with_the_columns_of_what_it_reads(airport: TargetDataset) -> None:
-    schema = TargetSchemaFactory(name="mart", layer="bizcore")
-    places = create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True, historize=True)
+    places = create_target_dataset(
+        schema=airport.schema, name="places", inputs=[airport], take_columns=True, historize=True
+    )
     found = [
         (one.name, str(one.type), one.role, one.key_ordinal, [item.upstream_column.name for item in one.inputs.all()])
         for one in places.columns.all()

@@ -36,9 +36,11 @@ def test_a_view_has_no_history() -> None:
         targets.create_target_dataset(schema=TargetSchemaFactory(), name="a", materialization="view", historize=True)
 
 
-def test_stage_keeps_no_history() -> None:
-    with pytest.raises(MetadataError, match="keeps no history"):
-        targets.create_target_dataset(schema=TargetSchemaFactory(name="stage"), name="a", historize=True)
+@pytest.mark.parametrize("layer", ["raw", "stage", "bizcore", "serving"])
+def test_only_rawcore_keeps_a_history(layer: str) -> None:
+    schema = TargetSchemaFactory(name=layer, layer=layer)
+    with pytest.raises(MetadataError, match=f"layer {layer} keeps no history"):
+        targets.create_target_dataset(schema=schema, name="a", historize=True)
 
 
 def test_a_historized_dataset_has_a_history_row() -> None:

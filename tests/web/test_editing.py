@@ -9,6 +9,7 @@ from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset, TargetS
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import retire_column, retire_dataset
 from metadata.services.targets import (
+    create_target_column,
     create_target_dataset,
     update_schema,
     update_target_column,
@@ -94,11 +95,15 @@ def test_what_cannot_be_saved_is_said_where_it_stands(
 
 
 def test_history_without_a_key_is_refused_by_its_box(editor: Client, airport: TargetDataset):
-    stage = TargetDataset.objects.get(name="stg_air_airport")
-    answer = edit(editor, stage, historize="on")
-    page = answer.content.decode()
-    assert answer.status_code == 422
-    assert "Layer stage keeps no history" in words(page[page.index('id="id_historize_error"') :][:300])
+    plain = create_target_dataset(schema=airport.schema, name="rc_air_plain")
+    create_target_column(dataset=plain, name="name", type="string")
+    page = edit(editor, plain, historize="on").content.decode()
+    assert "History needs a business key" in words(page[page.index('id="id_historize_error"') :][:300])
+
+
+def test_history_is_not_offered_where_none_is_kept(editor: Client, airport: TargetDataset, places: TargetDataset):
+    for dataset in (TargetDataset.objects.get(name="stg_air_airport"), places):
+        assert 'name="historize"' not in read(editor, f"/datasets/{dataset.key}/edit/")
 
 
 def test_of_a_history_only_the_words_are_edited(editor: Client, airport: TargetDataset):
