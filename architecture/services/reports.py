@@ -49,8 +49,12 @@ def build_report(
     return _build(environment, scope or Scope(), person, seen)[1]
 
 
-def plan_report(*, scope: Scope, environment: str = "", local: bool | None = None) -> domain.ChangeReport:
-    """Look at the warehouse, make the report and keep it; the one who acts here and now asks for it.
+def plan_report(
+    *, scope: Scope, environment: str = "", local: bool | None = None
+) -> tuple[domain.ChangeReport, ChangeReport]:
+    """Look at the warehouse, make the report and keep it; return it and the row that keeps it.
+
+    The one who acts here and now asks for it.
 
     ``environment`` is a name, the installation's own if it is empty. Another one's warehouse cannot be
     looked at from here: its last observation counts, as it does where nobody can look.
@@ -59,7 +63,7 @@ def plan_report(*, scope: Scope, environment: str = "", local: bool | None = Non
     row = current_environment() if own else environment_named(environment)
     look_again(environment=row, keys=lambda: tables_in_scope(environment=row, scope=scope), local=local)
     with transaction.atomic():
-        return _build(row, scope, current_actor().user, None)[0]
+        return _build(row, scope, current_actor().user, None)
 
 
 def look_again(*, environment: Environment, keys: Callable[[], Collection[str]], local: bool | None = None) -> None:

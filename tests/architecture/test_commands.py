@@ -49,7 +49,7 @@ def test_from_plan_to_preview_with_two_people(looked, acting):
     code, report = run("plan")
     assert (code, report["status"]) == (0, "open")
     acting(looked.approver)
-    code, said = run("approve", report["fingerprint"][:12], "--note", "fine")
+    code, said = run("approve", report["report"], "--note", "fine")
     assert (code, said["status"], said["person"], said["approvals_missing"]) == (0, "approved", "bob", 0)
     acting(looked.operator)
     code, said = run("preview", said["report"])

@@ -63,11 +63,15 @@ class Command(ProductCommand):
         self._as_json = as_json or options["format"] == JSON
         if as_json and options["format"] not in (None, JSON):
             raise CommandExit(INVALID, f"--json and --format {options['format']} exclude each other", "usage")
-        report = self._of_files(options) if _means_files(options) else self._of_warehouse(options)
+        # One of files is not kept, so it has no id that approve, preview and execute could be given.
+        report, kept = (self._of_files(options), "") if _means_files(options) else self._of_warehouse(options)
         if self._as_json:
-            self.print_json(report.as_json())
+            self.print_json(report.as_json() | ({"report": kept} if kept else {}))
         else:
-            self.say(as_markdown(report) if options["format"] == MARKDOWN else as_text(report))
+            markdown = options["format"] == MARKDOWN
+            self.say(as_markdown(report) if markdown else as_text(report))
+            if kept:
+                self.say(f"\nReport `{kept}`" if markdown else f"report {kept}")
         code = exit_code(report, options["fail_on"])
         if code:
             raise CommandExit(code)
@@ -90,7 +94,7 @@ class Command(ProductCommand):
         return report_onto(desired, environment=options["environment"] or "", **labels)
 
     @staticmethod
-    def _of_warehouse(options: dict[str, Any]) -> ChangeReport:
+    def _of_warehouse(options: dict[str, Any]) -> tuple[ChangeReport, str]:
         from architecture.services.reports import plan_report
 
         if options["schema"]:
@@ -99,7 +103,8 @@ class Command(ProductCommand):
             scope = Scope(DATASET, options["dataset"], options["target_only"])
         else:
             scope = Scope(ALL, target_only=options["target_only"])
-        return plan_report(scope=scope, environment=options["environment"] or "")
+        report, kept = plan_report(scope=scope, environment=options["environment"] or "")
+        return report, str(kept.report_id)
 
 
 def _means_files(options: dict[str, Any]) -> bool:

@@ -54,12 +54,17 @@ class Command(ProductCommand):
         lines = StepLines(self.say)
         do = self._locally if local else self._in_worker
         try:
-            execution = do(found, person, preview, lines)
+            execution, asked_here = do(found, person, preview, lines)
+            if execution.status == workflow.LOST and not asked_here:
+                # The process that worked on it is gone, as is whoever asked it to: this person asks anew.
+                self.say(f"execution {execution.pk} was lost with its process: it goes on here")
+                execution, _ = do(found, person, preview, lines)
         except NoWorker as nobody:
             raise CommandExit(FAILED, nobody.one_line(), nobody.code) from nobody
         self._finish(execution)
 
-    def _in_worker(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> Execution:
+    def _in_worker(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
+        """Return the execution when it has ended, and whether it was asked for here, not by somebody before."""
         if not live_workers().exists():
             raise NoWorker
         asked = request_execution(
@@ -69,10 +74,10 @@ class Command(ProductCommand):
         if why:
             cancel_execution(execution=asked.execution, person=person)
             raise CommandExit(FAILED, f"the broker does not answer: {why}", "broker_down")
-        return follow_execution(asked.execution, lines.show, person=person)
+        return follow_execution(asked.execution, lines.show, person=person), asked.requested
 
-    def _locally(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> Execution:
-        """The work is done in a thread, so that this one can show it and hear Ctrl-C."""
+    def _locally(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
+        """As ``_in_worker``; the work is done in a thread, so that this one can show it and hear Ctrl-C."""
         name = process_name()
         runner = self.make_runner(f"manage.py execute --local, {name}")
         stopping = threading.Event()
@@ -89,7 +94,7 @@ class Command(ProductCommand):
             working.start()
             execution = follow_execution(asked.execution, lines.show, person=person, is_somebody_there=working.is_alive)
             working.join()
-            return execution
+            return execution, asked.requested
         finally:
             stopping.set()
             runner.close()

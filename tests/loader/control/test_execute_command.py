@@ -2,13 +2,16 @@
 
 import io
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.services import current_environment
+from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
 from elevata.cli import CommandExit
@@ -177,6 +180,17 @@ def test_asked_again_it_goes_on_where_it_failed(previewed, script):
     code, out, _, _ = execute(previewed, "--local", "--json")
     assert (code, json.loads(out)["attempt"]) == (0, 2)
     assert len(script.seen("execute")[-1]["body"]["done"]) == 1
+
+
+def test_one_whose_process_was_killed_goes_on_at_once(previewed, olga):
+    asked = request_execution(report=previewed, person=olga).execution
+    long_ago = timezone.now() - timedelta(hours=1)
+    Execution.objects.filter(pk=asked.pk).update(
+        status="running", attempt=1, claimed_by="killed", heartbeat_at=long_ago
+    )
+    code, out, _, _ = execute(previewed, "--local")
+    assert (code, Execution.objects.get(report=previewed).status) == (0, "succeeded")
+    assert "was lost with its process: it goes on here" in out
 
 
 def test_a_runner_that_dies_ends_it_with_1(previewed, script):
