@@ -35,6 +35,11 @@ def spark(tmp_path_factory):
     session.stop()
 
 
+def by_night(*values, id: str | None = None):
+    """A set of parameters whose test only make test-nightly runs: by day another of its kind is enough."""
+    return pytest.param(*values, id=id, marks=pytest.mark.nightly)
+
+
 def held_in_memory(spark) -> list[str]:
     """Frames that are kept; what Delta keeps of its tables' logs is its own affair."""
     kept = spark.sparkContext._jsc.getPersistentRDDs()

@@ -11,7 +11,7 @@ import pytest
 from loader.domain.manifest import LoadManifest
 from loader.spark import source_checks, sources
 from tests.loader.harness import Dataset, finished
-from tests.spark import held_in_memory
+from tests.spark import by_night, held_in_memory
 
 pytestmark = pytest.mark.spark
 
@@ -109,7 +109,7 @@ def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, mo
     assert (status, item.current()) == ("succeeded", CHECKED)
 
 
-@pytest.mark.parametrize("one_task", [0, 50_000], ids=["many rows", "few rows"])
+@pytest.mark.parametrize("one_task", [by_night(0, id="many rows"), pytest.param(50_000, id="few rows")])
 @pytest.mark.parametrize(
     ("rows", "counted"),
     [
@@ -125,7 +125,7 @@ def test_identical_rows_count_once(item, tmp_path, monkeypatch, one_task, rows, 
     assert (status, finished(events, item.raw_state.key)["counts"], item.current()) == ("succeeded", counted, CHECKED)
 
 
-@pytest.mark.parametrize("one_task", [0, 50_000], ids=["many rows", "few rows"])
+@pytest.mark.parametrize("one_task", [pytest.param(0, id="many rows"), by_night(50_000, id="few rows")])
 def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, one_task):
     item.given()
     monkeypatch.setattr(source_checks, "ONE_TASK_UP_TO_ROWS", one_task)

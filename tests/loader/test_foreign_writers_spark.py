@@ -13,6 +13,7 @@ from loader.spark.accepting import accept
 from loader.spark.house import House
 from loader.spark.tables import DeltaTable
 from tests.loader.harness import Dataset, finished
+from tests.spark import by_night
 
 pytestmark = pytest.mark.spark
 
@@ -143,8 +144,15 @@ def incomplete(table: DeltaTable) -> None:
     path.write_text(json.dumps(said))
 
 
-@pytest.mark.parametrize("damage", [outdated, incomplete])
-@pytest.mark.parametrize("which", ["history_spec", "rawcore_spec"])
+@pytest.mark.parametrize(
+    ("which", "damage"),
+    [
+        ("history_spec", outdated),
+        by_night("history_spec", incomplete),
+        by_night("rawcore_spec", outdated),
+        ("rawcore_spec", incomplete),
+    ],
+)
 def test_a_wrong_checksum_of_a_table_doubles_nothing(item, spark, damage, which):
     item.given((ROWS, DAY[0]), ([*ROWS[:3], *CHANGED[3:]], DAY[1]))
     table = item.table(getattr(item, which))
@@ -173,7 +181,7 @@ def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[st
     return status, finished(events, item.state.key)
 
 
-@pytest.mark.parametrize("to", ["VERSION AS OF {version}", "TIMESTAMP AS OF '{time}'"])
+@pytest.mark.parametrize("to", [by_night("VERSION AS OF {version}"), "TIMESTAMP AS OF '{time}'"])
 def test_a_history_that_somebody_restored_is_refused(item, to):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
@@ -223,7 +231,7 @@ def damage(table: DeltaTable) -> None:
     table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-@pytest.mark.parametrize("which", ["history_spec", "rawcore_spec"])
+@pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_a_damaged_log_is_a_matter_of_its_own_dataset(spark, tmp_path, which):
     hurt, well = Dataset(spark, tmp_path, name="hurt"), Dataset(spark, tmp_path, name="well")
     hurt.given((ROWS, DAY[0]))
@@ -268,6 +276,7 @@ def test_a_restored_history_that_is_accepted_is_loaded_on(item):
     assert (status, event["counts"]["changed"]) == ("succeeded", 6)
 
 
+@pytest.mark.nightly
 def test_accepting_a_table_again_does_nothing(item):
     item.given((ROWS, DAY[0]))
     first = accepted(item, sequence=2)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loader.domain.history import parse_instant
 from loader.domain.reference import ReferenceEngine
 from tests.loader.harness import Dataset, stable
-from tests.spark import held_in_memory
+from tests.spark import by_night, held_in_memory
 
 pytestmark = pytest.mark.spark
 
@@ -147,7 +147,7 @@ GUARDED = {"deletes_share": 0.2, "deletes_keys": 2}
 TEN = [{"id": place, "v": "a"} for place in range(10)]
 
 
-@pytest.mark.parametrize("historize", [True, False])
+@pytest.mark.parametrize("historize", [by_night(True), False])
 def test_a_snapshot_that_lacks_many_keys_stops_until_the_run_allows_it(spark, tmp_path, historize):
     item = Dataset(spark, tmp_path, historize=historize).given((TEN, DAY[0]))
     before = item.current()
@@ -269,7 +269,7 @@ def test_stable_keys_name_the_folders(item):
     assert (item.folder / "warehouse" / stable("hist", "item") / "_delta_log").is_dir()
 
 
-@pytest.mark.parametrize("historize", [True, False])
+@pytest.mark.parametrize("historize", [True, by_night(False)])
 def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkeypatch, historize):
     """Three loads, so that a file which has marks already gets more, and one of which nothing is left goes."""
     item = Dataset(spark, tmp_path, historize=historize)
@@ -297,7 +297,7 @@ def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkey
         ]
 
 
-@pytest.mark.parametrize("policy", [{"input": "delta"}, {"deletes": "ignore"}])
+@pytest.mark.parametrize("policy", [{"input": "delta"}, by_night({"deletes": "ignore"})])
 def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
     item = Dataset(spark, tmp_path, policy=policy)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
@@ -307,7 +307,7 @@ def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
     assert (event["counts"]["changed"], event["counts"]["versions"], event["counts"]["open"]) == (1, 3, 2)
 
 
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large", [by_night(False), True])
 def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "note": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"deletes": "tombstone", "track": ["v"]})
@@ -329,7 +329,7 @@ def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
     assert event["counts"]["reappeared"] == 1
 
 
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large", [False, by_night(True)])
 def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
@@ -370,7 +370,9 @@ def test_a_load_gives_its_memory_back(item):
     ("policy", "rows"),
     [
         ({"input": "delta"}, [{"id": 1, "v": "a"}, {"id": 3, "v": "C"}, {"id": 5, "v": "e"}]),
-        ({"input": "snapshot", "deletes": "ignore"}, [{"id": 1, "v": "a"}, {"id": 3, "v": "C"}, {"id": 5, "v": "e"}]),
+        by_night(
+            {"input": "snapshot", "deletes": "ignore"}, [{"id": 1, "v": "a"}, {"id": 3, "v": "C"}, {"id": 5, "v": "e"}]
+        ),
     ],
 )
 def test_what_a_batch_that_deletes_nothing_did_not_bring_is_counted(spark, tmp_path, policy, rows):

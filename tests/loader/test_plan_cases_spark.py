@@ -46,17 +46,11 @@ pytestmark = pytest.mark.spark
 BY_DAY = {
     "contract-rename_historized_table",
     "history-another_kind_of_type_where_types_may_change",
-    "history-decimal_moves_its_point",
     "history-switched_on_with_a_rename",
     "renames-a_name_of_200_characters",
-    "renames-case_only",
-    "renames-names_that_need_quotes",
-    "renames-onto_the_name_of_a_retired_column",
     "renames-onto_the_name_of_one_that_goes_historized",
     "renames-swap_of_columns_historized",
     "tables-key_changed_with_those_of_its_columns",
-    "tables-onto_the_name_of_one_that_may_go",
-    "tables-swap",
     "types-rebuild_beside_widening_and_rename",
 }
 PARAMETERS = [
