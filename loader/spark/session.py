@@ -72,6 +72,9 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
         "spark.databricks.delta.properties.defaults.checkpointInterval": "20",
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(cores),
+        # Else PySpark asks Java some ten times, and looks through sys.path, each time a column is written down, to
+        # name the line of Python in an error.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Datasets of one run share the cores fairly; reads for pages have a pool of their own.
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",
