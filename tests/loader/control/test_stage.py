@@ -1,5 +1,6 @@
 """Views inlined into what the runner selects, and the SQL that people read."""
 
+from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
@@ -198,10 +199,79 @@ def test_what_people_read_is_sql(state):
     assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
 
 
-def test_the_history_is_told_in_two_sentences_of_sql():
-    text = history_sql(CHILD, known(RAW, STAGE, CORE, CHILD))
+def history_of(policy: dict) -> str:
+    columns = (*CHILD.columns, col("rc_child", "odd", reads=("raw_a.odd `name`",)))
+    return history_sql(replace(CHILD, columns=columns, history_policy=policy), known(RAW, STAGE, CORE, CHILD))
+
+
+def rawcore_of(policy: dict, historize: bool = True) -> str:
+    state = replace(CHILD, history_policy=policy, historize=historize)
+    return layer_sql(state, known(RAW, STAGE, CORE, CHILD))
+
+
+def parsed(text: str) -> list:
     bound = text.replace("{{ load_run_id }}", "'r'").replace("{{ load_timestamp }}", "current_timestamp()")
-    assert len(sqlglot.parse(bound, read="spark")) == 2
+    return [one for one in sqlglot.parse(bound, read="spark") if one is not None]
+
+
+CDC = {"input": "cdc", "time": "height", "op": "op"}
+POLICIES = {
+    "snapshot": {},
+    "delta": {"input": "delta"},
+    "deletes ignored": {"deletes": "ignore"},
+    "tombstones": {"deletes": "tombstone"},
+    "tracked": {"track": ["odd"]},
+    "other columns": {"profile": "dbt"},
+    "with a flag": {"profile": "scd2", "open_end": "9999-12-31"},
+    "effective": {"input": "effective", "time": "height"},
+    "effective, absent deleted": {"input": "effective", "time": "height", "absent_keys": "deleted"},
+    "cdc": CDC,
+    "batch files": {"input": "batch_files", "time": "_fivetran_start"},
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_policy_is_shown_as_sql(policy):
+    assert parsed(history_of(policy))
+    assert parsed(rawcore_of({} if "track" in policy else policy))
+
+
+@pytest.mark.parametrize("name", ["delta", "deletes ignored", "effective", "cdc", "batch files"])
+def test_no_statement_removes_absent_keys_where_the_load_leaves_them(name):
+    assert "NOT MATCHED BY SOURCE" not in history_of(POLICIES[name]) + rawcore_of(POLICIES[name])
+
+
+@pytest.mark.parametrize("name", ["snapshot", "tombstones", "effective, absent deleted"])
+def test_absent_keys_go_from_rawcore_where_they_count_as_deleted(name):
+    assert "WHEN NOT MATCHED BY SOURCE THEN DELETE" in rawcore_of(POLICIES[name])
+
+
+def test_a_key_that_went_gets_a_tombstone_where_the_policy_says_so():
+    text = history_of({"deletes": "tombstone"})
+    assert len(parsed(text)) == 3
+    assert "'deleted' AS `version_state`" in text
+
+
+def test_rows_with_a_time_of_their_own_are_placed_by_it():
+    text = history_of(CDC)
+    assert "-- each row holds from its 'height'" in text
+    assert "-- 'op' = 'D' ends a key's version" in text
+
+
+def test_rawcore_follows_the_open_versions_of_dated_rows():
+    text = rawcore_of(CDC)
+    assert "WHEN MATCHED AND s.`rc_child_key` IS NULL THEN DELETE" in text
+    assert "h.`version_segment` = 'open'" in text
+
+
+def test_columns_that_are_not_tracked_are_updated_where_they_stand():
+    text = history_of({"track": ["odd"]})
+    assert "WHEN MATCHED AND (NOT h.`height` <=> s.`height`) THEN UPDATE SET\n  `height` = s.`height`" in text
+
+
+def test_the_history_is_told_in_two_sentences_of_sql():
+    text = history_of({})
+    assert len(parsed(text)) == 2
     assert "`version_segment` = 'deleted'" in text
     assert "sha256(`height`) AS `parent_key`" in text
 
