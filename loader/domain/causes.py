@@ -96,6 +96,7 @@ _CAUSES = (
         "It was killed or crashed; the runner's log and the system's say why. Run again.",
     ),
 )
+_DEEPEST = 30
 # What is told of each cause, by its code: nothing of it comes from the data.
 SAID = {cause.code: cause.said for cause in _CAUSES}
 _PATHS = (
@@ -115,6 +116,25 @@ def cause_of(about: str, chain: Sequence[Thrown]) -> Refusal | None:
                 where = f" ({path})" if path and path not in words else ""
                 return Refusal(cause.code, f"{about}: {cause.said}{where}: {words}", hint=cause.hint, file=path)
     return None
+
+
+def chain_of(failure: BaseException) -> tuple[Thrown, ...]:
+    """Return the chain of Python exceptions behind a failure, outermost first."""
+    chain: list[Thrown] = []
+    found: BaseException | None = failure
+    while found is not None and len(chain) < _DEEPEST:
+        kind = type(found)
+        chain.append(Thrown(f"{kind.__module__}.{kind.__qualname__}", str(found)))
+        found = found.__cause__
+    return tuple(chain)
+
+
+def worker_accident(failure: Exception) -> Refusal:
+    """Return an accident of the worker's own as a person can read it: its cause if it is known, else its first line."""
+    said = (str(failure).strip().splitlines() or [""])[0][:500]
+    return cause_of("the worker", chain_of(failure)) or Refusal(
+        "UNEXPECTED", f"{type(failure).__name__}: {said}", hint="The worker's log has the details."
+    )
 
 
 def cause_of_death(code: int) -> tuple[str, str]:

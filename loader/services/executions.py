@@ -20,6 +20,7 @@ from architecture.services.executions import Requested, claim_execution, end_att
 from architecture.services.observing import store_observations
 from architecture.services.people import on_behalf_of
 from architecture.services.verification import Todo, tables_of_execution, verify
+from loader.domain.causes import worker_accident
 from loader.domain.manifest import ExecuteManifest, ObserveManifest
 from loader.domain.refusals import Refusal
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
@@ -83,10 +84,7 @@ def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
         raise
     except Exception as failure:  # an execution must never stay "running" with nobody running it
         log.exception("%s failed", work.execution)
-        first = (str(failure).strip().splitlines() or [""])[0][:500]
-        return Refusal(
-            "UNEXPECTED", f"{type(failure).__name__}: {first}", hint="the worker's log has the details"
-        ).as_json()
+        return worker_accident(failure).as_json()
     return None
 
 

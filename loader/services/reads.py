@@ -19,6 +19,7 @@ from architecture.selectors import described_state
 from architecture.services import current_environment
 from architecture.services.looked import keep_what_was_seen
 from loader.domain import runs as states
+from loader.domain.causes import worker_accident
 from loader.domain.history import DELETED
 from loader.domain.manifest import CheckManifest, ObserveManifest, ReadManifest, SizesManifest, SourceSpec
 from loader.domain.masking import must_not_tell
@@ -167,8 +168,7 @@ def perform_read(
         reading.end(status=states.FAILED, error=refusal.as_json())
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("read %s failed", read_pk)
-        refusal = Refusal("UNEXPECTED", f"{type(failure).__name__}: {failure}"[:500])
-        reading.end(status=states.FAILED, error=refusal.as_json())
+        reading.end(status=states.FAILED, error=worker_accident(failure).as_json())
     return retried(ReadRequest.objects.filter(pk=read_pk).first)
 
 

@@ -16,6 +16,7 @@ from architecture.services.previews import steps_in
 from architecture.services.rehearsals import beat, claim_rehearsal, end_rehearsal
 from architecture.services.reports import basis_of
 from loader.domain import runs as states
+from loader.domain.causes import worker_accident
 from loader.domain.dependencies import tables_read
 from loader.domain.layers import view_sql
 from loader.domain.manifest import DownstreamQuery, RehearseManifest
@@ -80,7 +81,7 @@ def _end(rehearsal: Rehearsal, talk: Conversation, worker: str) -> dict[str, Any
         return {"error": refusal.as_json()}
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("%s failed", rehearsal)
-        return {"error": Refusal("UNEXPECTED", f"{type(failure).__name__}: {failure}"[:500]).as_json()}
+        return {"error": worker_accident(failure).as_json()}
     return {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
 
 

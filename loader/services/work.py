@@ -23,6 +23,7 @@ from architecture.services.looked import keep_what_was_seen
 from architecture.services.observing import last_seen
 from architecture.services.people import on_behalf_of
 from loader.domain import runs as states
+from loader.domain.causes import worker_accident
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.governance import BRINGING, HISTORY_BATCH
 from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
@@ -92,7 +93,7 @@ def _see_through(work: "LoadWork", worker: str) -> None:
             raise
         except Exception as failure:  # a run must never stay "running" with nobody running it
             log.exception("load run %s failed", run.run_id)
-            _end(attempt, states.FAILED, _unexpected(failure))
+            _end(attempt, states.FAILED, worker_accident(failure).as_json())
     except Fenced:
         log.warning("load run %s, attempt %s was given up or claimed again", run.run_id, run.attempt)
 
@@ -314,11 +315,4 @@ def _stopped(worker: str) -> dict[str, Any]:
         "WORKER_STOPPED",
         f"worker {worker} was stopped during the run",
         hint="start the run again under the same id: what it had finished is not done twice",
-    ).as_json()
-
-
-def _unexpected(failure: Exception) -> dict[str, Any]:
-    first_line = (str(failure).strip().splitlines() or [""])[0]
-    return Refusal(
-        "UNEXPECTED", f"{type(failure).__name__}: {first_line[:500]}", hint="the worker's log has the details"
     ).as_json()

@@ -15,9 +15,10 @@ from loader.spark.accepting import accept
 from loader.spark.compaction import compact
 from loader.spark.datasets import Canceled
 from loader.spark.house import House
-from loader.spark.load import CANCELED, FAILED, SUCCEEDED, unexpected
+from loader.spark.load import CANCELED, FAILED, SUCCEEDED
 from loader.spark.pruning import prune
 from loader.spark.reverting import revert
+from loader.spark.thrown import accident
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def govern(
             status = CANCELED
         else:
             log.exception("%s of %s failed", kind, about.name)
-            error, status = unexpected(about.name, failure), FAILED
+            error, status = accident(about.name, failure), FAILED
     leading = next(iter(house.tables.values()), {})
     emit(
         "dataset_finished",

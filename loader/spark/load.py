@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from loader.domain.causes import cause_of
 from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.masking import without_values
 from loader.domain.refusals import Refusal
@@ -17,7 +15,7 @@ from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
 from loader.spark.files import JAVA_ERRORS
 from loader.spark.tables import DeltaTable
-from loader.spark.thrown import thrown_by
+from loader.spark.thrown import accident, first_line
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +130,7 @@ class LoadAttempt:
             if self._canceled.is_set():
                 return self._finish(load.dataset, CANCELED, started=started)
             log.exception("%s failed", load.name)
-            return self._finish(load.dataset, FAILED, error=unexpected(load.name, failure), started=started)
+            return self._finish(load.dataset, FAILED, error=accident(load.name, failure), started=started)
 
     def _crowded(self, load: RawLoad | RawcoreLoad) -> list[str]:
         """The dataset's tables that are to be compacted; not to know it must not fail a load that is done."""
@@ -182,13 +180,6 @@ class LoadAttempt:
         return status
 
 
-def unexpected(name: str, failure: Exception) -> Refusal:
-    """An accident as a person can read it: its cause if it is known, else its first line; the log has all of it."""
-    return cause_of(name, thrown_by(failure)) or Refusal(
-        "UNEXPECTED", f"{name}: {first_line(failure)}", hint="The runner's log has the details."
-    )
-
-
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:
     """A table whose log Delta cannot read, named with its place."""
     said = f"{name}: " if name else ""
@@ -197,9 +188,3 @@ def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str 
         f"{said}the table {warehouse.rstrip('/')}/{key} cannot be read: {first_line(failure)}",
         hint="Its _delta_log is damaged or incomplete. Put the folder back from a backup, then run again.",
     )
-
-
-def first_line(failure: Exception) -> str:
-    """What an accident says first."""
-    text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
-    return (text.splitlines() or [type(failure).__name__])[0][:500]

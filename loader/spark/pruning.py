@@ -31,10 +31,10 @@ from loader.spark.events import EventBatch
 from loader.spark.files import JAVA_ERRORS
 from loader.spark.history import Stamp
 from loader.spark.house import House, carried
-from loader.spark.load import first_line
 from loader.spark.memory import forget_unfinished
 from loader.spark.noting import refuse_policy_changed
 from loader.spark.target import Target
+from loader.spark.thrown import first_line
 from loader.spark.versions import KEY
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import BIGINT, INTEGER, parse

@@ -33,10 +33,10 @@ from loader.spark import steps
 from loader.spark.batches import dated_by_run, find_batch
 from loader.spark.datasets import Task, guard_of, historize
 from loader.spark.file_batches import FilesBatch, as_rows
-from loader.spark.load import unexpected
 from loader.spark.stage import typed_columns
 from loader.spark.tables import DeltaTable
 from loader.spark.target import Target
+from loader.spark.thrown import accident
 from metadata.domain import naming
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -59,7 +59,7 @@ def replay(
             outcome = run_case(case, lambda header: SparkEngine(spark, warehouse, header))
         except Exception as failure:  # one case's accident must not take the others with it
             log.exception("case %s failed", case.id)
-            outcome = Outcome(case.id, False, unexpected(case.id, failure).one_line(), ())
+            outcome = Outcome(case.id, False, accident(case.id, failure).one_line(), ())
         tell(outcome)
         return outcome
 

@@ -18,6 +18,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from loader.domain.causes import cause_of
 from loader.domain.loglines import MarkedLines
 from loader.domain.manifest import (
     CheckManifest,
@@ -35,12 +36,13 @@ from loader.domain.replay import parse_cases, select
 from loader.spark import invariants, reads, steps
 from loader.spark.files import JAVA_ERRORS
 from loader.spark.governed import MANIFESTS, govern
-from loader.spark.load import CANCELED, FAILED, LoadAttempt, first_line, unexpected, unreadable_table
+from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
 from loader.spark.rehearsal import rehearse
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, start_session
 from loader.spark.sizes import sizes
 from loader.spark.tables import DeltaTable
+from loader.spark.thrown import accident, first_line, thrown_by
 
 log = logging.getLogger("loader.spark.runner")
 
@@ -100,7 +102,7 @@ class Runner:
             answer = {"status": "failed", "error": refusal.as_json()}
         except Exception as failure:  # the worker must hear of it, whatever it is
             log.exception("request %s failed", request_id)
-            answer = {"status": "failed", "error": unexpected(request["kind"], failure).as_json()}
+            answer = {"status": "failed", "error": accident(request["kind"], failure).as_json()}
         finally:
             self._cancels.pop(request_id, None)
         self._events.emit("finished", id=request_id, **answer)
@@ -200,9 +202,10 @@ def main() -> int:
         spark = start_session(config)
     except Exception as failure:  # Java missing, master away, bad configuration: one line for the worker
         log.exception("Spark did not start")
-        error = Refusal(
+        about = "Spark did not start"
+        error = cause_of(about, thrown_by(failure)) or Refusal(
             "SPARK_DID_NOT_START",
-            f"Spark did not start: {(str(failure).strip().splitlines() or [type(failure).__name__])[0]}",
+            f"{about}: {first_line(failure)}",
             hint="Java 17 or newer must be on the PATH or in JAVA_HOME; run 'make setup'.",
         )
         events.emit("fatal", error=error.as_json())

@@ -40,6 +40,7 @@ from loader.spark.catalog import make_room, publish_step
 from loader.spark.rebuilds import rebuild, set_aside
 from loader.spark.session import USER_METADATA, commit_metadata, dataset_session
 from loader.spark.tables import DeltaTable, publish
+from loader.spark.thrown import accident
 from loader.spark.value_checks import EXECUTION, asks, check
 
 Emit = Callable[..., None]
@@ -244,5 +245,4 @@ class _Execution:
 def _as_refusal(step: Step, failure: Exception) -> Refusal:
     if isinstance(failure, Refusal):
         return failure
-    first_line = str(failure).strip().splitlines()[0] if str(failure).strip() else type(failure).__name__
-    return Refusal("STEP_FAILED", f"{step.describe()} failed: {first_line}", hint="See the runner's log.")
+    return accident(f"{step.describe()} failed", failure, code="STEP_FAILED")

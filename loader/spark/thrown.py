@@ -2,10 +2,26 @@
 
 from typing import Any
 
-from loader.domain.causes import Thrown
+from pyspark.errors import PySparkException
+
+from loader.domain.causes import Thrown, cause_of
+from loader.domain.refusals import Refusal
 from loader.spark.files import JAVA_ERRORS
 
 _DEEPEST = 30
+
+
+def accident(about: str, failure: Exception, *, code: str = "UNEXPECTED") -> Refusal:
+    """Return an accident as a person can read it: its cause if it is known, else its first line; the log has it all."""
+    return cause_of(about, thrown_by(failure)) or Refusal(
+        code, f"{about}: {first_line(failure)}", hint="The runner's log has the details."
+    )
+
+
+def first_line(failure: Exception) -> str:
+    """Return what an accident says first."""
+    text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
+    return (text.splitlines() or [type(failure).__name__])[0][:500]
 
 
 def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:

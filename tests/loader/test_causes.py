@@ -2,7 +2,8 @@
 
 import pytest
 
-from loader.domain.causes import Thrown, cause_of, cause_of_death
+from loader.domain.causes import Thrown, cause_of, cause_of_death, worker_accident
+from loader.spark.thrown import accident
 
 SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage failure")
 
@@ -75,3 +76,26 @@ def test_a_crashed_java_points_to_its_error_file():
 
 def test_a_plain_end_is_told_as_it_is():
     assert cause_of_death(1) == ("ended with code 1", "")
+
+
+def test_an_accident_of_the_worker_names_its_cause_and_path():
+    told = worker_accident(OSError(28, "No space left on device", "/data/logs/runner.log"))
+    assert (told.code, told.file) == ("DISK_FULL", "/data/logs/runner.log")
+    assert "Make room there" in told.hint
+
+
+def test_an_accident_of_the_worker_that_nobody_knows_says_its_first_line():
+    told = worker_accident(KeyError("a\nb"))
+    assert (told.code, told.message) == ("UNEXPECTED", "KeyError: 'a\\nb'")
+    assert "worker's log" in told.hint
+
+
+def test_a_step_that_fails_for_a_known_cause_names_it():
+    told = accident("add_column rawcore.a.b failed", OSError(30, "Read-only file system", "/w"), code="STEP_FAILED")
+    assert (told.code, told.file) == ("READ_ONLY", "/w")
+    assert told.message.startswith("add_column rawcore.a.b failed: ")
+
+
+def test_a_step_that_fails_otherwise_keeps_its_code():
+    told = accident("add_column rawcore.a.b failed", ValueError("what\nelse"), code="STEP_FAILED")
+    assert (told.code, told.message) == ("STEP_FAILED", "add_column rawcore.a.b failed: what")
