@@ -23,7 +23,8 @@ OPTIONS = {
         "null_string": _TEXT,
         "timezone": _ZONE,
     },
-    "jsonl": {"encoding": _TEXT, "empty_is_null": _FLAG, "null_string": _TEXT, "timezone": _ZONE},
+    # JSON is UTF-8.
+    "jsonl": {"empty_is_null": _FLAG, "null_string": _TEXT, "timezone": _ZONE},
     "parquet": {"timezone": _ZONE},
     "table": {},
 }

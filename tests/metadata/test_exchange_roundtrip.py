@@ -55,7 +55,7 @@ def source_columns(draw: st.DrawFn) -> list[dict]:
 @st.composite
 def source_datasets(draw: st.DrawFn) -> dict:
     kind = draw(st.sampled_from(["csv", "jsonl", "parquet"]))
-    options = {"csv": {"delimiter": ";", "header": True, "quote": ""}, "jsonl": {"encoding": "latin-1"}}
+    options = {"csv": {"delimiter": ";", "header": True, "quote": ""}, "jsonl": {"null_string": "-"}}
     return {
         "name": draw(NAME),
         "location": "data.file",

@@ -44,6 +44,7 @@ def test_short_names_that_differ_only_by_case_are_refused() -> None:
         ({"options": {"header": "yes"}}, "options.header"),
         ({"options": {"sep": ";"}}, "options.sep"),
         ({"format": "parquet", "options": {"encoding": "utf-8"}}, "options.encoding"),
+        ({"format": "jsonl", "options": {"encoding": "latin-1"}}, "options.encoding"),
         ({"history_policy": {"input": "full"}}, "history_policy.input"),
     ],
 )
