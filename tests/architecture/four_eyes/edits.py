@@ -29,10 +29,9 @@ def columns() -> list[TargetColumn]:
 
 def read_by(dataset: TargetDataset, place: int) -> TargetColumn:
     """Return one of the columns that an expression or a filter of the dataset may name."""
-    rows = TargetColumn.objects.filter(dataset__feeds__dataset=dataset, active=True).order_by(
-        "dataset", "ordinal", "pk"
-    )
-    return rows[place % rows.count()]
+    columns = TargetColumn.objects.filter(dataset__feeds__dataset=dataset).order_by("dataset", "ordinal", "pk")
+    rows = list(columns.filter(active=True) or columns)  # naming a retired one is refused
+    return rows[place % len(rows)]
 
 
 @dataclass(frozen=True)
