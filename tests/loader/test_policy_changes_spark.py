@@ -51,6 +51,7 @@ def test_a_load_under_a_policy_with_other_versions_is_refused_and_writes_nothing
     assert item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-03")[0] == "succeeded"
 
 
+@pytest.mark.nightly
 def test_a_history_that_changed_what_is_tracked_has_no_findings(spark, tmp_path):
     feed = Kept(spark, tmp_path, columns={"id": "integer", "v": "string", "w": "string", "t": "bigint"})
     feed.policy = EFFECTIVE

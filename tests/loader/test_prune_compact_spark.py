@@ -126,6 +126,7 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
     assert item.versions() == before
 
 
+@pytest.mark.nightly
 def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)

@@ -50,7 +50,10 @@ def test_a_version_keeps_the_hash_over_the_columns_it_was_written_with(item):
     assert findings(dated) == {"ROW_HASH": 1, "RAWCORE_DIFFERS": 1}
 
 
-@pytest.mark.parametrize("policy", [{}, DATED], ids=["dated by the load", "dated by a column"])
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param({}, id="dated by the load"), pytest.param(DATED, id="dated by a column", marks=pytest.mark.nightly)],
+)
 def test_a_key_that_becomes_text_is_still_the_same_key(item, policy):
     ledger = item(policy, id="date", v="string", t="timestamp")
     rows = [{"id": "2024-03-01", "v": "a", "t": DAY[0]}, {"id": "2024-03-02", "v": "b", "t": DAY[0]}]
