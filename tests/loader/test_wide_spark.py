@@ -48,12 +48,14 @@ def test_folds_of_thousands_of_columns_are_shallow(spark):
     assert united([frame] * 400).count() == 1200
 
 
+@pytest.mark.nightly
 def test_csv_of_two_thousand_columns_is_read_and_checked(spark, wide):
     delivery = read_delivery(spark, SourceSpec("wide", wide(), "csv", contract(nullable=False), {}))
     assert (delivery.rows, len(delivery.frame.columns)) == (2, WIDTH + 1)
     delivery.release()
 
 
+@pytest.mark.nightly
 def test_a_value_missing_in_the_last_of_two_thousand_columns_is_named_with_its_line(spark, wide):
     with pytest.raises(Refusal) as caught:
         read_delivery(spark, SourceSpec("wide", wide(last=""), "csv", contract(nullable=False), {}))

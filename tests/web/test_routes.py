@@ -134,6 +134,11 @@ class Addresses(dict):
         return self._controlled().report.environment.records.get()
 
 
+@pytest.fixture
+def addresses(warehouse: TargetDataset, person: User, request: pytest.FixtureRequest) -> Addresses:
+    return Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
+
+
 def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpResponse:
     """Send what the rule says; the API is told in JSON."""
     if rule.method == "post" and address.startswith("/api/"):
