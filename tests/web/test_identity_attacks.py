@@ -17,7 +17,8 @@ pytestmark = pytest.mark.django_db
 
 PASSWORD = "analytical engine"
 # Questions to the warehouse are sent, and change nothing.
-ASKING = {"api-read-list"}
+# Questions are sent and change nothing.
+ASKING = {"api-read-list", "api-history-check-list"}
 
 
 # --- session -----------------------------------------------------------------------------------
