@@ -36,7 +36,7 @@ def spark(tmp_path_factory):
 
 
 def by_night(*values, id: str | None = None):
-    """A set of parameters whose test only make test-nightly runs: by day another of its kind is enough."""
+    """Return parameters whose test only make test-nightly runs: by day another of its kind is enough."""
     return pytest.param(*values, id=id, marks=pytest.mark.nightly)
 
 

@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from loader.domain.refusals import Refusal
@@ -96,7 +96,7 @@ _CAUSES = (
         "It was killed or crashed; the runner's log and the system's say why. Run again.",
     ),
 )
-_DEEPEST = 30
+DEEPEST = 30
 # What is told of each cause, by its code: nothing of it comes from the data.
 SAID = {cause.code: cause.said for cause in _CAUSES}
 _PATHS = (
@@ -118,13 +118,19 @@ def cause_of(about: str, chain: Sequence[Thrown]) -> Refusal | None:
     return None
 
 
-def chain_of(failure: BaseException) -> tuple[Thrown, ...]:
-    """Return the chain of Python exceptions behind a failure, outermost first."""
+def chain_of(
+    failure: BaseException, behind: Callable[[BaseException], Iterable[Thrown]] = lambda _: ()
+) -> tuple[Thrown, ...]:
+    """Return the chain of exceptions behind a failure, outermost first.
+
+    ``behind`` returns those that one of them holds, as Java's.
+    """
     chain: list[Thrown] = []
     found: BaseException | None = failure
-    while found is not None and len(chain) < _DEEPEST:
+    while found is not None and len(chain) < DEEPEST:
         kind = type(found)
         chain.append(Thrown(f"{kind.__module__}.{kind.__qualname__}", str(found)))
+        chain.extend(behind(found))
         found = found.__cause__
     return tuple(chain)
 

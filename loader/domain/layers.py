@@ -111,7 +111,7 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
 
 
 def _open_versions_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """The keys of this run's rows, each with its open version; without one where it has none."""
+    """Return the keys of this run's rows, each with its open version; without one where it has none."""
     history = history_table(dataset)
     key, segment = (quoted(history.column(purpose).name) for purpose in ("entity_key", "segment"))
     return (
@@ -122,7 +122,7 @@ def _open_versions_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]
 
 
 def _untracked(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
-    """Quoted names of the columns that open no version and are updated where they stand."""
+    """Return the quoted names of the columns that open no version and are updated where they stand."""
     if policy.track is None or policy.untracked == "keep":
         return []
     tracked = (policy.time_column, policy.op, *policy.track)
@@ -139,7 +139,7 @@ def history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
     if policy.input == BATCH_FILES:
         return (
             "-- manage.py load_history_batch applies the files of a batch in this order: earliest_start, upsert,\n"
-            "-- update, delete. The versions of their keys are written anew, in one commit of\n"
+            "-- update, delete. The versions of their keys are written anew, in one commit. The history afterwards:\n"
             f"SELECT * FROM {_name(history_table(dataset))}"
         )
     if policy.time != LOAD_TIME:
@@ -216,7 +216,7 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
 
 
 def _closing(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment: str) -> str:
-    """Assignments that end a version."""
+    """Return the assignments that end a version."""
     values = {
         "ended_at": _AT,
         "closed_by": _RUN,
@@ -229,7 +229,7 @@ def _closing(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment
 
 
 def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segment: str) -> list[str]:
-    """What a version that begins now is made of; ``row`` is the alias of its values."""
+    """Return the columns of a version that begins now; ``row`` is the alias of its values."""
     name = {column.purpose: quoted(column.name) for column in table.columns}
     described = [quoted(column.name) for column in table.of_purpose("business_key", "attribute", "foreign_key")]
     end = open_end(policy, TIMESTAMP)

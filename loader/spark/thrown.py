@@ -4,11 +4,9 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from loader.domain.causes import Thrown, cause_of
+from loader.domain.causes import DEEPEST, Thrown, cause_of, chain_of
 from loader.domain.refusals import Refusal
 from loader.spark.files import JAVA_ERRORS
-
-_DEEPEST = 30
 
 
 def accident(about: str, failure: Exception, *, code: str = "UNEXPECTED") -> Refusal:
@@ -26,20 +24,15 @@ def first_line(failure: Exception) -> str:
 
 def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
     """Return the chain, outermost first; what a Java process that is gone can no longer tell is left out."""
-    chain: list[Thrown] = []
-    found: BaseException | None = failure
-    while found is not None and len(chain) < _DEEPEST:
-        kind = type(found)
-        chain.append(Thrown(f"{kind.__module__}.{kind.__qualname__}", str(found)))
-        chain.extend(_java_chain(getattr(found, "java_exception", None) or getattr(found, "_origin", None)))
-        found = found.__cause__
-    return tuple(chain)
+    return chain_of(
+        failure, lambda one: _java_chain(getattr(one, "java_exception", None) or getattr(one, "_origin", None))
+    )
 
 
 def _java_chain(java: Any) -> list[Thrown]:
     chain: list[Thrown] = []
     try:
-        while java is not None and len(chain) < _DEEPEST:
+        while java is not None and len(chain) < DEEPEST:
             chain.append(Thrown(java.getClass().getName(), java.getMessage() or ""))
             java = java.getCause()
     except (*JAVA_ERRORS, OSError):  # the process that holds the exception is gone: what was read is told
