@@ -30,6 +30,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = longest_files_first(items)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name bytes by their length: packed files hold the time, and every process must collect the same names."""
+    return f"{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let fixtures see how their test ended."""
