@@ -12,7 +12,9 @@ boolean        true, t, yes, y, 1 and false, f, no, n, 0, in any case
 date           ``yyyy-mm-dd``, from year 1
 time           ``hh:mm``, ``hh:mm:ss``, up to six decimals; stays text
 timestamp      a date, or date and time with ``T`` or a blank; six decimals; ``Z``, ``UTC``, an offset
-               or none: then the option ``timezone`` says where the clock hung, UTC if absent
+               or none: then it is local time in the zone of the option ``timezone``, UTC if absent.
+               A time that the zone's clocks skip does not fit; one that they show twice is the
+               earlier instant
 binary         hexadecimal digits, an even number of them
 uuid           8-4-4-4-12 hexadecimal digits; stays text
 json           one JSON value; stays text
@@ -27,6 +29,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from loader.spark.conditions import any_of
 from metadata.domain import types as ours
 from metadata.domain.text_formats import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON, TO_MICROSECONDS
 
@@ -43,6 +46,8 @@ _ZONED = r"^.{10}[T ].*" + _ZONE + "$"
 _BEYOND_MICROSECONDS = "(" + TO_MICROSECONDS + ")[0-9]+"
 _NANOSECONDS = TO_MICROSECONDS + "[0-9]*[1-9]"
 _OFFSET = r"([+-]\d{2})(\d{2})$"
+# By how much clocks are put back: an hour nearly everywhere, half of one on Lord Howe, two in Troll.
+_CLOCK_SHIFTS = ("INTERVAL 1 HOUR", "INTERVAL 30 MINUTES", "INTERVAL 2 HOURS")
 
 
 def typed(column: Column, type_text: str, options: dict | None = None, source: T.DataType | None = None) -> Column:
@@ -153,7 +158,29 @@ def _timestamp(text: Column, zone: str) -> Column:
     )
     if zone == "UTC":
         return moment
-    return F.when(text.rlike(_ZONED), moment).otherwise(F.to_utc_timestamp(moment, zone))
+    # A date is its first instant, whatever the clocks did at midnight.
+    day = F.when(text.rlike(_DATE), F.to_utc_timestamp(moment, zone))
+    return F.when(text.rlike(_ZONED), moment).otherwise(F.coalesce(day, _instant(moment, zone)))
+
+
+def _instant(local: Column, zone: str) -> Column:
+    """Return the instant of a local time; NULL where the zone's clocks skip it: Spark would take a later one."""
+    instant = F.to_utc_timestamp(local, zone)
+    return F.when(F.from_utc_timestamp(instant, zone) == local, instant)
+
+
+def comes_twice(column: Column, source: T.DataType, zone: str) -> Column:
+    """Return whether a local time without a zone of its own is shown twice by the zone's clocks; never NULL."""
+    if isinstance(source, _TEXT):
+        trimmed = F.trim(column.cast("string"), F.lit(_BLANKS))
+        local = F.when(~trimmed.rlike(f"{_ZONED}|{_DATE}"), _timestamp(trimmed, "UTC"))
+    elif isinstance(source, T.TimestampNTZType):
+        local = column.cast("timestamp")
+    else:
+        return F.lit(False)
+    earlier = F.to_utc_timestamp(local, zone)
+    later = (F.from_utc_timestamp(earlier + F.expr(shift), zone) == local for shift in _CLOCK_SHIFTS)
+    return F.coalesce(any_of(later), F.lit(False))
 
 
 def has_nanoseconds(text: Column) -> Column:
@@ -197,9 +224,9 @@ def _from_value(column: Column, source: T.DataType, target: ours.DataType, zone:
             same = same & (column.cast("double") < F.lit(2.0**63))
         return F.when(same, there)
     if kind == ours.TIMESTAMP and isinstance(source, T.DateType):
-        return column.cast("timestamp")
-    if kind == ours.TIMESTAMP and isinstance(source, T.TimestampNTZType):
         return F.to_utc_timestamp(column.cast("timestamp"), zone)
+    if kind == ours.TIMESTAMP and isinstance(source, T.TimestampNTZType):
+        return _instant(column.cast("timestamp"), zone)
     if kind == ours.DATE and isinstance(source, (T.TimestampType, T.TimestampNTZType)):
         there = column.cast("date")
         return F.when(there.cast(source) == column, there)

@@ -4,19 +4,22 @@ All rows are looked at once, all keys once; only a delivery that is refused is r
 where. What is refused first is what could be the cause of the rest: encoding, shape, values, NULLs.
 """
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from loader.domain.manifest import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.conditions import any_of
-from loader.spark.conversion import fits, typed
+from loader.spark.conversion import comes_twice, fits, typed
 from loader.spark.csv_quotes import checked_quotes
 from loader.spark.delivered import MALFORMED, Opened
 from loader.spark.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.json_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.source_options import CSV
 from loader.spark.source_places import SAMPLES, first_places
+from metadata.domain import types as ours
 
 _REPLACEMENT = "\ufffd"  # what Java puts where bytes are no character
 
@@ -26,14 +29,25 @@ def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
     return typed(opened.column(column.name), column.type, options, opened.type_of(column.name))
 
 
-def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> int:
-    """How many rows there are, after all of them were found to keep the contract. One pass.
+@dataclass(frozen=True)
+class Checked:
+    """A delivery's number of rows, and what is said of values that were taken."""
+
+    rows: int
+    warnings: tuple[str, ...]
+
+
+def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
+    """Check that every row keeps the contract. One pass.
 
     Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or NULL_VALUE.
     """
     misfits = {column: _misfit(opened, column, source.options) for column in source.columns}
     null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
     required = [column for column in source.columns if not column.nullable and not column.business_key]
+    zone = opened.options.timezone
+    local = [c for c in source.columns if c.type == ours.TIMESTAMP and zone != "UTC"]
+    twice = [F.count_if(comes_twice(opened.column(c.name), opened.type_of(c.name), zone)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     with checked_quotes(opened):
         found = frame.agg(
@@ -43,6 +57,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> int:
             F.count_if(null_key).alias("null_key"),
             *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
             *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
+            *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
         ).first()
     if found["replaced"]:
         _check_encoding(opened, any_of(replaced), found["replaced"])
@@ -56,7 +71,13 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> int:
     for place, column in enumerate(required):
         if found[f"null_{place}"]:
             raise _null_value(opened, source, column, found[f"null_{place}"])
-    return found["rows"]
+    counts = {column: found[f"twice_{place}"] for place, column in enumerate(local)}
+    warnings = tuple(
+        f"{count} times of {column.name} come twice in {zone}, when its clocks are put back: the earlier was taken."
+        for column, count in counts.items()
+        if count
+    )
+    return Checked(found["rows"], warnings)
 
 
 def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> tuple[DataFrame, int]:
@@ -160,8 +181,14 @@ def _does_not_fit(
         column=column.name,
         count=counts[column],
         samples=tuple(place.sample for place in places),
-        hint="Correct the delivery, or change the column's type.",
+        hint="Correct the delivery, or change the column's type." + _of_skipped_times(column, opened.options.timezone),
     )
+
+
+def _of_skipped_times(column: DeliveredColumn, zone: str) -> str:
+    if column.type != ours.TIMESTAMP or zone == "UTC":
+        return ""
+    return f" A time that the clocks of {zone} skip, as summer time begins, does not fit either."
 
 
 def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) -> Refusal:

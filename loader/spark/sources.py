@@ -70,7 +70,7 @@ class Delivery:
     _opened: Opened
     _kept: DataFrame | None
     unknown: list[dict] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
 
     def check_unchanged(self) -> None:
         """To be asked when ``frame`` has been written, before that counts: what was checked must be what was read.
@@ -115,8 +115,8 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
     kept = None if again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with _reading(opened, again=again):
-            rows = check_rows(opened, frame, source)
-            checked, duplicates = check_keys(opened, frame, source, rows)
+            found = check_rows(opened, frame, source)
+            distinct, duplicates = check_keys(opened, frame, source, found.rows)
             unknown = inferred_columns(opened, frame, tuple(name for name in opened.names if name not in wanted))
         check_places(source.location, opened.roots, opened.files)
     except BaseException:
@@ -127,7 +127,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
         (opened.column(c.name) if opened.is_text else converted(opened, c, source.options)).alias(c.name)
         for c in source.columns
     ]
-    return Delivery(checked.select(*columns), rows, duplicates, opened, kept, unknown)
+    return Delivery(distinct.select(*columns), found.rows, duplicates, opened, kept, unknown, found.warnings)
 
 
 def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
@@ -140,7 +140,7 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with _reading(opened, again=False):
-            rows = check_rows(opened, kept, source)
+            rows = check_rows(opened, kept, source).rows
         columns = inferred_columns(opened, kept, opened.names)
     finally:
         kept.unpersist()

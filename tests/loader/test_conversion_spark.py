@@ -128,6 +128,26 @@ def test_the_zone_is_a_hint_for_timestamps_that_say_none(spark):
     assert found == [micros(value) for value in expected]
 
 
+SKIPPED = ["2024-03-31T02:00", "2024-03-31 02:30:00", "2024-03-31T02:59:59.999999"]
+
+
+def test_a_local_time_that_the_clocks_skip_does_not_fit(spark):
+    around = ["2024-03-31T01:59:59", "2024-03-31T03:00", "2024-03-31T02:30Z"]
+    expected = [at(2024, 3, 31, 0, 59, 59), at(2024, 3, 31, 1), at(2024, 3, 31, 2, 30)]
+    found = converted(spark, "timestamp", [*SKIPPED, *around], {"timezone": "Europe/Berlin"})
+    assert found == [NO] * len(SKIPPED) + [micros(value) for value in expected]
+
+
+def test_a_local_time_that_comes_twice_is_the_earlier_instant(spark):
+    found = converted(spark, "timestamp", ["2024-10-27T02:30"], {"timezone": "Europe/Berlin"})
+    assert found == [micros(at(2024, 10, 27, 0, 30))]
+
+
+def test_a_date_is_its_first_instant_even_where_the_clocks_skip_midnight(spark):
+    found = converted(spark, "timestamp", ["2018-11-04"], {"timezone": "America/Sao_Paulo"})
+    assert found == [micros(at(2018, 11, 4, 3))]
+
+
 TYPED = [
     ("bigint", T.IntegerType(), {5: 5}),
     ("integer", T.LongType(), {5: 5, 2**31: NO}),

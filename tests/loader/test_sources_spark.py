@@ -53,6 +53,27 @@ def refused(spark, *args, **kwargs) -> Refusal:
     return refusal
 
 
+# Local times, where summer time begins and ends
+
+IN_BERLIN = (KEY, DeliveredColumn("k-at", "at", "timestamp"))
+
+
+def test_a_time_that_summer_time_skips_is_refused_with_its_row(spark, put):
+    path = put("a.csv", "id,at\na,2024-03-31 01:30\nb,2024-03-31 02:30\n")
+    refusal = refused(spark, path, IN_BERLIN, timezone="Europe/Berlin")
+    assert (refusal.code, refusal.row, refusal.samples) == ("VALUE_DOES_NOT_FIT", 3, ("2024-03-31 02:30",))
+    assert "Europe/Berlin" in refusal.hint
+
+
+def test_times_that_come_twice_are_counted(spark, put):
+    texts = ["2024-10-27", "2024-10-27 01:59", "2024-10-27 02:00", "2024-10-27 02:59", "2024-10-27 02:30Z"]
+    path = put("a.csv", "id,at\n" + "".join(f"{key},{text}\n" for key, text in zip("abcde", texts, strict=True)))
+    delivery = read_delivery(spark, source_of(path, IN_BERLIN, timezone="Europe/Berlin"))
+    delivery.release()
+    (warning,) = delivery.warnings
+    assert warning.startswith("2 times of at come twice in Europe/Berlin")
+
+
 # CSV that is taken
 
 
