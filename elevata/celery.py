@@ -3,8 +3,8 @@
 import os
 
 from celery import Celery
-from django.conf import settings
 
+from elevata.beat import SteadySchedule
 from elevata.broker import use_whole_messages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
@@ -14,7 +14,7 @@ app = Celery("elevata")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
-if settings.CELERY_BROKER_URL.startswith("filesystem://"):
-    # The transport creates its folders but not their parents.
-    for folder in ("messages", "control"):
-        (settings.BROKER_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+# One entry is all that beat keeps: people's schedules are rows, and the sweep starts what is due.
+app.conf.beat_schedule = {
+    "sweep": {"task": "loader.tasks.sweep", "schedule": SteadySchedule(15.0), "options": {"expires": 15}}
+}

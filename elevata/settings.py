@@ -377,8 +377,6 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TIMEZONE = "UTC"
-# One entry is all that beat keeps: people's schedules are rows, and the sweep starts what is due.
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "loader.tasks.sweep", "schedule": 15.0, "options": {"expires": 15}}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
 # --- watching it -------------------------------------------------------------------------------

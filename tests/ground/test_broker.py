@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from queue import Empty
 
@@ -50,3 +51,27 @@ def test_a_message_that_is_still_being_written_is_not_found(channel, monkeypatch
     channel._put("runs", {"run": 7})
     assert seen == [{"run": 7}]
     assert channel._get("runs") == {"run": 7}
+
+
+def test_folders_that_somebody_removed_are_made_again(channel, folders: dict[str, str]):
+    for deed in (lambda: channel._size("runs"), lambda: channel._purge("runs")):
+        remove(folders)
+        assert deed() == 0
+    remove(folders)
+    with pytest.raises(Empty):
+        channel._get("runs")
+    remove(folders)
+    channel._put("runs", {"run": 7})
+    assert channel._get("runs") == {"run": 7}
+
+
+def test_what_is_sent_after_the_folders_were_removed_reaches_its_queue(channel, folders: dict[str, str]):
+    with channel.connection.client.SimpleQueue("runs") as queue:
+        remove(folders)
+        queue.put({"run": 7})
+        assert queue.get(timeout=5).payload == {"run": 7}
+
+
+def remove(folders: dict[str, str]) -> None:
+    for folder in set(folders.values()):
+        shutil.rmtree(folder)
