@@ -235,6 +235,11 @@ def _load_batch(
 ) -> None:
     # A restoring revert has no transaction number in the history: its signature has it.
     signed = target.signed
+    if signed is not None and signed.foreign:
+        outcome.warnings.append(
+            f"Another writer changed {load.name} after run {signed.run_id}: {', '.join(signed.foreign)}. "
+            "This run compared with the table as it is."
+        )
     followed = target.rawcore.newest_run_commit()
     behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1)
     with _prepared(task, session, load, target, committed) as batch:

@@ -9,7 +9,7 @@ kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +33,10 @@ _COMMITS_TO_PROVE = 20
 LOAD = "load"
 
 log = logging.getLogger(__name__)
+# Operations that change rows, as Delta names them in ``commitInfo``.
+_CHANGING_ROWS = frozenset(
+    {"WRITE", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "RESTORE", "STREAMING UPDATE", "COPY INTO"}
+)
 # The snapshots whose checksums were compared with the log in this process: version and identity, by location.
 _proven: dict[str, tuple[int, int]] = {}
 
@@ -42,7 +46,8 @@ class RunCommit:
     """What a commit of a run says of itself in ``userMetadata``.
 
     ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run
-    must know (``loader.spark.datasets``). ``what`` is load, or the kind of a governed run.
+    must know (``loader.spark.datasets``). ``what`` is load, or the kind of a governed run. ``foreign`` are
+    the later commits of other writers that changed rows: ``DELETE (version 7)``, newest first.
     """
 
     run_id: str
@@ -52,6 +57,7 @@ class RunCommit:
     version: int
     notes: dict[str, str] = field(default_factory=dict)
     what: str = LOAD
+    foreign: tuple[str, ...] = ()
 
 
 class DeltaTable:
@@ -188,11 +194,14 @@ class DeltaTable:
         Where somebody restored an older version, what came after that version does not count.
         """
         version, left = self.version(), _COMMITS_TO_SEARCH
+        foreign: list[str] = []
         while version >= 0 and left:
             info = self._commit_info(version)
             signed = _signature(info.get("userMetadata"), version)
             if signed is not None:
-                return signed
+                return replace(signed, foreign=tuple(foreign))
+            if info.get("operation") in _CHANGING_ROWS and not info.get("userMetadata"):
+                foreign.append(f"{info['operation']} (version {version})")
             restored = self._restored(info) if info.get("operation") == "RESTORE" else None
             version, left = (version - 1 if restored is None else restored), left - 1
         return None if left else self._older_run_commit(version)

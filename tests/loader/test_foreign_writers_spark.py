@@ -77,6 +77,25 @@ def test_a_commit_on_the_history_between_comparison_and_commit_doubles_nothing(i
     assert any("another writer" in warning for warning in event["warnings"])
 
 
+@pytest.mark.nightly
+def test_deletes_among_many_rows_are_honoured_before_and_during_a_comparison(item, before):
+    """Deletion vectors over files of more than 200,000 rows, by another writer."""
+    count = 250_000
+    item.given(([{"id": n, "v": "a"} for n in range(count)], DAY[0]))
+    history = item.table(item.history_spec)
+    foreign(history, "DELETE FROM {table} WHERE id % 7 = 3")
+    before(COMPARED, lambda: foreign(history, "DELETE FROM {table} WHERE id % 11 = 5"))
+    changed = [{"id": n, "v": "b" if n % 2 else "a"} for n in range(count)]
+    status, event = item.load(changed, at=DAY[1])
+    assert status == "succeeded", event
+    is_open = history.frame().where("version_ended_at IS NULL")
+    assert is_open.count() == is_open.select("id").distinct().count() == count
+    assert is_open.where("v != CASE WHEN id % 2 = 1 THEN 'b' ELSE 'a' END").count() == 0
+    kept = [n for n in range(1, count, 2) if n % 7 != 3 and n % 11 != 5]
+    assert history.frame().where("version_ended_at IS NOT NULL").count() == len(kept)
+    assert item.table(item.rawcore_spec).frame().count() == count
+
+
 def test_a_commit_on_rawcore_between_history_and_rawcore_doubles_nothing(item, before):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)
@@ -123,6 +142,17 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
     event = finished(events, item.state.key)
     assert (status, event["error"]["code"]) == ("failed", "sequence_behind_table")
     assert open_keys(item) == [0, 1, 2, 3]
+
+
+def test_a_change_by_another_writer_before_a_load_is_named_once(item):
+    item.given((ROWS, DAY[0]))
+    history = item.table(item.history_spec)
+    foreign(history, "DELETE FROM {table} WHERE id = 3")
+    foreign(history, "OPTIMIZE {table}")
+    _, event = item.load(ROWS, at=DAY[1])
+    (warning,) = event["warnings"]
+    assert "after run run-1: DELETE (version" in warning
+    assert item.load(ROWS, at=DAY[2])[1]["warnings"] == []
 
 
 # --- checksums that are not the table's ------------------------------------------------------------
