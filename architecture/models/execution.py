@@ -95,7 +95,8 @@ class Execution(models.Model):
     def seconds(self) -> float | None:
         if self.started_at is None or self.finished_at is None:
             return None
-        return (self.finished_at - self.started_at).total_seconds()
+        # A clock that was set back meanwhile must not make it less than nothing.
+        return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
 
 class ExecutionOperation(models.Model):

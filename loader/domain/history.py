@@ -29,7 +29,7 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
         raise Refusal(
             "NOT_LATER",
             f"{name}: the run is dated {at}, which is not later than the newest applied run ({applied.isoformat()})",
-            hint="Give the run a later time with --at.",
+            hint="Give the run a later time with --at. If the machine's clock was set back, set it right first.",
         )
 
 

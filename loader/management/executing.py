@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from architecture.domain import workflow
@@ -11,6 +12,7 @@ from architecture.services.executions import cancel_execution, mark_lost_executi
 from loader.domain import runs as states
 from loader.management.following import NoWorker
 from loader.selectors import live_workers
+from loader.services.database import retried
 from loader.services.processes import is_gone
 
 _LOOK_EVERY = 0.25
@@ -49,18 +51,19 @@ def follow_execution(
     A queued one that nobody will come for is cancelled: NoWorker.
     """
     pause, canceled, seen = threading.Event(), False, time.monotonic()
+    executions = Execution.objects.select_related("environment", "requested_by")
     while True:
         try:
-            execution = Execution.objects.select_related("environment", "requested_by").get(pk=execution.pk)
-            show(execution, list(execution.operations.order_by("ordinal")))
+            execution = retried(partial(executions.get, pk=execution.pk))
+            show(execution, retried(partial(list, execution.operations.order_by("ordinal"))))
             if execution.is_finished:
                 return execution
-            if execution.status != workflow.QUEUED or is_somebody_there():
+            if execution.status != workflow.QUEUED or retried(is_somebody_there):
                 seen = time.monotonic()
             elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
                 cancel_execution(execution=execution, person=person)
                 raise NoWorker
-            mark_lost_executions(execution_pk=execution.pk, is_gone=is_gone)
+            retried(partial(mark_lost_executions, execution_pk=execution.pk, is_gone=is_gone))
             pause.wait(_LOOK_EVERY)
         except KeyboardInterrupt:
             if canceled:

@@ -3,10 +3,12 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from loader.domain import runs as states
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import live_workers
+from loader.services.database import retried
 from loader.services.reads import withdraw_read
 from loader.services.runs import mark_lost, request_cancel
 
@@ -38,16 +40,16 @@ def follow(
     seen = time.monotonic()
     while True:
         try:
-            run = LoadRun.objects.get(pk=run.pk)
-            show(run, list(run.datasets.order_by("ordinal")))
+            run = retried(partial(LoadRun.objects.get, pk=run.pk))
+            show(run, retried(partial(list, run.datasets.order_by("ordinal"))))
             if run.is_finished:
                 return run
-            if run.status != states.QUEUED or is_somebody_there():
+            if run.status != states.QUEUED or retried(is_somebody_there):
                 seen = time.monotonic()
             elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
                 request_cancel(run=run)
                 raise NoWorker
-            mark_lost(run_pk=run.pk)
+            retried(partial(mark_lost, run_pk=run.pk))
             pause.wait(_LOOK_EVERY)
         except KeyboardInterrupt:
             if canceled:
@@ -63,12 +65,12 @@ def follow_read(read: ReadRequest) -> ReadRequest:
     try:
         while not read.is_finished:
             workers = live_workers()
-            if (workers.filter(name=read.claimed_by) if read.claimed_by else workers).exists():
+            if retried((workers.filter(name=read.claimed_by) if read.claimed_by else workers).exists):
                 seen = time.monotonic()
             elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
                 raise NoWorker
             pause.wait(_LOOK_EVERY)
-            read.refresh_from_db()
+            retried(read.refresh_from_db)
     except (KeyboardInterrupt, NoWorker):
         withdraw_read(read=read)
         raise

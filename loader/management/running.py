@@ -5,6 +5,7 @@ import threading
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.db import connection
@@ -20,6 +21,7 @@ from loader.management.following import NoWorker, follow
 from loader.management.progress import LiveTable, PlainLines, progress_on
 from loader.models import LoadRun
 from loader.selectors import live_workers
+from loader.services.database import retried
 from loader.services.processes import process_name
 from loader.services.runs import RequestedRun, request_cancel
 from loader.services.supervisor import Runner
@@ -111,14 +113,14 @@ class GovernedCommand(RunningCommand):
 def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
     """The run, and the compactions that it asked for: there may be no worker to do them."""
     try:
-        before = LoadRun.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        before = retried(LoadRun.objects.order_by("-pk").values_list("pk", flat=True).first) or 0
         queued = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED)
-        while not stopping.is_set() and queued.exists():
+        while not stopping.is_set() and retried(queued.exists):
             # While another holds a lease of its datasets, it is tried again until that is given back.
             if perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
         waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)
-        for compaction in waiting.order_by("pk").values_list("pk", flat=True):
+        for compaction in retried(partial(list, waiting.order_by("pk").values_list("pk", flat=True))):
             if not stopping.is_set():
                 perform_load_run(run_pk=compaction, worker=name, runner=runner, stopping=stopping)
     finally:

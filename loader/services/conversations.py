@@ -4,11 +4,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from loader.domain import runs as states
 from loader.domain.refusals import Refusal
 from loader.services.attempts import Attempt
+from loader.services.database import retried
 
 # How long a cancelled request may take to end before the runner is ended with it.
 CANCEL_PATIENCE_SECONDS = 60.0
@@ -63,7 +65,7 @@ class Conversation:
         while True:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + self.beat_every
-                self._canceling = self.attempt.heartbeat() == states.CANCELING
+                self._canceling = retried(self.attempt.heartbeat) == states.CANCELING
                 asked_to_end = self._see_to_the_end(exchange, asked_to_end)
             event = exchange.next(timeout=max(0.0, next_beat - time.monotonic()))
             if event is None:
@@ -71,7 +73,8 @@ class Conversation:
             if event["event"] == "finished":
                 return event
             if event["event"] == "log":
-                self.attempt.say(event["message"], level=event.get("level", "info"), dataset_key=event.get("dataset"))
+                level, dataset = event.get("level", "info"), event.get("dataset")
+                retried(partial(self.attempt.say, event["message"], level=level, dataset_key=dataset))
             elif handle is not None:
                 handle(event)
 

@@ -98,7 +98,7 @@ class ExecutionWork:
 
     def perform(self) -> None:
         self._observe()
-        self.attempt.enter("checking that everything is as it was approved")
+        retried(partial(self.attempt.enter, "checking that everything is as it was approved"))
         todo = retried(partial(verify, self.execution))
         retried(partial(self.attempt.tell, said.verified(len(todo.steps), len(todo.left))))
         if todo.left:
@@ -107,7 +107,7 @@ class ExecutionWork:
 
     def _observe(self) -> None:
         """Look at every table the report speaks of, and keep what is seen."""
-        self.attempt.enter("looking at the warehouse")
+        retried(partial(self.attempt.enter, "looking at the warehouse"))
         keys = retried(partial(tables_of_execution, self.execution))
         answer = _answer(self.talk.ask("observe", ObserveManifest(tuple(sorted(keys)), dropped=True)))
         store = partial(store_observations, environment=self.execution.environment, asked=keys, tables=answer)
@@ -116,7 +116,7 @@ class ExecutionWork:
 
     def _run(self, todo: Todo) -> None:
         """All steps go along, those that are done marked as such: so events carry the ordinals of the rows."""
-        self.attempt.enter("changing tables")
+        retried(partial(self.attempt.enter, "changing tables"))
         done = tuple(place for place in range(len(todo.steps)) if place not in todo.left)
         manifest = ExecuteManifest(
             str(self.execution.pk),

@@ -41,7 +41,7 @@ class RehearsalAttempt:
     rehearsal: Rehearsal
 
     def heartbeat(self) -> str:
-        if not retried(partial(beat, rehearsal=self.rehearsal)):
+        if not beat(rehearsal=self.rehearsal):
             raise GivenUp
         return states.RUNNING
 

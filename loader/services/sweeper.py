@@ -1,8 +1,9 @@
 """Sweeping up: wake-ups that were lost, runs whose worker is gone, answers nobody looks at."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from django.db.models import Q
 from django.utils import timezone
 
 from architecture.domain import workflow
@@ -44,13 +45,15 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     now = timezone.now()
     lost, lost_executions = mark_lost(), mark_lost_executions(is_gone=is_gone)
     lost_rehearsals = mark_lost_rehearsals(is_gone=is_gone)
-    waiting = LoadRun.objects.filter(status=states.QUEUED, requested_at__lt=now - resent_after)
+    # What seems to be asked for in the future was so before the clock was set back.
+    fresh = Q(requested_at__range=(now - resent_after, now))
+    waiting = LoadRun.objects.filter(~fresh, status=states.QUEUED)
     queued = list(waiting.order_by("requested_at").values_list("pk", flat=True))
-    reads = list(sweep_reads().filter(requested_at__lt=now - resent_after).values_list("pk", flat=True))
+    reads = list(sweep_reads().filter(~fresh).values_list("pk", flat=True))
     # The first failure says that the broker is away; the next sweep tries again.
     woken_runs = _wake_until_it_fails(WAKE_RUN, queued)
     woken_reads = _wake_until_it_fails(WAKE_READ, reads)
-    woken_executions = _wake_until_it_fails(WAKE_EXECUTION, _waiting_executions(now - resent_after))
+    woken_executions = _wake_until_it_fails(WAKE_EXECUTION, _waiting_executions(fresh))
     # Any wake-up brings a worker that sends whatever is due.
     _wake_until_it_fails(WAKE_DELIVERIES, list(deliveries.due().values_list("pk", flat=True)[:1]))
     if woken_runs:
@@ -66,9 +69,9 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions, tuple(lost_rehearsals))
 
 
-def _waiting_executions(latest: datetime) -> list[int]:
-    executions = Execution.objects.filter(status=workflow.QUEUED, requested_at__lt=latest)
-    rehearsals = Rehearsal.objects.filter(status=workflow.QUEUED, requested_at__lt=latest)
+def _waiting_executions(fresh: Q) -> list[int]:
+    executions = Execution.objects.filter(~fresh, status=workflow.QUEUED)
+    rehearsals = Rehearsal.objects.filter(~fresh, status=workflow.QUEUED)
     # Any wake-up brings a worker that performs whatever is queued.
     found = [*executions.values_list("pk", flat=True), *rehearsals.values_list("pk", flat=True)]
     return sorted(found)[:1]

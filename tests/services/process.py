@@ -34,34 +34,53 @@ class Server:
     ):
         self.name = name
         self.log = log
+        self._command, self._is_ready = command, is_ready
         self._stop_signal = stop_signal
         self._user = user
-        self.port, self._process = self._start(command, is_ready)
+        self.port, self._process = self._start()
 
-    def _start(
-        self, command: Callable[[int], list[str]], is_ready: Callable[[int], bool]
-    ) -> tuple[int, subprocess.Popen]:
+    def _start(self) -> tuple[int, subprocess.Popen]:
         """Start on a free port; another process may take the port first, so it is tried again."""
         for _ in range(_ATTEMPTS):
             port = free_port()
-            with self.log.open("ab") as log:
-                process = subprocess.Popen(
-                    command(port),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    preexec_fn=_die_with_parent(self._stop_signal),
-                    **as_user(self._user),
-                )
-            deadline = time.monotonic() + _STARTS_WITHIN
-            while process.poll() is None and time.monotonic() < deadline:
-                if is_ready(port):
-                    return port, process
-                time.sleep(0.05)
-            process.kill()
-            process.wait()
+            process = self._start_on(port)
+            if process is not None:
+                return port, process
         raise ServerProblem(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def _start_on(self, port: int) -> subprocess.Popen | None:
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                self._command(port),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(self._stop_signal),
+                **as_user(self._user),
+            )
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._is_ready(port):
+                return process
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+        return None
+
+    def kill(self) -> None:
+        """End the server at once, as a crash does."""
+        self._process.kill()
+        self._process.wait()
+
+    def start_again(self) -> None:
+        """Start the server on the port and with the data that it had."""
+        deadline = time.monotonic() + _STARTS_WITHIN
+        while (process := self._start_on(self.port)) is None:  # what is left of a killed one may be in the way
+            if time.monotonic() > deadline:
+                raise ServerProblem(f"{self.name} did not start again:\n{self.log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.2)
+        self._process = process
 
     def stop(self) -> None:
         """Ask the server to end, then insist."""

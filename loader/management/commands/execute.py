@@ -18,6 +18,7 @@ from loader.domain.refusals import Refusal
 from loader.management.executing import StepLines, described, follow_execution
 from loader.management.following import NoWorker
 from loader.selectors import live_workers
+from loader.services.database import retried
 from loader.services.executions import perform_execution, wake_for
 from loader.services.processes import process_name
 from loader.services.supervisor import Runner
@@ -128,7 +129,7 @@ def _work(execution_pk: int, name: str, runner: Runner, stopping: threading.Even
     """Do it; while another holds a lease, try again until it is given back."""
     try:
         waiting = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
-        while not stopping.is_set() and waiting.exists():
+        while not stopping.is_set() and retried(waiting.exists):
             if perform_execution(execution_pk=execution_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
     finally:

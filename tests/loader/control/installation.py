@@ -59,20 +59,37 @@ print(json.dumps(read.answer))
 
 @dataclass
 class Installation:
-    """Commands run in ``folder``, each as the person whose token it is given."""
+    """Commands run in ``folder``, each as the person whose token it is given; ``servers`` are its variables."""
 
     folder: Path
     tokens: dict[str, str] = field(default_factory=dict)
+    servers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(self.folder) | self.servers
 
     def run(self, *arguments: str, by: str = "", seconds: float = 300, **variables: str) -> subprocess.CompletedProcess:
         who = {"ELEVATA_TOKEN": self.tokens[by]} if by else {}
         return subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=settings.BASE_DIR,
-            env=environment(self.folder) | who | variables,
+            env=self.environment | who | variables,
             capture_output=True,
             text=True,
             timeout=seconds,
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """Start a command and go on; its output is read by ``communicate``."""
+        return subprocess.Popen(
+            [sys.executable, "manage.py", *arguments],
+            cwd=settings.BASE_DIR,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def json(self, *arguments: str, by: str = "", code: int = 0) -> Any:
@@ -112,13 +129,16 @@ class Installation:
         done = self.run("import_metadata", str(file), by=by)
         assert done.returncode == 0, done.stderr
 
-    def edit_columns(self, dataset: str, by: str, **changes: dict[str, str]) -> None:
-        """Export everything, change columns (by name) in the dataset's file, import that as somebody."""
+    def edit_columns(
+        self, dataset: str, by: str, facts: dict[str, Any] | None = None, **changes: dict[str, Any]
+    ) -> None:
+        """Export everything, change ``facts`` and columns (by name) in the dataset's file, import that as somebody."""
         metadata = self.folder / "metadata"
         done = self.run("export_metadata", str(metadata))
         assert done.returncode == 0, done.stderr
         (file,) = metadata.rglob(f"{dataset.partition('.')[2]}.yaml")
         document = yaml.safe_load(file.read_text())
+        document["dataset"].update(facts or {})
         columns = {column["name"]: column for column in document["dataset"]["columns"]}
         for name, change in changes.items():
             columns[name].update(change)
@@ -142,9 +162,9 @@ class Installation:
         return found
 
 
-def make_installation(folder: Path, described: str = SHOP) -> Installation:
+def make_installation(folder: Path, described: str = SHOP, servers: dict[str, str] | None = None) -> Installation:
     """Two people, and a shop's data, described by one of them and not loaded yet."""
-    made = Installation(folder)
+    made = Installation(folder, servers=servers or {})
     made.deliver()
     done = made.run("migrate", "--verbosity", "0")
     assert done.returncode == 0, done.stderr
@@ -163,7 +183,7 @@ def working(installation: Installation) -> Iterator[subprocess.Popen]:
         process = subprocess.Popen(
             worker_command(),
             cwd=settings.BASE_DIR,
-            env=environment(installation.folder) | {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
+            env=installation.environment | {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
             stdout=output,
             stderr=output,
             start_new_session=True,

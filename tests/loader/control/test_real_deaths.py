@@ -19,10 +19,18 @@ pytestmark = pytest.mark.spark
 
 WORKER = Path(__file__).with_name("dying_worker.py")
 STEPS = 12
-BEFORE = SHOP.replace("{name: colour, type: string}", "{name: since, type: date}")
+BEFORE = (
+    SHOP.replace("{name: colour, type: string}", "{name: since, type: date}\n        - {name: shade, type: string}")
+    + """
+    - name: badge
+      location: badge.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+"""
+)
 AFTER = (
-    SHOP.replace("{name: price, type: integer}", "{name: price, type: bigint}").replace(
-        "{name: colour, type: string}", "{name: since, type: date}\n        - {name: note, type: string}"
+    BEFORE.replace("{name: price, type: integer}", "{name: price, type: bigint}").replace(
+        "{name: since, type: date}", "{name: since, type: date}\n        - {name: note, type: string}"
     )
     + """
     - name: member
@@ -32,7 +40,7 @@ AFTER = (
         - {name: label, type: string}
 """
 )
-ITEMS = ("id,name,price,since", "1,Anvil,100,2024-01-31", "2,Bell,7,", "3,,12,1999-12-31")
+ITEMS = ("id,name,price,since,shade", "1,Anvil,100,2024-01-31,dark", "2,Bell,7,,", "3,,12,1999-12-31,")
 ROWS = {
     ("1", "Anvil", "100", "2024-01-31 00:00:00", None),
     ("2", "Bell", "7", None, None),
@@ -79,7 +87,7 @@ def everywhere(who: str, told: bool) -> list[Death]:
 )
 def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: list[Death]):
     shop = make_installation(tmp_path / "data", BEFORE)
-    shop.deliver(item=ITEMS)
+    shop.deliver(item=ITEMS, badge=("id", "1"))
     execution = queued(shop)
     for death in deaths:
         died = attempt(shop, execution, death)
@@ -90,6 +98,7 @@ def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: li
         assert {step for step, count in before.items() if count} >= finished
     assert attempt(shop, execution, None) is False
 
+    assert retired(shop, execution) == {"retire_column", "retire_table"}
     rows = steps_of(shop, execution)
     assert {status for _, _, status in rows} == {"succeeded"}
     assert commits(shop) == Counter({ordinal: commits_of(op) for ordinal, op, _ in rows if commits_of(op)})
@@ -107,8 +116,14 @@ def queued(shop: Installation) -> int:
         shop.import_text(AFTER, by="edda")
         shop.edit_columns("stage.stg_shop_item", by="edda", price={"type": "bigint"}, since={"type": "timestamp"})
         shop.edit_columns(
-            ITEM, by="edda", price={"type": "bigint"}, since={"type": "timestamp"}, name={"name": "label"}
+            ITEM,
+            by="edda",
+            price={"type": "bigint"},
+            since={"type": "timestamp"},
+            name={"name": "label"},
+            shade={"active": False},
         )
+        shop.edit_columns("rawcore.rc_shop_badge", by="edda", facts={"active": False})
         fingerprint = shop.json("plan", by="edda")["fingerprint"]
         shop.json("approve", fingerprint, by="aron")
         assert len(shop.json("preview", fingerprint, by="aron")["steps"]) == STEPS
@@ -143,6 +158,16 @@ def steps_of(shop: Installation, execution: int) -> list[tuple[int, str, str]]:
         "print(json.dumps(list(rows.values_list('ordinal', 'op', 'status'))))"
     )
     return [tuple(row) for row in json.loads(rows)]
+
+
+def retired(shop: Installation, execution: int) -> set[str]:
+    """The kinds of operations that were carried out and change no table."""
+    rows = shop.shell(
+        "import json; from architecture.models import ExecutionOperation as Row\n"
+        f"rows = Row.objects.filter(execution={execution}, statement='', status='succeeded')\n"
+        "print(json.dumps(list(rows.values_list('op', flat=True))))"
+    )
+    return set(json.loads(rows))
 
 
 def recorded(shop: Installation, execution: int) -> set[int]:

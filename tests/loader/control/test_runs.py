@@ -186,6 +186,17 @@ def test_the_sweeper_sends_lost_wakeups_again_until_the_broker_is_away(airports,
     assert (sweep().woken_runs, young.status) == (0, "queued")
 
 
+def test_what_was_asked_for_before_the_clock_was_set_back_is_woken(airports, sent):
+    run = request_load_run(wake_worker=False).run
+    LoadRun.objects.filter(pk=run.pk).update(requested_at=timezone.now() + timedelta(hours=1))
+    assert sweep().woken_runs == 1
+
+
+def test_a_run_that_ends_before_it_began_took_no_time(airports):
+    now = timezone.now()
+    assert LoadRun(started_at=now, finished_at=now - timedelta(hours=1)).seconds == 0
+
+
 def test_the_sweeper_forgets_old_answers_and_gone_workers(airports, sent):
     now = timezone.now()
     ages = {"fresh": timedelta(0), "unanswered": timedelta(minutes=10), "old": timedelta(days=2)}
