@@ -192,7 +192,7 @@ def test_a_reference_over_a_retired_column_is_refused(airports):
 def test_every_dataset_has_a_statement_to_show(airports):
     for dataset in TargetDataset.objects.all():
         assert "`" in dataset_sql(dataset)
-    assert dataset_sql(target("rawcore.rc_air_airport_hist")).startswith("-- both sentences")
+    assert dataset_sql(target("rawcore.rc_air_airport_hist")).startswith("-- all of it is one atomic commit")
 
 
 def test_a_statement_that_cannot_be_shown_says_why(airports):
