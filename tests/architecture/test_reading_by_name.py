@@ -1,13 +1,8 @@
 """Columns without inputs are filled by those of their name: a state says so, and so moves when the name does."""
 
-from importlib import import_module
-from types import SimpleNamespace
-
 import pytest
-from django.apps import apps
-from django.db import connection
 
-from architecture.models import AppliedDataset, ChangeReport
+from architecture.models import ChangeReport
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors import dataset_states
 from metadata.services.actor import acting_as
@@ -59,14 +54,3 @@ def test_an_expression_upstream_needs_approval(read_by_name: World) -> None:
     with acting_as(read_by_name.author):
         update_target_column(column=of_view(), expected_version=of_view().version, expression="'x'", inputs=[])
     assert operations(read_by_name.report()) == {("change_logic", "stage.stg_a", "needs_approval")}
-
-
-def test_what_was_applied_without_saying_so_is_completed(read_by_name: World) -> None:
-    rows = AppliedDataset.objects.all()
-    row = rows.get(qualified_name="rawcore.rc_a")
-    before = row.state
-    unsaid = [{**one, "inputs": [] if one["name"] == "v" else one["inputs"]} for one in before["columns"]]
-    rows.filter(pk=row.pk).update(state={**before, "columns": unsaid})
-    migration = import_module("architecture.migrations.0008_inputs_by_name")
-    migration.say_inputs(apps, SimpleNamespace(connection=connection))
-    assert rows.get(pk=row.pk).state == before
