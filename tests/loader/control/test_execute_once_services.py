@@ -15,6 +15,7 @@ from architecture.services.reports import build_report
 from elevata.celery import app
 from loader import tasks
 from loader.services.executions import wake_for
+from loader.services.wakeup import WAKE_EXECUTION
 from loader.services.worker import Workplace
 from metadata.domain.roles import Role
 from metadata.services.lifecycle import rename_column
@@ -44,11 +45,13 @@ def olga():
 
 @pytest.fixture
 def heard():
-    """The arguments of every task that a worker of this process ended."""
-    found: list[tuple] = []
+    """The executions of every message that a worker of this process ended; those of earlier tests are gone."""
+    app.control.purge()
+    found: list[int] = []
 
-    def hear(args=(), **_) -> None:
-        found.append(tuple(args))
+    def hear(task=None, args=(), **_) -> None:
+        if task.name == WAKE_EXECUTION:
+            found.append(args[0])
 
     signals.task_postrun.connect(hear)
     yield found
@@ -78,7 +81,7 @@ def test_pressed_twice_delivered_twice_and_heard_by_two_workers_it_runs_once(
     other = threading.Thread(target=load, args=(second,))
     with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
         other.start()
-        wait_until(lambda: heard.count((execution.pk,)) == 3, 60)
+        wait_until(lambda: heard.count(execution.pk) == 3, 60)
     other.join(60)
     second.close()
     execution.refresh_from_db()
