@@ -3,6 +3,7 @@
 import os
 
 from celery import Celery
+from django.conf import settings
 
 from elevata.beat import SteadySchedule
 from elevata.broker import use_whole_messages
@@ -13,6 +14,10 @@ use_whole_messages()
 app = Celery("elevata")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+if settings.CELERY_BROKER_URL.startswith("filesystem://"):
+    # Before the first message, so that health checks find the folder.
+    (settings.BROKER_FOLDER / "messages").mkdir(parents=True, exist_ok=True)
 
 # One entry is all that beat keeps: people's schedules are rows, and the sweep starts what is due.
 app.conf.beat_schedule = {

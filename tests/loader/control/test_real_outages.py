@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,8 +18,9 @@ from tests.services.postgres import start_postgres
 from tests.services.process import Server
 from tests.services.redis import start_redis
 
-# Each test has a data folder, and where it needs them servers, of its own.
-pytestmark = pytest.mark.spark
+# Each test has a data folder, and where it needs them servers, of its own. By day the parts are tested one by one:
+# test_supervisor (lock), test_execute_once_services (messages), test_broker (folder).
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_000)))
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
@@ -101,12 +103,13 @@ def test_a_broker_whose_folder_is_removed_goes_on(shop):
     check(shop, items=20_000)
 
 
-@pytest.mark.parametrize("in_worker", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("in_worker", [True, False])
 def test_a_load_outlasts_a_database_and_a_broker_that_crash(tmp_path, in_worker):
-    (tmp_path / "servers").mkdir()
     with (
-        served(start_postgres, tmp_path / "servers" / "postgres") as (postgres, database),
-        served(start_redis, tmp_path / "servers" / "redis") as (redis, broker),
+        # PostgreSQL runs as another user, who does not get into pytest's folders.
+        TemporaryDirectory(prefix="elevata-test-") as servers_folder,
+        served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),
+        served(start_redis, Path(servers_folder, "redis")) as (redis, broker),
     ):
         servers = {"DATABASE_URL": database, "CELERY_BROKER_URL": broker}
         shop = make_installation(tmp_path / "data", servers=servers)
@@ -138,7 +141,6 @@ def disturb(load: subprocess.Popen, shop: Installation, postgres: Server, redis:
     assert "Traceback" not in err
 
 
-@pytest.mark.nightly
 def test_a_load_outlasts_a_control_database_that_is_locked(shop):
     """Longer than SQLite itself waits (30 s)."""
     shop.deliver(item=MANY)
