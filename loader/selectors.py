@@ -5,7 +5,6 @@ from typing import Any
 
 from django.db.models import Case, Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
 from architecture.domain import workflow
 from architecture.models import Environment, Execution
@@ -16,6 +15,7 @@ from loader.domain.layers import history_sql, layer_sql
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Schedule, Worker
 from loader.services.manifests import source_datasets, source_of, source_spec
+from metadata.database import silent_before
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_states
 
@@ -84,7 +84,7 @@ def read_requests() -> QuerySet[ReadRequest]:
 
 def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> QuerySet[Worker]:
     """Workers whose heartbeat is fresh."""
-    return Worker.objects.filter(heartbeat_at__gte=timezone.now() - silent_after)
+    return Worker.objects.filter(heartbeat_at__gte=silent_before(silent_after))
 
 
 def dataset_sql(dataset: TargetDataset) -> str:

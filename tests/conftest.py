@@ -23,6 +23,12 @@ def committed_rows_go_quickly() -> Generator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_outage_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage that an earlier test simulated is none of this test's."""
+    monkeypatch.setattr("metadata.database._outage_at", float("-inf"))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Side by side, the last file to be begun decides how long one process waits for the other."""

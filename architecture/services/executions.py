@@ -34,6 +34,7 @@ from architecture.services.proof import (
 from architecture.services.records import seal
 from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
 from architecture.services.telling import tell_execution_ended
+from metadata.database import silent_before
 from metadata.domain.roles import Permission
 from metadata.services.changelog import record_change
 
@@ -294,7 +295,7 @@ def mark_lost_executions(
     ).select_related("environment")
     if execution_pk is not None:
         held = held.filter(pk=execution_pk)
-    latest = timezone.now() - older_than
+    latest = silent_before(older_than)
     return [one.pk for one in held if (one.heartbeat_at < latest or is_gone(one.claimed_by)) and _lose(one)]
 
 

@@ -19,6 +19,7 @@ from architecture.models import Environment, Lease
 from architecture.places import place_of_environment
 from architecture.selectors import dataset_names
 from architecture.services.people import must_be_permitted, on_behalf_of
+from metadata.database import silent_before
 from metadata.domain.roles import Permission
 from metadata.services.changelog import record_change
 
@@ -75,7 +76,7 @@ def take_leases(
         [Lease(environment=environment, dataset_key=key) for key in keys if key not in known], ignore_conflicts=True
     )
     own = Q(holder_kind=holder.kind, holder_id=holder.id, holder_attempt__lte=holder.attempt)
-    available = Q(holder_kind="") | Q(heartbeat_at__lt=now - silent_after) | own
+    available = Q(holder_kind="") | Q(heartbeat_at__lt=silent_before(silent_after)) | own
     for key in keys:
         taken = (
             _leases(environment, [key])

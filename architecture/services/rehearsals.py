@@ -12,6 +12,7 @@ from architecture.models import Environment, Preview, Rehearsal
 from architecture.places import place_of_report
 from architecture.services.people import must_be_permitted
 from architecture.services.reports import record_why_of
+from metadata.database import silent_before
 from metadata.domain.roles import Permission
 
 
@@ -72,7 +73,7 @@ def mark_lost_rehearsals(
     A runner dies with its worker; what it left of clones is removed by the next rehearsal.
     """
     held = Rehearsal.objects.filter(status=workflow.RUNNING, heartbeat_at__isnull=False)
-    latest = timezone.now() - older_than
+    latest = silent_before(older_than)
     return [one.pk for one in held if (one.heartbeat_at < latest or is_gone(one.claimed_by)) and _lose(one)]
 
 

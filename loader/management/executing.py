@@ -12,8 +12,8 @@ from architecture.services.executions import cancel_execution, mark_lost_executi
 from loader.domain import runs as states
 from loader.management.following import NoWorker
 from loader.selectors import live_workers
-from loader.services.database import retried
 from loader.services.processes import is_gone
+from metadata.database import retried
 
 _LOOK_EVERY = 0.25
 

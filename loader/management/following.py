@@ -8,9 +8,9 @@ from functools import partial
 from loader.domain import runs as states
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import live_workers
-from loader.services.database import retried
 from loader.services.reads import withdraw_read
 from loader.services.runs import mark_lost, request_cancel
+from metadata.database import retried
 
 # The work is done in another process, which tells of it in the database only.
 _LOOK_EVERY = 0.25

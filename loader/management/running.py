@@ -21,11 +21,11 @@ from loader.management.following import NoWorker, follow
 from loader.management.progress import LiveTable, PlainLines, progress_on
 from loader.models import LoadRun
 from loader.selectors import live_workers
-from loader.services.database import retried
 from loader.services.processes import process_name
 from loader.services.runs import RequestedRun, request_cancel
 from loader.services.supervisor import Runner
 from loader.services.work import perform_load_run
+from metadata.database import retried
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 

@@ -17,9 +17,9 @@ from loader.domain import runs as states
 from loader.domain.dependencies import LoadStep
 from loader.domain.governance import LOAD
 from loader.models import DatasetRun, LoadRun, RunEvent
-from loader.services.database import retried
 from loader.services.governedrecords import seal_end
 from loader.services.telling import tell_run_ended
+from metadata.database import retried
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 

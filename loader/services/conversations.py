@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from loader.domain import runs as states
 from loader.domain.refusals import Refusal
 from loader.services.attempts import Attempt
-from loader.services.database import retried
+from metadata.database import retried
 
 # How long a cancelled request may take to end before the runner is ended with it.
 CANCEL_PATIENCE_SECONDS = 60.0

@@ -9,7 +9,7 @@ from django.core.mail import EmailMessage, get_connection
 
 from loader.outside.calling import CannotCall, post
 from loader.outside.secrets import NoSecret, secret_named
-from loader.services.database import retried
+from metadata.database import retried
 from metadata.domain.addresses import networks
 from metadata.domain.errors import MetadataError
 from metadata.domain.notices import Kind, Told, signature

@@ -24,9 +24,9 @@ from loader.domain.causes import worker_accident
 from loader.domain.manifest import ExecuteManifest, ObserveManifest
 from loader.domain.refusals import Refusal
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
-from loader.services.database import retried
 from loader.services.reading import sensitive_in
 from loader.services.wakeup import WAKE_EXECUTION, wake
+from metadata.database import retried
 from metadata.domain.errors import MetadataError
 from metadata.log_context import about
 

@@ -11,9 +11,9 @@ from loader.domain.governance import ACCEPT, COMPACT, PRUNE, REVERT
 from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
-from loader.services.database import retried
 from loader.services.governed import reversion
 from loader.services.manifests import LoadPlan, applied_rows, governed_load, plan_named, plan_one
+from metadata.database import retried
 
 if TYPE_CHECKING:
     from loader.services.work import LoadWork

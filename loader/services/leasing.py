@@ -12,9 +12,9 @@ from loader.domain.dependencies import Scope
 from loader.domain.governance import BRINGING, HISTORY_BATCH
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun
-from loader.services.database import retried
 from loader.services.manifests import LoadPlan, plan_history_batch, plan_load, plan_named
 from loader.services.runs import LOAD_RUN, claim
+from metadata.database import retried
 from metadata.services import chain
 
 

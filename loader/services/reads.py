@@ -27,10 +27,10 @@ from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.checks import check_manifest
 from loader.services.conversations import SupportsRequests
-from loader.services.database import retried
 from loader.services.manifests import source_datasets, source_of, source_spec
 from loader.services.reading import masking_for, must_read, record_read
 from loader.services.wakeup import WAKE_READ, wake
+from metadata.database import retried
 from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.state import DatasetState

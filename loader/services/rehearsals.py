@@ -22,8 +22,8 @@ from loader.domain.layers import view_sql
 from loader.domain.manifest import DownstreamQuery, RehearseManifest
 from loader.domain.refusals import Refusal
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
-from loader.services.database import retried
 from loader.services.reading import sensitive_keys
+from metadata.database import retried
 from metadata.domain.errors import MetadataError
 from metadata.domain.state import DatasetState
 

@@ -31,6 +31,7 @@ from loader.services.manifests import plan_load
 from loader.services.processes import is_gone
 from loader.services.telling import tell_run_ended
 from loader.services.wakeup import WAKE_RUN, wake
+from metadata.database import silent_before
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 
@@ -312,7 +313,7 @@ def mark_lost(*, run_pk: int | None = None, older_than: timedelta = states.LOST_
     )
     if run_pk is not None:
         held = held.filter(pk=run_pk)
-    latest = timezone.now() - older_than
+    latest = silent_before(older_than)
     return [run.run_id for run in held if (run.heartbeat_at < latest or is_gone(run.claimed_by)) and _lose(run)]
 
 

@@ -21,9 +21,9 @@ from loader.domain import runs as states
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, Schedule
-from loader.services.database import retried
 from loader.services.manifests import plan_load
 from loader.services.runs import Asked, RequestedRun, mark_lost, request_run
+from metadata.database import retried
 from metadata.domain.errors import MetadataError
 from metadata.services.changelog import record_change
 from metadata.services.common import assign, check_fields, claim, remove, store, writing

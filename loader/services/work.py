@@ -32,7 +32,6 @@ from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.attempts import Attempt, Fenced
 from loader.services.conversations import Conversation, Stopped, SupportsRequests
-from loader.services.database import retried
 from loader.services.executions import finish_silent_rows, store_step
 from loader.services.governed import request_compaction
 from loader.services.governedwork import govern
@@ -40,6 +39,7 @@ from loader.services.leasing import Claimed, claim_with_leases
 from loader.services.manifests import LoadPlan, leading_table, load_manifest, newest_applied
 from loader.services.reading import sensitive_in
 from loader.services.runs import attempt_of
+from metadata.database import retried
 from metadata.domain.errors import MetadataError
 from metadata.log_context import about
 

@@ -23,6 +23,7 @@ from loader.services.rehearsals import perform_rehearsal
 from loader.services.runs import LOAD_RUN, mark_lost
 from loader.services.supervisor import Runner
 from loader.services.work import perform_load_run
+from metadata.database import retried
 
 log = logging.getLogger(__name__)
 
@@ -126,13 +127,14 @@ class Workplace:
         """Show that this worker is alive, and give up runs of workers that are not."""
         close_old_connections()
         try:
-            now = timezone.now()
-            alive = {"heartbeat_at": now, "runner_pid": self.runner.pid}
-            Worker.objects.update_or_create(
-                name=self.name, defaults=alive, create_defaults={"started_at": now, **alive}
-            )
+            retried(self._show_alive, patience=0)
             mark_lost()
             mark_lost_executions(is_gone=is_gone)
             mark_lost_rehearsals(is_gone=is_gone)
         except DatabaseProblem as error:  # the next beat tries again
             log.warning("no heartbeat, the control database does not answer: %s", error)
+
+    def _show_alive(self) -> None:
+        now = timezone.now()
+        alive = {"heartbeat_at": now, "runner_pid": self.runner.pid}
+        Worker.objects.update_or_create(name=self.name, defaults=alive, create_defaults={"started_at": now, **alive})

@@ -18,10 +18,10 @@ from loader.domain.refusals import Refusal
 from loader.management.executing import StepLines, described, follow_execution
 from loader.management.following import NoWorker
 from loader.selectors import live_workers
-from loader.services.database import retried
 from loader.services.executions import perform_execution, wake_for
 from loader.services.processes import process_name
 from loader.services.supervisor import Runner
+from metadata.database import retried
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from socket import gethostname
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
@@ -16,6 +17,7 @@ from loader.services.processes import process_name
 from loader.services.reads import request_read
 from loader.services.runs import claim, mark_lost, new_run_id, request_cancel, request_load_run
 from loader.services.sweeper import sweep
+from metadata.database import retried
 from metadata.services.people import ensure_person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -155,6 +157,19 @@ def test_the_sweeper_gives_up_silent_runs_with_their_datasets_and_leaves_others(
         "succeeded",
     ]
     assert sorted(alive.datasets.values_list("status", flat=True)) == ["queued", "queued", "running", "succeeded"]
+
+
+def test_silence_during_an_outage_of_the_database_gives_no_run_up(airports, sent):
+    run = request_load_run(wake_worker=False).run
+    claim(run_pk=run.pk, worker="w")
+    LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+
+    def away() -> None:
+        raise OperationalError("away")
+
+    with pytest.raises(OperationalError):
+        retried(away, patience=0)
+    assert sweep().lost == ()
 
 
 def test_a_run_whose_worker_is_gone_for_certain_is_given_up_at_once(airports):
