@@ -235,13 +235,15 @@ def _load_batch(
 ) -> None:
     # A restoring revert has no transaction number in the history: its signature has it.
     signed = target.signed
-    if signed is not None and signed.foreign:
-        outcome.warnings.append(
-            f"Another writer changed {load.name} after run {signed.run_id}: {', '.join(signed.foreign)}. "
-            "This run compared with the table as it is."
-        )
     followed = target.rawcore.newest_run_commit()
-    behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1)
+    foreign = (*(signed.foreign if signed else ()), *(followed.foreign if followed and target.history else ()))
+    if foreign:
+        outcome.warnings.append(
+            f"Another writer changed {load.name} since its newest run: {', '.join(foreign)}. "
+            "This run compared with the history as it is."
+        )
+    # Where they may differ otherwise than by this batch, rawcore cannot follow it.
+    behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
     with _prepared(task, session, load, target, committed) as batch:
         outcome.counts = batch.counts
         outcome.warnings += batch.warnings

@@ -33,10 +33,6 @@ _COMMITS_TO_PROVE = 20
 LOAD = "load"
 
 log = logging.getLogger(__name__)
-# Operations that change rows, as Delta names them in ``commitInfo``.
-_CHANGING_ROWS = frozenset(
-    {"WRITE", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "RESTORE", "STREAMING UPDATE", "COPY INTO"}
-)
 # The snapshots whose checksums were compared with the log in this process: version and identity, by location.
 _proven: dict[str, tuple[int, int]] = {}
 
@@ -200,8 +196,8 @@ class DeltaTable:
             signed = _signature(info.get("userMetadata"), version)
             if signed is not None:
                 return replace(signed, foreign=tuple(foreign))
-            if info.get("operation") in _CHANGING_ROWS and not info.get("userMetadata"):
-                foreign.append(f"{info['operation']} (version {version})")
+            if not _is_ours(info.get("userMetadata")) and self._changes_rows(version):
+                foreign.append(f"{info.get('operation', 'a commit')} (version {version})")
             restored = self._restored(info) if info.get("operation") == "RESTORE" else None
             version, left = (version - 1 if restored is None else restored), left - 1
         return None if left else self._older_run_commit(version)
@@ -233,6 +229,10 @@ class DeltaTable:
         """The actions of one commit, as the log has them; None where the log was cleaned of it."""
         lines = self._commit_lines(version)
         return None if lines is None else [json.loads(line) for line in lines]
+
+    def _changes_rows(self, version: int) -> bool:
+        parts = (action.get("add") or action.get("remove") for action in self.commit(version) or ())
+        return any(part["dataChange"] for part in parts if part)
 
     def _commit_info(self, version: int) -> dict[str, Any]:
         for line in self._commit_lines(version) or ():
@@ -266,6 +266,11 @@ def run_signature(
     """What the commits of a run carry in ``userMetadata``."""
     signed = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
     return commit_metadata(signed)
+
+
+def _is_ours(user_metadata: str | None) -> bool:
+    """Return whether a commit carries commit metadata of a run or an execution."""
+    return (user_metadata or "").startswith('{"') and '"what"' in (user_metadata or "")
 
 
 def _signature(user_metadata: str | None, version: int) -> RunCommit | None:

@@ -144,15 +144,20 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
     assert open_keys(item) == [0, 1, 2, 3]
 
 
-def test_a_change_by_another_writer_before_a_load_is_named_once(item):
+@pytest.mark.parametrize("which", ["history_spec", "rawcore_spec"])
+def test_a_change_by_another_writer_before_a_load_is_named_once_and_doubles_nothing(item, monkeypatch, which):
+    """As in a large table, of which only the rows that change are written."""
+    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", 0)
     item.given((ROWS, DAY[0]))
-    history = item.table(item.history_spec)
-    foreign(history, "DELETE FROM {table} WHERE id = 3")
-    foreign(history, "OPTIMIZE {table}")
+    table = item.table(getattr(item, which))
+    foreign(table, "DELETE FROM {table} WHERE id = 3")
+    foreign(table, "OPTIMIZE {table}")
     _, event = item.load(ROWS, at=DAY[1])
     (warning,) = event["warnings"]
-    assert "after run run-1: DELETE (version" in warning
-    assert item.load(ROWS, at=DAY[2])[1]["warnings"] == []
+    assert "since its newest run: DELETE (version" in warning
+    assert item.current() == ROWS
+    assert item.load(CHANGED, at=DAY[2])[1]["warnings"] == []
+    assert item.current() == CHANGED
 
 
 # --- checksums that are not the table's ------------------------------------------------------------

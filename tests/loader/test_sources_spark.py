@@ -61,7 +61,7 @@ IN_BERLIN = (KEY, DeliveredColumn("k-at", "at", "timestamp"))
 def test_a_time_that_summer_time_skips_is_refused_with_its_row(spark, put):
     path = put("a.csv", "id,at\na,2024-03-31 01:30\nb,2024-03-31 02:30\n")
     refusal = refused(spark, path, IN_BERLIN, timezone="Europe/Berlin")
-    assert (refusal.code, refusal.row, refusal.samples) == ("VALUE_DOES_NOT_FIT", 3, ("2024-03-31 02:30",))
+    assert (refusal.code, refusal.row, refusal.samples) == ("VALUE_DOES_NOT_FIT", 3, ("line 3: 2024-03-31 02:30",))
     assert "Europe/Berlin" in refusal.hint
 
 

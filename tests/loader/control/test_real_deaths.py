@@ -46,6 +46,7 @@ ROWS = {
     ("2", "Bell", "7", None, None),
     ("3", None, "12", "1999-12-31 00:00:00", None),
 }
+RETIRED = {"retired_at": "2026-01-01T00:00:00Z", "retired_by": "edda"}
 COLUMNS = ("id", "label", "price", "since", "note")
 
 REQUEST = """
@@ -121,9 +122,9 @@ def queued(shop: Installation) -> int:
             price={"type": "bigint"},
             since={"type": "timestamp"},
             name={"name": "label"},
-            shade={"active": False},
+            shade=RETIRED,
         )
-        shop.edit_columns("rawcore.rc_shop_badge", by="edda", facts={"active": False})
+        shop.edit_columns("rawcore.rc_shop_badge", by="edda", facts=RETIRED)
         fingerprint = shop.json("plan", by="edda")["fingerprint"]
         shop.json("approve", fingerprint, by="aron")
         assert len(shop.json("preview", fingerprint, by="aron")["steps"]) == STEPS
