@@ -46,7 +46,7 @@ ROWS = {
     ("2", "Bell", "7", None, None),
     ("3", None, "12", "1999-12-31 00:00:00", None),
 }
-RETIRED = {"retired_at": "2026-01-01T00:00:00Z", "retired_by": "edda"}
+RETIRED = {"retired_at": "2026-01-01T00:00:00Z", "retired_by": "person"}
 COLUMNS = ("id", "label", "price", "since", "note")
 
 REQUEST = """
