@@ -1,7 +1,7 @@
-"""Times told in cron's words: five fields and a time zone.
+"""Cron schedules: five fields and a time zone.
 
-Read by cronsim, which keeps to Debian's cron, also where clocks change: a time that the night leaves
-out comes right after the gap, one that comes twice counts once. Pure: no database, no clock of its own.
+Parsed by cronsim, which follows Debian's cron, also where clocks change: a time that is skipped comes
+right after the gap, one that comes twice counts once. Pure: no database, no clock of its own.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ SHORTHANDS = {
     "@annually": "0 0 1 1 *",
 }
 _FORMS = "a number, a list (6,18), a range (8-18), steps (*/2) or *"
-# Each field as people call it, and what it may hold.
+# Each field's name and its permitted values.
 _FIELDS = (
     ("minute", "0 to 59"),
     ("hour", "0 to 23"),
@@ -39,35 +39,35 @@ _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Timetable:
-    """The times of a cron line in a time zone; made by ``read``."""
+    """The times of a cron expression in a time zone; made by ``read``."""
 
     cron: str
     zone: ZoneInfo
 
     def after(self, instant: datetime) -> Iterator[datetime]:
-        """The times after an instant, in the timetable's zone."""
+        """Yield the times after an instant, in the timetable's zone."""
         for time in CronSim(self.cron, instant.astimezone(self.zone)):
-            # Where an hour comes twice, the first of both may lie before the instant. Compared in UTC:
-            # Python compares times of one zone by what the clock on the wall says.
+            # Where an hour comes twice, the first of both may lie before the instant. Compared in UTC,
+            # because Python compares times of one zone by their local clock time.
             if time.astimezone(UTC) > instant.astimezone(UTC):
                 yield time
 
     def next_after(self, instant: datetime) -> datetime:
-        """The next time after an instant, in UTC."""
+        """Return the next time after an instant, in UTC."""
         return next(self.after(instant)).astimezone(UTC)
 
     def first(self, count: int, *, after: datetime) -> list[datetime]:
-        """The next few times, in the timetable's zone."""
+        """Return the next ``count`` times after an instant, in the timetable's zone."""
         return list(islice(self.after(after), count))
 
     @property
     def words(self) -> str:
-        """The cron line as a sentence says it: ``At 06:30 Monday through Friday``."""
+        """The cron expression in English: ``At 06:30 Monday through Friday``."""
         return CronSim(self.cron, _ANY_TIME).explain()
 
 
 def read(cron: str, time_zone: str) -> Timetable:
-    """The timetable that a person described. MetadataError: ``bad_cron``, ``bad_time_zone``, at their fields."""
+    """Parse a cron expression and a time zone. Raise MetadataError ``bad_cron`` or ``bad_time_zone``, at its field."""
     if time_zone not in time_zones():
         raise MetadataError("bad_time_zone", f"there is no time zone {time_zone!r}; {_near(time_zone)}", "time_zone")
     line = " ".join(cron.split())
@@ -84,7 +84,7 @@ def read(cron: str, time_zone: str) -> Timetable:
 
 @cache
 def time_zones() -> frozenset[str]:
-    """Every time zone there is, by its name."""
+    """Return the names of all known time zones."""
     return frozenset(available_timezones())
 
 
@@ -102,7 +102,7 @@ def _refuse_what_is_no_line(line: str) -> None:
 
 
 def _what_is_wrong(line: str) -> str:
-    """The first field that is wrong by itself; if none is, they do not go together."""
+    """Return the message for the first field that is invalid by itself, else for a day that the month does not have."""
     parts = line.split()
     for place, (name, values) in enumerate(_FIELDS):
         alone = ["*"] * len(_FIELDS)

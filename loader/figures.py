@@ -1,4 +1,4 @@
-"""Numbers about loading that pages show: what runs did in sum, what the warehouse holds, what needs a look."""
+"""Figures about loading that pages show: totals of runs, contents of the warehouse, failures, drift, leases."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class RunTotals:
 
 
 def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
-    """Runs in their order, with their sums, in one query."""
+    """Return the runs in their order, each with its totals, by one query."""
     totals = {run.pk: RunTotals(run) for run in runs}
     counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
     for sums in counted.annotate(**{f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}):
@@ -44,12 +44,15 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
 
 
 def sum_of(count: str) -> Sum:
-    """One of the counts of datasets, summed up by the database; NULL where no dataset counted it."""
+    """Return the database sum of one of the datasets' counts; NULL where no dataset counted it."""
     return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()))
 
 
 def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
-    """Of every dataset (of those with these stable keys), the row of the newest run that succeeded on it."""
+    """Return each dataset's row of the newest run that succeeded on it, compaction aside.
+
+    ``keys`` limits the datasets by their stable keys.
+    """
     succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind=COMPACT).order_by()
     if keys is not None:
         succeeded = succeeded.filter(dataset_key__among=keys)
@@ -59,7 +62,7 @@ def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
 
 @dataclass(frozen=True)
 class Warehouse:
-    """What the history tables held after their newest load."""
+    """Contents of the history tables after their newest loads."""
 
     open_versions: int
     versions: int
@@ -67,21 +70,21 @@ class Warehouse:
 
 
 def warehouse() -> Warehouse:
-    """Sums over the newest loads; zero where nothing was loaded."""
+    """Return the sums over the newest loads; zero where nothing was loaded."""
     sums = newest_succeeded().aggregate(open=sum_of("open"), versions=sum_of("versions"), at=Max("finished_at"))
     return Warehouse(sums["open"] or 0, sums["versions"] or 0, sums["at"])
 
 
 @dataclass
 class LastLoad:
-    """A dataset's newest run, whatever came of it, and what its newest success counted."""
+    """A dataset's newest run, however it ended, and the counts of its newest run that succeeded."""
 
     newest: DatasetRun
     counts: dict[str, int] = field(default_factory=dict)
 
 
 def last_loads(keys: Iterable) -> dict[str, LastLoad]:
-    """The last loads of the given datasets, by stable key."""
+    """Return the last loads of the given datasets, by stable key."""
     wanted = list(keys)
     rows = DatasetRun.objects.filter(dataset_key__among=wanted).order_by()
     newest = rows.values("dataset_key").annotate(newest=Max("pk")).values("newest")
@@ -94,7 +97,10 @@ def last_loads(keys: Iterable) -> dict[str, LastLoad]:
 
 
 def usual_seconds(run: LoadRun) -> dict[str, float]:
-    """How long each dataset took in the newest run before this one that loaded the same and succeeded."""
+    """Return the seconds each dataset took in the newest earlier run that succeeded, by stable key.
+
+    Only runs of the same kind, scope and environment count.
+    """
     same = LoadRun.objects.filter(kind=run.kind, scope=run.scope, environment=run.environment, pk__lt=run.pk)
     before = same.filter(status=LoadRun.Status.SUCCEEDED).order_by("-pk").first()
     if before is None:
@@ -104,7 +110,7 @@ def usual_seconds(run: LoadRun) -> dict[str, float]:
 
 
 def troubles(limit: int = 8) -> list[DatasetRun]:
-    """Datasets whose newest finished load failed lately, newest first."""
+    """Return datasets whose newest finished run failed and was requested in the last seven days, newest first."""
     newer = DatasetRun.objects.filter(
         dataset_key=OuterRef("dataset_key"), pk__gt=OuterRef("pk"), status__in=DatasetRun.FINISHED
     )
@@ -117,14 +123,14 @@ def troubles(limit: int = 8) -> list[DatasetRun]:
 
 
 def failing_schedules(environment: Environment) -> list[Schedule]:
-    """Schedules in use whose newest run did not succeed."""
+    """Return the active schedules whose newest run failed, was blocked or was lost."""
     failed = (LoadRun.Status.FAILED, LoadRun.Status.BLOCKED, LoadRun.Status.LOST)
     return list(schedules(environment=environment).filter(active=True, last_run__status__in=failed))
 
 
 @dataclass(frozen=True)
 class DriftGlance:
-    """How many datasets stand as they were applied, as they were seen ``at`` last (None: never)."""
+    """Numbers of datasets by drift state; ``at`` is when the warehouse was last checked (None: never)."""
 
     in_sync: int
     drifted: int
@@ -137,14 +143,14 @@ class DriftGlance:
 
 
 def drift_glance(environment: Environment) -> DriftGlance:
-    """Drift in numbers."""
+    """Return the drift figures of an environment."""
     drift = current_drift(environment)
     return DriftGlance(drift.count(IN_SYNC), drift.count(DRIFTED), drift.count(UNKNOWN), drift.at)
 
 
 @dataclass(frozen=True)
 class LeasesHeld:
-    """How many datasets are being written to, and how many of those by holders that went quiet."""
+    """Number of leases in force, and of those whose holder has not sent a heartbeat lately."""
 
     count: int
     quiet: int
@@ -157,14 +163,17 @@ def leases_in_force(environment: Environment) -> LeasesHeld:
 
 
 def executions_of(run: LoadRun) -> list[Execution]:
-    """The structural changes made for a run, in all its attempts, with their operations."""
+    """Return the executions of structural changes made for a run, in all its attempts, with their operations."""
     named = Q(reason=f"load run {run.run_id}"[:200])
     found = Execution.objects.filter(named | Q(pk=run.execution_id)).order_by("pk")
     return list(found.prefetch_related("operations"))
 
 
 def load_times(dataset: TargetDataset, limit: int = 8) -> list[LoadRun]:
-    """The newest runs that succeeded on a dataset: instants worth looking at."""
+    """Return the newest runs that brought rows into a dataset and were not reverted, newest first.
+
+    Pages offer their load timestamps as instants to look at.
+    """
     base = dataset.history_of_id or dataset.pk
     rows = DatasetRun.objects.filter(
         dataset_id=base, status=DatasetRun.Status.SUCCEEDED, run__kind__in=BRINGING, reverted_by__isnull=True

@@ -1,4 +1,4 @@
-"""Filters of load runs: the same for the page and the API."""
+"""Filters of load runs, records of maintenance runs, and schedules: the same for pages and the API."""
 
 from typing import ClassVar
 
@@ -32,13 +32,13 @@ class LoadRunFilter(filters.FilterSet):
         fields = ()
 
     def asked_by(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """Runs of a user, or of somebody named on the command line; ``system`` is nobody in particular."""
+        """Filter by a username, or a name given on the command line; ``system`` means runs that have neither."""
         named = Q(requested_by__username=value) | Q(requested_by__isnull=True, requester=value)
         nobody = Q(requested_by__isnull=True, requester="")
         return queryset.filter(named | nobody if value == SYSTEM else named)
 
     def with_dataset(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        """Runs that had the dataset (``schema.name``) in them."""
+        """Filter the runs that include the dataset (``schema.name``)."""
         runs = LoadRun.objects.filter(datasets__qualified_name__iexact=value).order_by().values("pk")
         return queryset.filter(pk__in=runs)
 

@@ -1,4 +1,4 @@
-"""What a history policy that is being chosen would mean where the dataset is built already."""
+"""Effects of a proposed history policy on a dataset that is already built."""
 
 from dataclasses import dataclass, replace
 
@@ -21,10 +21,11 @@ from metadata.selectors import dataset_state
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """``built``: the dataset was applied in this environment, with a history; without, nothing else is said.
+    """Effects of a proposed history policy in one environment.
 
-    ``operations`` are those that a change report of today would have for it, with their decisions.
-    ``versions`` is how many there were after the last load, None if that is not known.
+    ``built``: the dataset was applied in this environment with a history; if not, the other fields stay empty.
+    ``operations`` are those that a change report made now would have for it, with their decisions.
+    ``versions`` is the number of versions after the last load, None if that is not known.
     """
 
     environment: str
@@ -58,13 +59,13 @@ def policy_change(dataset: TargetDataset, policy: HistoryPolicy, *, historize: b
 
 
 def _applied(dataset: TargetDataset, environment: Environment) -> AppliedDataset | None:
-    """What was applied of it: by its key, else by its name, where it was described anew."""
+    """Return the dataset's applied state: by its key, else by its name, in case it was created anew."""
     rows = AppliedDataset.objects.filter(environment=environment)
     return rows.filter(dataset_key=dataset.key).first() or rows.filter(qualified_name=str(dataset)).first()
 
 
 def _policy_before(applied: DatasetState, described: DatasetState) -> HistoryPolicy | None:
-    """The applied policy over the columns' names of today; None for one that is not ours."""
+    """Return the applied policy under the columns' current names; None if it is not a valid policy."""
     names = {column.key: column.name for column in described.columns}
     moves = {column.name: names[column.key] for column in applied.columns if column.key in names}
     try:
@@ -74,6 +75,6 @@ def _policy_before(applied: DatasetState, described: DatasetState) -> HistoryPol
 
 
 def _operations(environment: Environment, before: DatasetState, after: DatasetState) -> tuple[Operation, ...]:
-    """Nothing but the policy differs between the two, so nothing else is in them."""
+    """Return the operations between two states that differ only in the history policy and ``historize``."""
     current = CurrentState.of_state(ArchitectureState((before,)))
     return build_report(current, (after,), policy_of(environment), environment=environment.name).operations

@@ -1,6 +1,6 @@
-"""A load run as a picture: its datasets as a graph, when each was worked on, and the critical path.
+"""Load run as a graph of its datasets, with a bar of time for each and the critical path.
 
-Pure: what is known of the datasets goes in, nothing is asked.
+Pure: it works on the given datasets and queries nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,9 @@ from loader.domain import runs as states
 from loader.domain.critical_path import CriticalPath, critical_path
 from metadata.graph import INPUT, Edge, Graph, Node
 
-# More than this nobody can look at, and no browser lays out quickly.
+# A larger graph is unreadable, and slow to lay out in a browser.
 MOST_DRAWN = 150
-# What a person looks at first.
+# States that are drawn even if not all datasets are.
 _TELLING = (states.FAILED, states.RUNNING)
 _TO_COME = (states.QUEUED, states.RUNNING)
 _LEAST_WIDTH = 0.6
@@ -24,7 +24,7 @@ _LEAST_WIDTH = 0.6
 
 @dataclass(frozen=True)
 class Part:
-    """What is known of one dataset in a run: ``key`` and ``waits_for`` are stable keys, ``seconds`` as measured."""
+    """One dataset of a run: ``key`` and ``waits_for`` are stable keys, ``seconds`` is the measured duration."""
 
     key: str
     name: str
@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Bar:
-    """When a dataset was worked on, in per cent of the run's time."""
+    """Start and duration of one dataset's work, in per cent of the run's time."""
 
     x: float
     width: float
@@ -48,7 +48,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class RunPicture:
-    """A run's datasets, in their order of loading. ``usual`` is how long each took the time before."""
+    """A run's datasets in load order. ``usual`` is the duration of each in the run before, by stable key."""
 
     parts: tuple[Part, ...]
     usual: Mapping[str, float] = field(default_factory=dict)
@@ -59,17 +59,17 @@ class RunPicture:
 
     @cached_property
     def path(self) -> CriticalPath:
-        """The critical path; what is not finished counts with its usual time."""
+        """The critical path; a dataset that is not finished counts with its usual duration."""
         try:
             return critical_path(
                 {part.key: self._takes(part) for part in self.parts}, {part.key: part.waits_for for part in self.parts}
             )
-        except ValueError:  # rows that an earlier attempt left, and metadata has turned round since
+        except ValueError:  # circular, if metadata changed since an earlier attempt wrote its rows
             return CriticalPath()
 
     @property
     def is_expected(self) -> bool:
-        """Whether some of the path is still to come."""
+        """True if a dataset on the path is still queued or running."""
         return any(part.status in _TO_COME for part in self.chain)
 
     @property
@@ -86,11 +86,11 @@ class RunPicture:
             return self.usual.get(part.key, 0.0)
         return 0.0
 
-    # --- drawn -----------------------------------------------------------------------------------
+    # --- drawing ---------------------------------------------------------------------------------
 
     @cached_property
     def drawn(self) -> tuple[Part, ...]:
-        """All of them; of too many those on the path and those to look at, with their neighbours."""
+        """The datasets to draw: all, or of too many those on the path, failed or running, and their neighbours."""
         if len(self.parts) <= MOST_DRAWN:
             return self.parts
         chosen = dict.fromkeys(self.path.path)
@@ -110,7 +110,7 @@ class RunPicture:
         return len(self.parts) - len(self.drawn)
 
     def graph(self, urls: Mapping[str, str]) -> Graph:
-        """Datasets and what they wait for; ``urls`` leads from a dataset's key to where it is told of."""
+        """Return the datasets and their dependencies; ``urls`` maps a dataset's key to the address that shows it."""
         shown = {part.key for part in self.drawn}
         steps = set(pairwise(self.path.path))
         nodes = (
@@ -120,7 +120,7 @@ class RunPicture:
                 told(part),
                 part.layer,
                 state=part.status,
-                # There is room for one of both: rows and seconds say that it succeeded.
+                # There is room for one of the two, and rows and seconds imply that it succeeded.
                 said="" if part.status == states.SUCCEEDED else part.status,
                 url=urls.get(part.key, ""),
                 marked=self.is_critical(part.key),
@@ -136,7 +136,7 @@ class RunPicture:
         return Graph(tuple(nodes), tuple(edges))
 
     def bars(self, *, start: datetime | None, end: datetime | None) -> dict[str, Bar]:
-        """When each dataset was worked on, between the run's start and its end (or now)."""
+        """Return each dataset's bar between the run's start and its end (or now), without those of earlier attempts."""
         if start is None or end is None or end <= start:
             return {}
         whole = (end - start).total_seconds()
@@ -152,7 +152,7 @@ class RunPicture:
 
 
 def told(part: Part) -> str:
-    """What there is to say besides its state: ``28,130 rows, 6.4 s``, or what is being done."""
+    """Return a dataset's rows and seconds, ``28,130 rows, 6.4 s``, or its phase while it is queued or running."""
     if part.status in _TO_COME:
         return part.phase
     said = [f"{part.rows:,} rows"] if part.rows is not None else []
@@ -168,7 +168,7 @@ def in_seconds(seconds: float) -> str:
 
 
 def parts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """Parts from rows of ``DatasetRun`` as ``.values()`` gives them."""
+    """Return parts from rows of ``DatasetRun`` as ``.values()`` gives them."""
     return tuple(
         Part(
             key=str(row["dataset_key"]),

@@ -1,4 +1,4 @@
-"""The queries about loading that pages, the API and commands share."""
+"""Queries about loading that pages, the API and commands share."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from metadata.selectors import dataset_states
 
 
 def load_runs() -> QuerySet[LoadRun]:
-    """Load runs for lists, newest first, with how their datasets stand."""
+    """Return load runs for lists, newest first, with the numbers of their datasets by state."""
     return newest_runs().annotate(
         dataset_count=_datasets(),
         finished_count=_datasets(status__in=DatasetRun.FINISHED),
@@ -31,46 +31,46 @@ def load_runs() -> QuerySet[LoadRun]:
 
 
 def newest_runs() -> QuerySet[LoadRun]:
-    """Load runs, newest first, without a look at their datasets."""
+    """Return load runs, newest first, without numbers of datasets."""
     return LoadRun.objects.select_related("environment", "requested_by", "schedule").order_by("-requested_at", "-id")
 
 
 def _datasets(**which: Any) -> Coalesce:
-    """How many datasets of a run are of this kind: counted for the runs that are shown, not for all there are."""
+    """Return the number of a run's datasets with these field values, as a subquery of the listed runs only."""
     rows = DatasetRun.objects.filter(run=OuterRef("pk"), **which).order_by().values("run")
     return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
 
 def load_run_detail() -> QuerySet[LoadRun]:
-    """Load runs with their datasets, in the order in which they are loaded."""
+    """Return load runs with their datasets in load order."""
     rows = DatasetRun.objects.select_related("dataset__schema", "reverted_by").order_by("ordinal")
     return load_runs().select_related("execution").prefetch_related(Prefetch("datasets", rows))
 
 
 def active_runs() -> QuerySet[LoadRun]:
-    """Runs that wait or are under way, those under way first."""
+    """Return runs that are queued or under way, those under way first."""
     place = Case(When(status=states.QUEUED, then=Value(1)), default=Value(0), output_field=IntegerField())
     return load_runs().filter(status__in=states.ACTIVE).order_by(place, "requested_at")
 
 
 def active_executions(*, environment: Environment) -> QuerySet[Execution]:
-    """Executions that wait or are under way, the oldest first."""
+    """Return executions that are queued or under way, oldest first."""
     return executions(environment=environment).filter(status__in=workflow.ACTIVE).order_by("pk")
 
 
 def schedules(*, environment: Environment | None = None) -> QuerySet[Schedule]:
-    """The schedules of an environment (this installation's), by name, each with its newest run."""
+    """Return the schedules of an environment (by default this installation's), by name, each with its newest run."""
     chosen = environment or current_environment()
     return Schedule.objects.filter(environment=chosen).select_related("environment", "last_run").order_by("name", "pk")
 
 
 def run_events(*, run: LoadRun, after: int = 0) -> QuerySet[RunEvent]:
-    """A run's log, oldest first; ``after`` is the id of the last line already seen."""
+    """Return a run's log, oldest first; ``after`` is the id of the last line already read."""
     return RunEvent.objects.filter(run=run, pk__gt=after).order_by("pk")
 
 
 def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
-    """What a dataset (of a history dataset: its base) did in its runs, newest first."""
+    """Return a dataset's rows in its runs (for a history dataset: its base's), newest first."""
     return (
         DatasetRun.objects.filter(dataset_id=dataset.history_of_id or dataset.pk)
         .select_related("run", "run__requested_by", "reverted_by")
@@ -83,12 +83,12 @@ def read_requests() -> QuerySet[ReadRequest]:
 
 
 def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> QuerySet[Worker]:
-    """Workers whose heartbeat is fresh."""
+    """Return workers with a recent heartbeat."""
     return Worker.objects.filter(heartbeat_at__gte=silent_before(silent_after))
 
 
 def dataset_sql(dataset: TargetDataset) -> str:
-    """The statement a dataset's page shows; a line that says why, where there is none to show."""
+    """Return the statement that a dataset's page shows, or a comment line with the reason if there is none."""
     by_key = {state.key: state for state in dataset_states()}
     base = dataset.history_of or dataset
     state = by_key[str(base.key)]

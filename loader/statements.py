@@ -1,4 +1,4 @@
-"""The statements that a dataset's page shows: its own, and those of the layers it is made from."""
+"""SQL statements that a dataset's page shows: its own, and those of its upstream layers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from metadata.selectors import dataset_states
 
 @dataclass(frozen=True)
 class Statement:
-    """What one layer does, as SQL; ``problem`` says why there is none to show."""
+    """SQL of one layer; ``problem`` is the reason if there is none."""
 
     dataset: TargetDataset
     sql: str = ""
@@ -21,7 +21,7 @@ class Statement:
 
 
 def statements(dataset: TargetDataset) -> list[Statement]:
-    """Statements in the order in which rows pass: sources' raw first, the dataset's history last."""
+    """Return the statements in the order of the data flow: raw datasets first, the dataset's history last."""
     base = dataset.history_of or dataset
     upstream = _upstream_of(base.pk)
     states = dataset_states(TargetDataset.objects.filter(pk__in=upstream))
@@ -38,7 +38,7 @@ def statements(dataset: TargetDataset) -> list[Statement]:
 
 
 def _upstream_of(pk: int) -> set[int]:
-    """The dataset and every target dataset it reads, however far up; one query a level."""
+    """Return the ids of the dataset and of all its direct and indirect upstreams, by one query a level."""
     found, level = {pk}, {pk}
     while level:
         inputs = DatasetInput.objects.filter(dataset__in=level, upstream__isnull=False).order_by()
@@ -48,7 +48,7 @@ def _upstream_of(pk: int) -> set[int]:
 
 
 def _in_order(states: Iterable[DatasetState], by_key: dict[str, DatasetState]) -> list[DatasetState]:
-    """Upstream first."""
+    """Return the states with every upstream before its readers."""
     ordered: dict[str, DatasetState] = {}
 
     def visit(state: DatasetState, path: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Celery tasks. A message carries an id and is only a wake-up: the row says what to do.
+"""Celery tasks. A message carries an id and is only a wake-up: the work is read from the database.
 
 A message that comes twice, late or never does no harm. The worker process must use threads
 (``--pool threads``): all of them share one runner, and so one JVM.
@@ -16,7 +16,7 @@ _workplace: Workplace | None = None
 
 
 def workplace() -> Workplace:
-    """This process's workplace; there is one, made on first use."""
+    """Return this process's only workplace, made on first use."""
     global _workplace
     with _guard:
         if _workplace is None:
@@ -26,31 +26,31 @@ def workplace() -> Workplace:
 
 @shared_task(name="loader.tasks.wake_run")
 def wake_run(run_pk: int) -> None:
-    """Perform what is queued; the run that the message names is among it."""
+    """Perform all queued work, which includes the run that the message names."""
     workplace().load()
 
 
 @shared_task(name="loader.tasks.perform_execution")
 def perform_execution(execution_pk: int) -> None:
-    """Perform what is queued; the execution or rehearsal that the message names is among it."""
+    """Perform all queued work, which includes the execution or dry run that the message names."""
     workplace().load()
 
 
 @shared_task(name="loader.tasks.wake_read")
 def wake_read(read_pk: int) -> None:
-    """Answer one read."""
+    """Answer one read request."""
     workplace().read(read_pk)
 
 
 @shared_task(name="loader.tasks.send_deliveries")
 def send_deliveries(_: int = 0) -> None:
-    """Send what is due to webhooks and by mail."""
+    """Send due webhook deliveries and e-mails."""
     deliveries.send_due()
 
 
 @shared_task(name="loader.tasks.sweep")
 def sweep() -> None:
-    """Start what schedules say is due, send lost wake-ups again, give up what belongs to workers that are gone."""
+    """Start due schedules, send lost wake-ups again, and mark the work of dead workers as lost."""
     schedules.start_due()
     sweeper.sweep()
 

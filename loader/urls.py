@@ -1,4 +1,4 @@
-"""Pages about loading and about what was loaded."""
+"""URL patterns of pages about loading and loaded data."""
 
 from django.urls import path, register_converter
 

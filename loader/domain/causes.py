@@ -10,7 +10,7 @@ from loader.domain.refusals import Refusal
 
 @dataclass(frozen=True)
 class Thrown:
-    """One exception of the chain, outermost first: the name of its class, and what it says."""
+    """One exception of the chain: its class name and its message."""
 
     name: str
     message: str
@@ -28,7 +28,7 @@ def _cause(code: str, pattern: str, said: str, hint: str) -> _Cause:
     return _Cause(code, re.compile(pattern, re.IGNORECASE), said, hint)
 
 
-# The first that fits anything in the chain is told: what explains others stands above them.
+# The first that matches any exception of the chain is reported, so causes come before their consequences.
 _CAUSES = (
     _cause(
         "DISK_FULL",
@@ -97,7 +97,7 @@ _CAUSES = (
     ),
 )
 DEEPEST = 30
-# What is told of each cause, by its code: nothing of it comes from the data.
+# Fixed message of each cause, by its code; it holds no data.
 SAID = {cause.code: cause.said for cause in _CAUSES}
 _PATHS = (
     re.compile(r"((?:file|s3a?|abfss?|gs|hdfs):/[^\s'\"`,;)\]]+)"),
@@ -106,9 +106,9 @@ _PATHS = (
 
 
 def cause_of(about: str, chain: Sequence[Thrown]) -> Refusal | None:
-    """Return the known cause in the chain, with the path that it names and its own words; None if there is none."""
+    """Return the known cause in the chain as a refusal, with the path and the message line; None if there is none."""
     for cause in _CAUSES:
-        for thrown in reversed(chain):  # the innermost is nearest to what happened
+        for thrown in reversed(chain):  # the innermost is the most specific
             told = f"{thrown.name}: {thrown.message}"
             if cause.pattern.search(told):
                 path = _path((thrown.message, *(other.message for other in reversed(chain))))
@@ -123,7 +123,7 @@ def chain_of(
 ) -> tuple[Thrown, ...]:
     """Return the chain of exceptions behind a failure, outermost first.
 
-    ``behind`` returns those that one of them holds, as Java's.
+    ``behind`` returns those that one of them wraps, such as Java's.
     """
     chain: list[Thrown] = []
     found: BaseException | None = failure
@@ -136,7 +136,7 @@ def chain_of(
 
 
 def worker_accident(failure: Exception) -> Refusal:
-    """Return an accident of the worker's own as a person can read it: its cause if it is known, else its first line."""
+    """Return an unexpected error of the worker as a refusal: its cause if it is known, else its first line."""
     said = (str(failure).strip().splitlines() or [""])[0][:500]
     return cause_of("the worker", chain_of(failure)) or Refusal(
         "UNEXPECTED", f"{type(failure).__name__}: {said}", hint="The worker's log has the details."
@@ -144,7 +144,7 @@ def worker_accident(failure: Exception) -> Refusal:
 
 
 def cause_of_death(code: int) -> tuple[str, str]:
-    """Say how the runner ended, and what to do, by the exit code of its process."""
+    """Return how the runner ended, and a hint, from the exit code of its process."""
     number = -code if code < 0 else code - 128 if code > 128 else 0
     if not number:
         return f"ended with code {code}", ""
@@ -169,6 +169,6 @@ def _path(messages: Iterable[str]) -> str:
 
 
 def _line(message: str, pattern: re.Pattern[str]) -> str:
-    """The line that names the cause, or else the first."""
+    """Return the first line that matches the pattern, else the first line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return next((line for line in lines if pattern.search(line)), lines[0] if lines else "")[:500]

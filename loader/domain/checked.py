@@ -1,4 +1,4 @@
-"""Which checks of stage the check of the delivery already made."""
+"""Checks of stage that the check of the delivery makes unnecessary."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from metadata.domain.state import DatasetState
 
 
 def keeps_times(dataset: DatasetState) -> bool:
-    """Whether the dataset has a history that takes several rows of one key, told apart by their own time."""
+    """Return whether the dataset has a history dated by a time column, so that one key may have several rows."""
     return dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).time_column is not None
 
 
@@ -19,7 +19,7 @@ def delivery_checked(
     states: Mapping[str, DatasetState],
     sources: Mapping[str, SourceSpec],
 ) -> bool:
-    """Whether stage only passes on what one checked delivery brought.
+    """Return whether stage only passes on the rows of one checked delivery.
 
     Then every value is known to fit, no key is NULL and, unless rows carry their own time, there is one
     row per key: one input, every column as delivered and of the delivered type, the same business key.

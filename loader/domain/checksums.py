@@ -1,9 +1,10 @@
-"""Proof of Delta's checksum files against the log.
+"""Verification of Delta's checksum files against the log.
 
 Beside each commit Delta writes a checksum that lists the table's files and transactions, so that a reader need
-not replay the log. It is optional and not part of the truth: after a copy, a restore of some files, or on a store
-that keeps no checksums of its own, one of another version or an incomplete one may stand there. What rests on
-such a list doubles or loses rows, so it is compared with the commits since the last checkpoint before it is used.
+not replay the log. It is optional and may be wrong: after a copy, a restore of some files, or on a store
+that keeps no checksums of its own, one of another version or an incomplete one may be found. A reader of a wrong
+list would read rows twice or miss them, so it is compared with the commits since the last checkpoint before it is
+used.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +27,10 @@ class Checksum:
 
 
 def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]]) -> str:
-    """Return in what the log contradicts a checksum, empty if in nothing.
+    """Return how the log contradicts a checksum, empty if it does not.
 
     ``commits`` are the actions of the newest commits, the newest first; the first is the checksum's version.
-    A commit without a transaction id proves nothing, and neither does a checksum without one.
+    A missing transaction id in the commit or the checksum counts as a contradiction: nothing ties them together.
     """
     newest = [list(commit) for commit in commits]
     if not newest:
@@ -51,7 +52,7 @@ def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, An
 
 
 def _files(commits: Iterable[list[Mapping[str, Any]]]) -> dict[FileId, bool]:
-    """Return the files that these commits speak of: true where the newest word of one is that it is there."""
+    """Return the files that these commits name: true where the newest action on one adds it."""
     found: dict[FileId, bool] = {}
     for commit in commits:
         own = {}

@@ -1,8 +1,8 @@
-"""What a sample shows against what a contract promises: a line per column, for a person to decide on.
+"""Comparison of a sampled delivery with a source's contract: one line per column, for a user to decide on.
 
-Nothing that stands in the contract is changed by it. A type that was read from text is a guess, so it only
-differs from the contract's where the contract's own does not hold what was delivered; a file or a database
-that says its types is believed.
+The contract is not changed by it. A type that was inferred from text is a guess, so it only differs from the
+contract's where the contract's type does not hold the delivered values; a file or a database that declares its
+types is believed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from loader.domain.sampling import SampledColumn, Value, misfits, shown
 from metadata.domain.types import DataType, stored_type
 
 NEW, RETURNING, CHANGED, SAME, GONE, CLASHING = "new", "returning", "changed", "same", "gone", "clashing"
-# Of these a person takes what they want.
+# Statuses of which a user chooses the lines to take over.
 DECIDED = (NEW, RETURNING, CHANGED, GONE)
 
 
@@ -30,9 +30,9 @@ class KnownColumn:
 
 @dataclass(frozen=True)
 class Line:
-    """One column: what was found of it, what the contract has of it, and what is said about the two.
+    """Comparison of one column: ``found`` in the sample, ``known`` in the contract, ``said`` about the difference.
 
-    ``type`` and ``nullable`` are what it would get.
+    ``type`` and ``nullable`` are those that the column would get.
     """
 
     status: str
@@ -52,10 +52,10 @@ def compare_contract(
     typed: bool,
     masked: Collection[str] = (),
 ) -> list[Line]:
-    """New columns first in the delivery's order, then what differs, then what is as it was, then what is gone.
+    """Return one line per column, by status: new, returning, clashing, changed, gone, same.
 
-    Columns go by their exact name; what differs only by case cannot be held beside the other. Of ``masked`` ones
-    (names in lower case) no value is told.
+    Columns match by their exact name; a name that differs from another only by case clashes, since a table cannot
+    hold both. No value of ``masked`` columns (names in lower case) is shown.
     """
     by_name = {column.name: column for column in known}
     held = {column.name.lower(): column.name for column in known}

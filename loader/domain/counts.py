@@ -1,4 +1,4 @@
-"""What a dataset's run counted beyond the columns that every list has, and how people read it."""
+"""Counts of a dataset's run beyond those that every list shows, with their labels."""
 
 from collections.abc import Mapping
 
@@ -17,5 +17,5 @@ FURTHER = {
 
 
 def further_counts(counts: Mapping[str, int]) -> list[tuple[str, str, int]]:
-    """Name, words and number of each such count that is not zero."""
+    """Return name, label and number of each of these counts that is not zero."""
     return [(name, said, counts[name]) for name, said in FURTHER.items() if counts.get(name)]

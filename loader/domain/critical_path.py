@@ -1,7 +1,7 @@
-"""The critical path of a run: the chain of datasets, each waiting for the one before, that takes longest.
+"""Critical path of a run: the chain of datasets, each waiting for the one before, that takes longest.
 
-A run cannot be shorter than it, however many datasets are loaded side by side; what lies beside it may
-take longer by its slack before anybody notices.
+A run cannot be shorter than it, however many datasets are loaded side by side; a dataset off the path may
+take longer by its slack without delaying the run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,10 @@ from graphlib import CycleError, TopologicalSorter
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """``path`` in the order of loading and the ``seconds`` it takes; empty and 0 where nothing takes time.
+    """Chain of datasets in load order and its ``seconds``; empty and 0 where nothing takes time.
 
-    ``slack`` says of every dataset how many seconds longer it might take without the longest chain
-    becoming longer; on the path it is 0.
+    ``slack`` is by how many seconds each dataset could take longer without lengthening the longest chain; 0 on the
+    path.
     """
 
     path: tuple[str, ...] = ()
@@ -23,10 +23,10 @@ class CriticalPath:
 
 
 def critical_path(seconds: Mapping[str, float], waits_for: Mapping[str, Iterable[str]]) -> CriticalPath:
-    """The critical path of datasets that take these seconds and wait for each other like that.
+    """Return the critical path of datasets with these durations and dependencies.
 
-    What is waited for and has no seconds is no part of the run. Of chains that take equally long it is
-    the one whose names come first. ValueError for datasets that wait for each other in a circle.
+    A dependency without a duration is not part of the run. Of chains that take equally long, the one whose names
+    come first is returned. Raise ValueError for circular dependencies.
     """
     upstreams = {key: sorted(set(waits_for.get(key, ())) & seconds.keys()) for key in seconds}
     order = _ordered(upstreams)
@@ -37,10 +37,10 @@ def critical_path(seconds: Mapping[str, float], waits_for: Mapping[str, Iterable
     slack = _slack(order, upstreams, seconds, ends, longest)
     if not longest:
         return CriticalPath(slack=slack)
-    # What takes no time ends with what it waits for, and is no end of the path.
+    # A dataset that takes no time ends when its upstreams do, and cannot end the path.
     last = min(key for key in order if ends[key] == longest and seconds[key])
     path = _back_from(last, upstreams, ends)
-    # Sums of floating point seconds may differ by a hair with their order.
+    # Floating-point sums differ slightly with their order, so the slack on the path is set to 0.
     return CriticalPath(path, longest, slack | dict.fromkeys(path, 0.0))
 
 
@@ -58,7 +58,7 @@ def _slack(
     ends: Mapping[str, float],
     longest: float,
 ) -> dict[str, float]:
-    """Between when a dataset ends at the earliest, and when it must end at the latest."""
+    """Return the seconds between each dataset's earliest and latest possible end."""
     latest = dict.fromkeys(order, longest)
     for key in reversed(order):
         for one in upstreams[key]:
@@ -67,7 +67,7 @@ def _slack(
 
 
 def _back_from(last: str, upstreams: Mapping[str, list[str]], ends: Mapping[str, float]) -> tuple[str, ...]:
-    """From the last dataset back to the first one that takes time: always the upstream that ended last."""
+    """Return the chain that ends with ``last``, in load order: back from it, always the upstream that ended last."""
     path = [last]
     while upstreams[path[-1]]:
         before = min(upstreams[path[-1]], key=lambda key: (-ends[key], key))

@@ -1,7 +1,7 @@
-"""What a load run loads, and in which order.
+"""Datasets of a load run, and their order.
 
 A run loads raw and rawcore datasets (a rawcore's history with it). Views between them are not
-loaded: they are followed to the tables that they read. A rawcore waits for the tables its stage
+loaded but resolved to the tables that they read. A rawcore waits for the tables its stage
 reads and for the parents of its references.
 """
 
@@ -21,7 +21,7 @@ HISTORY_SUFFIX = "_hist"
 
 @dataclass(frozen=True)
 class Scope:
-    """What a run is asked to load. ``target_only`` leaves out what the dataset depends on."""
+    """Requested datasets of a run. ``target_only`` leaves out the datasets they depend on."""
 
     kind: str = ALL
     name: str = ""
@@ -50,9 +50,9 @@ class LoadStep:
 
 
 def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[LoadStep, ...]:
-    """The datasets of a scope in an order in which each comes after what it depends on.
+    """Return the datasets of a scope, each after those it depends on.
 
-    What history batches bring is left out; refused where it is the one dataset that is named.
+    Datasets fed by history batches are left out. Raise Refusal BY_BATCH_FILES if the scope is one such dataset.
     """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
@@ -75,10 +75,10 @@ def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[
 
 
 def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]]:
-    """For every dataset that is loaded: the loaded datasets it waits for.
+    """Return for every loaded dataset the loaded datasets it waits for.
 
-    Reading in a circle is refused. References may form one (orders and their latest invoice): a
-    foreign key is hashed without looking at the parent, so the edge that closes it is left out.
+    Raise Refusal CIRCULAR_INPUTS for datasets that read each other in a circle. References may form one (orders and
+    their latest invoice): a foreign key is hashed without reading the parent, so the edge that closes it is left out.
     """
     loaded = {key: state for key, state in by_key.items() if is_loaded(state)}
     graph = {key: {table.key for table in tables_read(state, by_key)} & loaded.keys() for key, state in loaded.items()}
@@ -92,7 +92,10 @@ def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]
 
 
 def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
-    """What no delivery feeds: datasets whose history comes as batch files, and raw tables that only those read."""
+    """Return the keys of datasets that no delivery feeds.
+
+    These are datasets whose history comes as batch files, and raw tables that only those read.
+    """
     found = {
         key
         for key, state in by_key.items()
@@ -109,12 +112,12 @@ def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
 
 
 def is_loaded(state: DatasetState) -> bool:
-    """Whether a run writes this dataset's table."""
+    """Return whether a load run writes this dataset's table."""
     return state.active and state.materialization == "table" and state.layer in LOADED_LAYERS
 
 
 def tables_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
-    """The tables that a dataset reads, directly or through views."""
+    """Yield the tables that a dataset reads, directly or through views."""
     yield from _tables_read(state, by_key, (state.key,))
 
 
@@ -134,7 +137,7 @@ def _tables_read(
 
 
 def views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
-    """Stable keys of the views through which a dataset reads its tables."""
+    """Return the stable keys of the views through which a dataset reads its tables."""
     found: set[str] = set()
     waiting = [state]
     while waiting:
@@ -147,7 +150,7 @@ def views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> froze
 
 
 def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """The datasets themselves and all they wait for, however far up."""
+    """Return the keys of the datasets and of all their direct and indirect upstreams."""
     found: set[str] = set()
     pending = list(keys)
     while pending:
@@ -161,7 +164,7 @@ def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) 
 def _ordered(
     chosen: frozenset[str], waits_for: Mapping[str, frozenset[str]], by_key: Mapping[str, DatasetState]
 ) -> Iterator[str]:
-    """Topological, and the same on every machine: raw first, then by name, among those that are free."""
+    """Yield keys in topological order, the same on every machine: among those ready, raw first, then by name."""
     sorter = TopologicalSorter({key: waits_for[key] & chosen for key in chosen})
     sorter.prepare()
     while sorter.is_active():
@@ -200,7 +203,7 @@ def _chosen(by_key: Mapping[str, DatasetState], scope: Scope) -> frozenset[str]:
 
 
 def fed_by_files(states: Iterable[DatasetState], scope: Scope) -> tuple[DatasetState, ...]:
-    """The historized datasets of a scope that a load leaves to history batches; their tables it creates."""
+    """Return the historized datasets of a scope that history batches feed; a load only creates their tables."""
     by_key = {state.key: state for state in states}
     keys = _chosen(by_key, scope) & come_by_files(by_key)
     return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
@@ -223,7 +226,10 @@ def _named_schema(by_key: Mapping[str, DatasetState], name: str) -> list[Dataset
 
 
 def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState:
-    """The active dataset that ``schema.name`` names; the name of a history means its base. Refusal if none does."""
+    """Return the active dataset ``schema.name``; the name of a history means its base.
+
+    Raise Refusal UNKNOWN_DATASET or RETIRED.
+    """
     names = {state.qualified_name: state for state in by_key.values()}
     histories = {f"{qualified}{HISTORY_SUFFIX}": state for qualified, state in names.items() if state.historize}
     found = (names | histories).get(name)
@@ -243,7 +249,7 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
 
 
 def _meant_by(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
-    """A table means itself; a view means the tables that are loaded from it."""
+    """Yield the loaded tables that a dataset stands for: itself, or for a view the tables loaded from it."""
     if is_loaded(state):
         yield state
     elif state.materialization == "view":

@@ -1,6 +1,6 @@
-"""Answers of reads as programs take them: a row a line, as JSON or as CSV, and where the next part begins.
+"""Export of the answers of reads as JSON lines or CSV, and the key at which the next part begins.
 
-Pure: the answer of a read goes in (``loader.spark.reads``, ``loader.spark.changes``). Values are text as the
+Pure: it works on the answer of a read (``loader.spark.reads``, ``loader.spark.changes``). Values are text as the
 warehouse casts them, and NULL is null: a number that JSON would round stays exact.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from loader.domain.rows import csv_line
 
-# Rows of one answer. Longer ones are read in parts (``after``).
+# Most rows of one answer. Longer results are read in parts (``after``).
 MOST_ROWS = 1000
 # Kinds whose rows come in the order of the business key, so that a part can begin after a key.
 IN_PARTS = ("key_search", "as_of", "changes")
@@ -18,7 +18,7 @@ _CHANGE = ("op", "entity_key", "versions")
 
 
 def json_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
-    """Every row as an object on a line of its own. ``op`` leaves the changes of that kind only."""
+    """Yield every row as a JSON object on a line of its own. ``op`` keeps only changes of that kind."""
     if "changes" in answer:
         found: Iterable[Any] = (_told(answer["columns"], one) for one in _chosen(answer, op))
     else:
@@ -27,9 +27,9 @@ def json_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
 
 
 def csv_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
-    """The same rows as CSV with a header: an empty text has quotation marks, NULL has none.
+    """Yield the same rows as CSV with a header: an empty text is quoted, NULL is not.
 
-    Of changes, ``before.…`` and ``after.…`` have the columns of the two versions.
+    Changes have the columns of the two versions as ``before.…`` and ``after.…``.
     """
     columns = list(answer["columns"])
     if "changes" not in answer:
@@ -39,12 +39,12 @@ def csv_lines(answer: Mapping[str, Any], op: str = "") -> Iterator[str]:
 
 
 def rows_of(answer: Mapping[str, Any], op: str = "") -> int:
-    """How many rows there are."""
+    """Return the number of rows."""
     return sum(1 for _ in _chosen(answer, op)) if "changes" in answer else len(answer["rows"])
 
 
 def next_after(kind: str, answer: Mapping[str, Any], business_key: Sequence[str]) -> dict[str, str] | None:
-    """The business key that the next part begins after; None where this answer is the last one, or the only."""
+    """Return the business key after which the next part begins; None if there is no next part, or no way to read it."""
     if not answer["truncated"] or kind not in IN_PARTS:
         return None
     if kind == "changes":

@@ -1,10 +1,10 @@
 """Files of a feed: those that its raw table holds, and those that a run has to read. Each is loaded once.
 
-The raw table says it itself, by transaction identifiers of its Delta log: one for each file (path, size,
-time, content tag), one for each run, with the run's number in this table. They are committed with the rows, and
+The raw table itself records them as transaction identifiers of its Delta log: one for each file (path, size,
+time, content tag) and one for each run, with the run's number in this table. They are committed with the rows, and
 checkpoints keep them when the log is cleaned, so a restored control database changes nothing. Each history
-notes in its commits the newest number it holds (``note``): files of later numbers were read by runs that did
-not get that far, and are read again; their rows leave raw with the same commit.
+records in its commit metadata the newest number it holds (``NOTE``): files of later numbers were read by runs that
+failed before they wrote the history, and are read again; their old rows leave raw with the same commit.
 """
 
 import json
@@ -19,7 +19,7 @@ _FILE, _RUN = "elevata.file ", "elevata.run "
 
 @dataclass(frozen=True)
 class FeedFile:
-    """A file as it was listed. ``etag`` tells its content where the store has one; ``number`` is its run's."""
+    """A listed file. ``etag`` identifies its content where the store has one; ``number`` is its run's."""
 
     path: str
     size: int
@@ -36,7 +36,7 @@ class FeedFile:
 
 @dataclass(frozen=True)
 class FeedLog:
-    """The files and runs that a raw table holds. ``table`` is the table's own id: a new table begins anew."""
+    """Files and runs that a raw table holds. ``table`` is the table's own id: a recreated table starts anew."""
 
     table: str
     files: Mapping[str, FeedFile] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class FeedLog:
 
     @classmethod
     def of(cls, table: str, transactions: Mapping[str, int]) -> "FeedLog":
-        """Read a log's transaction identifiers. Of a file that was read in several forms, the newest counts."""
+        """Parse a log's transaction identifiers. Of a file that was read in several forms, the newest counts."""
         files: dict[str, FeedFile] = {}
         for name, number in sorted(transactions.items(), key=lambda item: item[1]):
             if name.startswith(_FILE):
@@ -58,12 +58,12 @@ class FeedLog:
         return max(self.runs.values(), default=0)
 
     def held(self, note: str | None, raw: str) -> int:
-        """Return the newest number that a history holds, by its commit's note."""
+        """Return the newest number that a history holds, from its commit's note."""
         table, number = json.loads(note or "{}").get(raw, ("", 0))
         return number if table == self.table else 0
 
     def transactions(self, run_id: str, files: Iterable[FeedFile]) -> dict[str, int]:
-        """Return what a run's commit records: itself, and the files whose rows it adds."""
+        """Return the transaction identifiers of a run's commit: its own, and those of the files whose rows it adds."""
         number = self.newest + 1
         names = [_FILE + json.dumps([one.path, one.size, one.written, one.etag]) for one in files]
         return dict.fromkeys([_RUN + run_id, *names], number)
@@ -71,7 +71,7 @@ class FeedLog:
 
 @dataclass(frozen=True)
 class FeedChoice:
-    """The files that a run reads, the runs whose rows it replaces, and paths that nobody can read any more."""
+    """The files that a run reads, the runs whose rows it replaces, and the paths that no longer exist."""
 
     files: tuple[FeedFile, ...]
     replaced: tuple[str, ...] = ()
@@ -79,10 +79,10 @@ class FeedChoice:
 
 
 def choose(name: str, log: FeedLog, listed: Iterable[FeedFile], *, held: int, one_file: bool) -> FeedChoice:
-    """Choose what a run reads of a feed's location, whose histories all hold the numbers up to ``held``.
+    """Choose the files to read from a feed's location, whose histories all hold the numbers up to ``held``.
 
     ``one_file``: the location names a file, which every delivery replaces; so it is read again when it changed.
-    Elsewhere a file that changed after it was loaded is refused, CHANGED_SINCE_LOADED.
+    Elsewhere, raise Refusal CHANGED_SINCE_LOADED for a file that changed after it was loaded.
     """
     there = {file.path: file for file in listed}
     files = []

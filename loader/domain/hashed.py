@@ -1,11 +1,11 @@
-"""Which columns row hashes cover, as a history's commits note it, so that whoever compares or checks them knows.
+"""Column sets that row hashes cover, recorded in a history's commit metadata for later loads and checks.
 
 A *set* names columns by stable key, each with the family of its type: within a family values hash
-alike. Where loads compare by hash, all open versions have hashes over one set, the noted one
+alike. Where loads compare by hash, all open versions have hashes over one set, the recorded one
 (rule 16). Where they do not (rows with a time of their own, batch files), an open version keeps the
-hash it was written with, so the sets that held before are noted, too.
+hash it was written with, so the sets that were in force before are recorded, too.
 
-A set that held before is written as its difference from the one that holds: ``-a:number +b:string``.
+An earlier set is written as its difference from the current one: ``-a:number +b:string``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,20 +31,20 @@ Set = frozenset[str]
 
 
 def family(type_name: str) -> str:
-    """What a type's values hash like."""
+    """Return the family of a type; equal values of one family hash alike."""
     return _FAMILY.get(type_name, type_name)
 
 
 def hashed_set(columns: Iterable[tuple[str, str]]) -> str:
-    """The set over these columns (stable key, name of the type), as it is noted."""
+    """Return the set over these columns (stable key, name of the type), as it is recorded."""
     return " ".join(sorted(f"{key}:{family(type_name)}" for key, type_name in columns))
 
 
 def hashed_notes(noted: Mapping[str, str] | None, now: str) -> dict[str, str]:
-    """What to note where versions keep their hashes, once a run writes some over the set ``now``.
+    """Return the notes of a run that writes hashes over the set ``now`` where older versions keep theirs.
 
-    ``noted`` is what the newest run noted, None before the first one. A history that ran without noting
-    what its hashes cover does not begin to: nobody knows.
+    ``noted`` are the notes of the newest run, None before the first one. A history with runs that recorded no set
+    gets none either: the sets of its older hashes are unknown.
     """
     if noted is None:
         return {HASHED: now}
@@ -59,10 +59,10 @@ def hashed_notes(noted: Mapping[str, str] | None, now: str) -> dict[str, str]:
 
 
 def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[tuple[str, ...]] | None:
-    """The stable keys that an open version's hash may cover, one tuple for each noted set; None if nobody can tell.
+    """Return the stable keys that an open version's hash may cover, one tuple for each recorded set; None if unknown.
 
     ``families`` are those of the table's columns, by stable key: a hash over a column that is gone, or
-    holds values of another kind by now, cannot be computed from the table any more.
+    now holds values of another family, cannot be computed from the table any more.
     """
     if HASHED not in noted:
         return None
@@ -76,7 +76,7 @@ def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[t
 
 
 def _sets(noted: Mapping[str, str]) -> list[Set]:
-    """The noted sets, the one that holds first."""
+    """Return the recorded sets, the current one first."""
     current = frozenset(noted[HASHED].split())
     before = noted.get(HASHED_BEFORE)
     return [current, *([] if before is None else (_applied(current, text) for text in before.split(";")))]

@@ -1,4 +1,4 @@
-"""Encoding v1: how values become the text under an entity key, a row hash or a history key.
+"""Encoding v1 of values as the text under an entity key, a row hash or a history key.
 
 The text is collision-free: components ``id~value`` sorted by ``id`` (a stable key, so a rename
 changes no hash) and joined by ``|``; backslash, tilde and bar are escaped with a backslash.
@@ -27,10 +27,9 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "~": "\\~", "|": "\\|"})
 
 
 def canonical_text(value: object) -> str | None:
-    """The one text of a value, not yet escaped; None for NULL.
+    """Return the canonical text of a value, not yet escaped; None for NULL.
 
-    Raises TypeError for a type that the warehouse does not know and ValueError for a decimal that
-    is no number.
+    Raise TypeError for a type that the warehouse does not know and ValueError for a decimal that is not finite.
     """
     match value:
         case None:
@@ -55,9 +54,9 @@ def canonical_text(value: object) -> str | None:
 
 
 def encode(components: Iterable[tuple[str, object]]) -> str:
-    """The text that is hashed: one ``id~value`` per component that is not NULL, sorted by id.
+    """Return the text that is hashed: one ``id~value`` per component that is not NULL, sorted by id.
 
-    Raises ValueError if an id comes twice.
+    Raise ValueError if an id comes twice.
     """
     parts = []
     for identifier, value in in_order(components):
@@ -68,23 +67,23 @@ def encode(components: Iterable[tuple[str, object]]) -> str:
 
 
 def digest(components: Iterable[tuple[str, object]], pepper: str = "") -> str:
-    """SHA-256 of the encoded components: 64 lower-case hexadecimal digits."""
+    """Return the SHA-256 of the encoded components: 64 lower-case hexadecimal digits."""
     encoded = encode([*peppered(pepper), *components])
     return sha256(encoded.encode("utf-8")).hexdigest()
 
 
 def escape(text: str) -> str:
-    """``text`` with the three characters that carry structure escaped."""
+    """Return ``text`` with the three structural characters (backslash, tilde, bar) escaped."""
     return text.translate(_ESCAPES)
 
 
 def peppered(pepper: str) -> list[tuple[str, str]]:
-    """The component that a pepper is: none at all if there is no pepper."""
+    """Return the pepper as a list of one component, empty if there is no pepper."""
     return [("", pepper)] if pepper else []
 
 
 def in_order(components: Iterable[tuple]) -> list[tuple]:
-    """``components`` (tuples beginning with their id) sorted by id; ValueError if an id comes twice."""
+    """Return ``components`` (tuples beginning with their id) sorted by id. Raise ValueError if an id comes twice."""
     ordered = sorted(components, key=lambda component: component[0])
     for one, other in pairwise(ordered):
         if one[0] == other[0]:
@@ -93,7 +92,7 @@ def in_order(components: Iterable[tuple]) -> list[tuple]:
 
 
 def _float_text(value: float) -> str:
-    """Plain digits where they are exact, else Java's ``%a``; one NaN, and -0.0 is 0."""
+    """Return plain digits where they are exact, else Java's ``%a``; there is one NaN, and -0.0 is 0."""
     if isnan(value):
         return "NaN"
     if not isfinite(value):
@@ -106,7 +105,7 @@ def _float_text(value: float) -> str:
 
 
 def _decimal_text(value: Decimal) -> str:
-    """Plain digits without exponent and trailing zeros. Not ``normalize()``: it rounds to the context."""
+    """Return plain digits without exponent and trailing zeros. Not ``normalize()``: it rounds to the context."""
     if not value.is_finite():
         raise ValueError(f"the decimal {value} has no canonical text")
     text = format(value, "f")
@@ -116,6 +115,6 @@ def _decimal_text(value: Decimal) -> str:
 
 
 def _microseconds(value: datetime) -> int:
-    """Microseconds since 1970 in UTC; a datetime without a zone is UTC."""
+    """Return the microseconds since 1970 in UTC; a datetime without a zone is UTC."""
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)

@@ -1,7 +1,7 @@
-"""The words and guards of history that the engine and the reference share.
+"""Constants and guards that the history engine and its reference implementation share.
 
-The rules themselves are worked out in ``loader.domain.reference``; ``loader.spark.history`` does
-the same on Delta, and tests drive both and compare.
+The rules are implemented in ``loader.domain.reference``; ``loader.spark.history`` implements
+the same on Delta, and tests run both and compare.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,13 @@ NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED = "new", "changed", "deleted", "rea
 
 
 def parse_instant(text: str) -> datetime:
-    """An instant from ISO 8601 text; without a zone it is UTC."""
+    """Return the instant of an ISO 8601 text; without a zone it is UTC."""
     instant = datetime.fromisoformat(text)
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
 def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
-    """Refuse a run that is not later than the newest applied one: it would be mis-filed."""
+    """Raise Refusal NOT_LATER for a run that is not dated later than the newest applied one (rule 3)."""
     applied = max((parse_instant(known) for known in newest if known), default=None)
     if applied is not None and parse_instant(at) <= applied:
         raise Refusal(
@@ -34,7 +34,7 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
 
 
 def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
-    """Refuse rows that carry their own time or operation where no history is kept: an upsert would ignore both."""
+    """Raise Refusal HISTORY_OFF for effective or CDC rows without a history: an upsert ignores time and operation."""
     if historized or input not in (EFFECTIVE, CDC):
         return
     raise Refusal(
@@ -46,9 +46,9 @@ def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
 
 
 def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:
-    """Refuse a table that does not hold the newest run applied to it: an older state of it, or another table.
+    """Raise Refusal TABLE_BEHIND for a table without the newest run applied to it: an older state, or another table.
 
-    ``applied`` is that run's sequence by the control database, ``held`` that of the newest run in the table,
+    ``applied`` is that run's sequence in the control database, ``held`` that of the newest run in the table,
     ``run`` this run's own, which an earlier attempt of it may have committed.
     """
     if applied is None or (held is not None and (held >= applied or held == run)):
@@ -64,10 +64,10 @@ def check_holds_applied(*, name: str, applied: int | None, held: int | None, run
 
 @dataclass(frozen=True)
 class DeleteGuard:
-    """Bounds of what the keys absent from a full snapshot may close without a person's decision.
+    """Limits on the keys that a full snapshot may close by their absence without a user's decision.
 
     A delivery that was cut short looks like a source that deleted rows. Up to ``keys`` keys, or up to
-    ``share`` of those that are open, close without a question. ``allow_empty`` and ``allow_deletes`` are the
+    ``share`` of those that are open, close without a decision. ``allow_empty`` and ``allow_deletes`` are the
     run's decisions.
     """
 

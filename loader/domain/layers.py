@@ -1,7 +1,7 @@
-"""The SQL that people read: what each layer of a dataset does, as statements.
+"""Display SQL: what each layer of a dataset does, as statements.
 
-Stage is a real query. Raw, rawcore and history are done by the runner's engine, in one commit each;
-their statements say the same in SQL's own words, as the dataset's history policy has it, and are never executed.
+Stage is a real query. Raw, rawcore and history are written by the runner's engine, in one commit each;
+their statements describe the same in SQL, by the dataset's history policy, and are never executed.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
 
 
 def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
-    """What a dataset's entity key is hashed from: its business key."""
+    """Return the hash components of a dataset's entity key: its business key."""
     return tuple(HashComponent(column.key, column.name) for column in dataset.business_key)
 
 
 def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
-    """What tells two states of a row apart: its tracked attributes; the time and the operation never are (rule 12)."""
+    """Return the hash components of a row hash: tracked attributes, never the time or the operation (rule 12)."""
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     return tuple(
         HashComponent(column.key, column.name)
@@ -36,7 +36,7 @@ def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
 
 
 def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source: SourceSpec | None = None) -> str:
-    """The statement that a dataset stands for; empty where there is none to show."""
+    """Return the statement of a dataset's layer; empty where there is none to show."""
     if dataset.materialization == "view":
         return view_sql(dataset, by_key)
     if dataset.layer == "raw":
@@ -45,7 +45,7 @@ def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source:
 
 
 def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
-    """What is read from where."""
+    """Return the statement that writes a delivery into its raw table."""
     table = raw_table(dataset)
     names = {column.key: column.name for column in source.columns}
     selected = [
@@ -65,7 +65,7 @@ def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
 
 
 def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """A stage view over its tables: typed, renamed, its inputs united."""
+    """Return the statement of a stage view over its tables: typed, renamed, its inputs united."""
     selects = [
         _select(
             [
@@ -81,7 +81,7 @@ def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
 
 
 def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return how current truth follows: stage where the load dates the rows, the open versions where they do."""
+    """Return the MERGE into rawcore: of stage where the load dates the rows, of the open versions where they do."""
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     table = rawcore_table(dataset)
     key, row_hash = quoted(table.column("entity_key").name), quoted(table.column("row_hash").name)
@@ -111,7 +111,7 @@ def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> st
 
 
 def _open_versions_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return the keys of this run's rows, each with its open version; without one where it has none."""
+    """Return a query of the keys of this run's rows, each with its open version if it has one."""
     history = history_table(dataset)
     key, segment = (quoted(history.column(purpose).name) for purpose in ("entity_key", "segment"))
     return (
@@ -122,7 +122,7 @@ def _open_versions_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]
 
 
 def _untracked(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
-    """Return the quoted names of the columns that open no version and are updated where they stand."""
+    """Return the quoted names of the untracked columns, which are updated in place."""
     if policy.track is None or policy.untracked == "keep":
         return []
     tracked = (policy.time_column, policy.op, *policy.track)
@@ -130,10 +130,10 @@ def _untracked(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
 
 
 def history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Return how versions close and open; a run is one commit, here in some sentences.
+    """Return how versions close and open; a run is one commit, shown here as several statements.
 
-    Rows with a time of their own are placed among the versions there are, which no statement says: theirs are
-    shown with that in words.
+    Rows with a time of their own are placed among existing versions, which no statement expresses: theirs are
+    shown with comments that describe it.
     """
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     if policy.input == BATCH_FILES:
@@ -253,7 +253,7 @@ def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segm
 
 
 def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
-    """Stage as a rawcore dataset takes it: typed columns, keys and row hash over the tables' rows."""
+    """Return stage as a rawcore dataset reads it: typed columns, keys and row hash over the tables' rows."""
     table = rawcore_table(dataset)
     hashes = [(entity_key_components(dataset), table.column("entity_key").name)]
     names = {column.key: column.name for column in dataset.active_columns}

@@ -1,8 +1,8 @@
-"""What a runner prints for people, line by line, and how its owner takes it to pieces again.
+"""Log lines of a runner: their format, and a parser that also reads Spark's own lines.
 
 The runner's own log records are one JSON object a line. The JVM below it prints Spark's log4j lines
 (``26/01/31 12:00:00 ERROR TaskSetManager: …``), and both print lines that have no head at all: traces,
-warnings of Java itself, what a library prints.
+warnings of Java itself, output of libraries.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _OF_SPARK = "spark"
 
 @dataclass(frozen=True)
 class Said:
-    """Something a child said: with which level (as ``logging`` counts), under which name, in which thread.
+    """A log record of a child process: message, level (as ``logging`` counts), logger name and thread.
 
-    ``at`` is when, in seconds since 1970; None: when it was read. ``trace`` is a traceback, or empty.
+    ``at`` is in seconds since 1970; None means the time of reading. ``trace`` is a traceback, or empty.
     """
 
     message: str
@@ -35,12 +35,12 @@ class Said:
     trace: str = ""
 
     def followed_by(self, line: str) -> Said:
-        """The same with a line that belongs to it."""
+        """Return the record with a line that belongs to it appended."""
         return replace(self, message=f"{self.message}\n{line}")
 
 
 class MarkedLines(logging.Formatter):
-    """Log records as ``heard`` reads them."""
+    """Formatter of log records as the JSON lines that ``heard`` parses."""
 
     def format(self, record: logging.LogRecord) -> str:
         trace = self.formatException(record.exc_info) if record.exc_info else ""
@@ -56,7 +56,7 @@ class MarkedLines(logging.Formatter):
 
 
 def heard(line: str) -> Said | None:
-    """What begins with this line; None for a line without a head, which may belong to the one before."""
+    """Return the record that begins with this line; None for a line without a head, which may continue the last one."""
     return _marked(line) or _java(line)
 
 
@@ -74,7 +74,7 @@ def _marked(line: str) -> Said | None:
             trace=str(told["trace"]),
         )
     except (ValueError, KeyError, TypeError):
-        return None  # a line that was cut off, or somebody else's
+        return None  # a line that was cut off, or written by another program
 
 
 def _java(line: str) -> Said | None:

@@ -1,7 +1,7 @@
-"""What a worker asks of the runner: requests as frozen dataclasses, JSON on the pipe.
+"""Manifests: requests of a worker to the runner, as frozen dataclasses and as JSON on the pipe.
 
 A manifest holds everything the runner needs to know; it looks nothing up. Tables, columns and
-datasets are the domains' own dataclasses, so both sides speak of the same things.
+datasets are the domains' own dataclasses, so both sides use the same types.
 """
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -27,7 +27,7 @@ class DeliveredColumn:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Where a delivery is and what it must look like. ``options`` are described in ``loader.spark.sources``.
+    """Location, format and promised columns of a delivery. ``options`` are described in ``loader.spark.sources``.
 
     ``one_row_per_key`` is False for a feed: its rows of one key differ by their time.
     """
@@ -42,10 +42,10 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class RawLoad:
-    """Bring one delivery into its raw table, whole or not at all.
+    """Load of one delivery into its raw table, whole or not at all.
 
-    ``columns`` says which raw column each delivered one becomes: (raw column name, delivered name).
-    ``sensitive`` are names in lower case, delivered and raw: refusals tell none of their values.
+    ``columns`` maps raw columns to delivered ones: (raw column name, delivered name).
+    ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
     ``feed``: each file is read once and the table keeps every run's rows; otherwise only the latest delivery's.
     """
 
@@ -86,9 +86,9 @@ class StageColumn:
 
 @dataclass(frozen=True)
 class StageInput:
-    """One input of a stage view: a raw table and what is taken from it.
+    """One input of a stage view: a raw table, and the columns and rows taken from it.
 
-    ``options`` are the source's reading options, for how text becomes values (``timezone``).
+    ``options`` are the source's reading options that decide how text becomes values (``timezone``).
     ``feed``: only the rows that this run brought are taken.
     """
 
@@ -101,7 +101,7 @@ class StageInput:
 
 @dataclass(frozen=True)
 class HistoryFiles:
-    """The files of a history batch, by what they say (``loader.domain.reference.batch_files``): paths or URIs.
+    """Paths or URIs of a history batch's files, by kind (``loader.domain.reference.batch_files``).
 
     ``format`` is csv or parquet, ``compression`` none or, of CSV, zstd.
     """
@@ -116,17 +116,17 @@ class HistoryFiles:
 
 @dataclass(frozen=True)
 class RawcoreLoad:
-    """Bring what stage holds into the history, by the dataset's policy; then rawcore after it.
+    """Load of stage into the history, by the dataset's policy, and then into rawcore.
 
-    ``history`` is None where the dataset is not historized, ``memory`` where rows carry no time of
-    their own. ``row_hash`` covers what opens a version. ``sequence`` is ``txnVersion``;
-    ``newest_applied_at`` and ``newest_applied`` are what the control database knows of the newest applied run: its
-    time (ISO 8601), and its sequence if the table was not made anew since.
+    ``history`` is None where the dataset is not historized, ``memory`` (the event log) where rows carry no time of
+    their own. ``row_hash`` covers the columns whose changes open a version. ``sequence`` is ``txnVersion``;
+    ``newest_applied_at`` and ``newest_applied`` are the control database's record of the newest applied run: its
+    time (ISO 8601), and its sequence if the table was not recreated since.
     ``views`` are statements that publish views over the history.
     ``delivery_checked`` says that the one input's delivery was already checked for everything
     stage would check: the same types, and one row for each of the same keys. ``files`` takes the
     place of stage where history comes as batch files. ``sensitive`` are names of columns in lower case:
-    refusals tell none of their values.
+    refusals contain none of their values.
     """
 
     dataset: str
@@ -156,7 +156,10 @@ class RawcoreLoad:
 
 @dataclass(frozen=True)
 class LoadManifest:
-    """One attempt of one load run. The share and number are those of ``loader.domain.history.DeleteGuard``."""
+    """One attempt of one load run.
+
+    ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.history.DeleteGuard``.
+    """
 
     run_id: str
     load_timestamp: str
@@ -172,7 +175,7 @@ class LoadManifest:
 
 @dataclass(frozen=True)
 class ObserveManifest:
-    """Which tables to look at; tables that do not exist are left out of the answer.
+    """Tables to observe, by stable key; tables that do not exist are left out of the answer.
 
     So are dropped ones, whose files are kept, unless ``dropped`` asks for them, too. A table whose log cannot be
     read fails the request, or with ``skip_unreadable`` is listed under ``unreadable`` beside the answer.
@@ -185,10 +188,10 @@ class ObserveManifest:
 
 @dataclass(frozen=True)
 class ExecuteManifest:
-    """Steps to execute, in order; each is proved by observing the table afterwards.
+    """Steps to execute, in order; each is verified by observing the table afterwards.
 
     ``done`` are the places of steps that an earlier attempt finished: they are not run again. ``sensitive``
-    are stable keys of columns: refusals tell none of their values.
+    are stable keys of columns: refusals contain none of their values.
     """
 
     execution: str
@@ -199,7 +202,7 @@ class ExecuteManifest:
 
 @dataclass(frozen=True)
 class SizesManifest:
-    """Which tables to size up, by stable key; answered from their logs, no row is read."""
+    """Tables to measure, by stable key; their logs are read, not their rows."""
 
     tables: tuple[str, ...]
 
@@ -214,10 +217,10 @@ class DownstreamQuery:
 
 @dataclass(frozen=True)
 class RehearseManifest:
-    """Steps to run on shallow clones, which are dropped whatever happens.
+    """Steps of a dry run on shallow clones, which are dropped in any case.
 
     ``tables`` are those that ``queries`` read besides the touched ones, by stable key. ``after`` are
-    queries as they will be (views over renamed tables), asked afterwards only. ``sensitive`` are stable keys of
+    queries that only exist afterwards (views over renamed tables). ``sensitive`` are stable keys of
     columns whose values are masked.
     """
 
@@ -232,11 +235,11 @@ class RehearseManifest:
 
 @dataclass(frozen=True)
 class RevertManifest:
-    """Take one run, known by its id and its number, out of a dataset's history.
+    """Revert of one run, known by its id and its number, in a dataset's history.
 
     ``load`` is the dataset as a load has it, with the number of this run. ``newest_applied_at`` is the
     time of the newest run that stays applied; ``later_runs`` stay, too, and brought rows after it.
-    ``refused`` is a refusal as JSON: why it cannot be done, unless the table shows that it was.
+    ``refused`` is a refusal as JSON, raised unless the table shows that the revert was already done.
     """
 
     run_id: str
@@ -250,9 +253,9 @@ class RevertManifest:
 
 @dataclass(frozen=True)
 class PruneManifest:
-    """Remove a history's closed versions that ended before ``ended_before``, a value as versions are dated.
+    """Removal of a history's closed versions that ended before ``ended_before``, a value as versions are dated.
 
-    ``archive`` is the folder they are written to first, as a Delta table; None keeps them nowhere.
+    ``archive`` is the folder they are written to first, as a Delta table; None deletes them without a copy.
     """
 
     run_id: str
@@ -263,7 +266,7 @@ class PruneManifest:
 
 @dataclass(frozen=True)
 class AcceptManifest:
-    """Take a dataset's table as it is now, though it does not hold the newest run applied to it."""
+    """Acceptance of a dataset's table as it is, though it does not hold the newest run applied to it."""
 
     run_id: str
     load: RawcoreLoad
@@ -271,7 +274,7 @@ class AcceptManifest:
 
 @dataclass(frozen=True)
 class CompactManifest:
-    """Bring small files of a dataset's tables together (``loader.domain.governance`` says which are small)."""
+    """Compaction of the small files of a dataset's tables (limits: ``loader.domain.governance``)."""
 
     run_id: str
     dataset: str
@@ -281,7 +284,7 @@ class CompactManifest:
 
 @dataclass(frozen=True)
 class Masking:
-    """Columns that a reader sees, by stable key: ``shown`` as they are, ``hashed`` once more with the secret.
+    """Columns as one reader sees them, by stable key: ``shown`` unchanged, ``hashed`` hashed again with the secret.
 
     All others are masked. ``shown_names`` (in lower case) decide for columns without a stable key.
     """
@@ -309,11 +312,11 @@ class ReadManifest:
 
 @dataclass(frozen=True)
 class CheckManifest:
-    """A history whose invariants are checked (``loader.spark.invariants``), with the rawcore that follows it.
+    """Check of a history's invariants (``loader.spark.invariants``), and of the rawcore that follows it.
 
-    ``entity_key`` and ``row_hash`` are what the load hashes; ``samples`` is how many keys a finding names;
-    ``newest_applied`` is the sequence of the newest run applied to the history, by the control database. Of
-    ``sensitive`` columns, names in lower case, it tells no value.
+    ``entity_key`` and ``row_hash`` are the components that the load hashes; ``samples`` is how many keys a finding
+    names; ``newest_applied`` is the sequence of the newest run applied to the history, by the control database.
+    Findings contain no value of ``sensitive`` columns, names in lower case.
     """
 
     name: str
@@ -330,19 +333,19 @@ class CheckManifest:
 
 @dataclass(frozen=True)
 class ReplayManifest:
-    """History cases to run (``loader.domain.replay``): a file's text, and the ids of those that are wanted."""
+    """History cases to run (``loader.domain.replay``): the text of a file, and the ids to select (None: all)."""
 
     cases: str
     only: tuple[str, ...] | None = None
 
 
 def to_json(value: Any) -> Any:
-    """A manifest as plain JSON values. Types JSON does not know are a programming error."""
+    """Return a manifest as plain JSON values. Types JSON does not know are a programming error."""
     return asdict(value) if is_dataclass(value) else value
 
 
 def from_json(kind: type, described: Any) -> Any:
-    """The dataclass ``kind`` from its JSON; an unknown field raises TypeError."""
+    """Return an instance of the dataclass ``kind`` from its JSON. Raise TypeError for an unknown field."""
     hints = get_type_hints(kind)
     known = {f.name for f in fields(kind)}
     unknown = set(described) - known

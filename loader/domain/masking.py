@@ -1,7 +1,7 @@
 """Columns of a table as a reader sees them: in the clear, as keyed hashes, or masked.
 
-Pure. A column that nothing describes is masked: nobody can tell that it is harmless. A hash of a sensitive
-key is hashed once more with a secret: otherwise whoever guesses a key finds its hash.
+Pure. A column without a description is masked, since nothing says that it is harmless. A hash of a sensitive
+key is hashed once more with a secret: otherwise a guessed key could be confirmed by its hash.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,21 +14,20 @@ from loader.domain.manifest import Masking
 from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 
-# Columns whose value is the time that versions are dated by.
+# Columns that hold the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at")
-# Refusals whose samples are values of the column that they name, whose samples are names, and whose message
-# is what Spark says.
+# Codes of refusals: with values of the named column as samples, with names as samples, with Spark's own message.
 _OF_ONE_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS")
 _OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
 _BY_SPARK = ("UNEXPECTED", "STEP_FAILED")
 _OF_VERSIONS = ("versions", "as_of", "changes")
-# Arguments that say something of the business key's values.
+# Arguments that contain values of the business key.
 _BY_KEY = ("text", "after", "business_key")
 
 
 @dataclass(frozen=True)
 class Sensitive:
-    """Stable keys and present names (in lower case) of a dataset's sensitive columns, and of all its columns."""
+    """Stable keys and present names (lower case) of a dataset's sensitive columns, and stable keys of all columns."""
 
     keys: frozenset[str]
     names: frozenset[str]
@@ -39,11 +38,11 @@ class Sensitive:
 
 
 def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, secret: str) -> Masking:
-    """Return what a reader sees who may not read sensitive values."""
+    """Return the masking for a reader without the permission to read sensitive values."""
     described = table.of_purpose("business_key", "attribute")
     masked = {column.key for column in described if sensitive.has(column)}
     hashed = {column.key for column in table.columns if masked & {part for _, part in column.hash_of}}
-    # A version's key is the hash of an entity's key, which is hashed by now.
+    # A history key is a hash of the entity key, so it is hashed wherever that one is.
     hashed |= {column.key for column in table.columns if hashed & {part for _, part in column.hash_of}}
     if masked:
         masked |= {column.key for column in table.of_purpose("row_hash")}
@@ -65,10 +64,10 @@ def _dated_by_masked(table: TableSpec, sensitive: Sensitive, policy: HistoryPoli
 
 
 def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
-    """Return a refusal that tells no value of a sensitive column: without samples, unless they are harmless.
+    """Return a refusal without any value of a sensitive column: without samples, unless they are harmless.
 
-    ``sensitive`` are names in lower case. What is about the values of one other column stays as it is, and so
-    does what has names for samples.
+    ``sensitive`` are names in lower case. A refusal about the values of one other column stays as it is, and so
+    does one whose samples are names.
     """
     if not sensitive or refusal.code in _OF_NAMES:
         return refusal
@@ -86,12 +85,12 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
 
 
 def may_hold_values(error: Mapping[str, Any]) -> bool:
-    """Return whether a refusal as JSON has samples, or says what Spark says."""
+    """Return whether a refusal as JSON has samples, or a message that comes from Spark."""
     return bool(error.get("samples")) or error.get("code") in (*_BY_SPARK, *SAID)
 
 
 def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """Return a refusal as JSON for who may not read the data of ``name``: without anything that holds a value."""
+    """Return a refusal as JSON for a reader who may not read the data of ``name``: without any value."""
     if not error:
         return None
     told = without_values(replace(Refusal.from_json(dict(error)), column=""), ("",))
@@ -100,13 +99,13 @@ def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, An
 
 
 def without_any_value(error: Mapping[str, Any]) -> str:
-    """Return a refusal as JSON on one line, as logs, notices and runs tell it: with nothing that holds a value."""
+    """Return a refusal, given as JSON, on one line for logs, notices and runs: without any value."""
     refusal = Refusal.from_json(dict(error))
     return replace(without_values(replace(refusal, column=""), ("",)), hint=refusal.hint).one_line()
 
 
 def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, masking: Masking) -> None:
-    """Raise Refusal MASKED_COLUMN for a question whose answer tells a masked value by the rows that it has."""
+    """Raise Refusal MASKED_COLUMN for a read whose rows would reveal a masked value by being selected."""
     keys = masked_names(table.of_purpose("business_key"), masking)
     used = [name for name in _BY_KEY if arguments.get(name)]
     if keys and used:
@@ -116,7 +115,7 @@ def must_not_tell(kind: str, arguments: Mapping[str, Any], table: TableSpec, mas
 
 
 def masked_names(columns: Collection[ColumnSpec], masking: Masking) -> list[str]:
-    """Return the names of the columns that a reader sees neither as they are nor hashed."""
+    """Return the names of the columns that a reader sees neither unchanged nor hashed."""
     return [column.name for column in columns if column.key not in (*masking.shown, *masking.hashed)]
 
 

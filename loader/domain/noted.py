@@ -1,12 +1,12 @@
-"""What a history's commits note of the policy they were made under, so that the next load knows.
+"""History policy as recorded in a history's commit metadata, for later loads to compare with.
 
-Of a policy two things stand in the table and cannot be read off it:
+Two parts of a policy apply to the stored versions and cannot be read from the table:
 
-* its *form* (``metadata.domain.history_form``). Versions of two forms cannot stand in one history, so
+* its *form* (``metadata.domain.history_form``). Versions of two forms cannot be in one history, so
   a load under another form is refused.
 * its *choices*: which columns were compared, which of them opened a version. They may change. An event
-  counts as it was compared when it came: what is in the history stays, and the new choices hold from
-  the run that brings them. An *era* is the runs from one such change to the next.
+  is compared by the choices of the run that brought it: what is in the history stays, and new choices apply
+  from the run that brings them. An *era* is the runs from one such change to the next.
 
 Columns are named by stable key: a rename changes neither.
 """
@@ -25,10 +25,10 @@ FORM, ERAS = "form", "eras"
 
 @dataclass(frozen=True)
 class Choices:
-    """What of a policy decides how a row compares, over stable keys of columns.
+    """Choices of a policy that decide how rows compare, over stable keys of columns.
 
     ``tracked`` None: every column opens a version. ``aside``: the time and the operation, which are
-    never compared. ``in_place``: what is not tracked is updated in the version in force.
+    never compared. ``in_place``: an untracked column is updated in the version in force.
     """
 
     tracked: tuple[str, ...] | None = None
@@ -37,7 +37,7 @@ class Choices:
 
     @classmethod
     def of(cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]]) -> "Choices":
-        """A policy's choices for a table with these columns: (stable key, name)."""
+        """Return a policy's choices for a table with these columns: (stable key, name)."""
         known = list(columns)
         aside = tuple(sorted(key for key, name in known if name in (policy.time_column, policy.op)))
         if policy.track is None:
@@ -49,11 +49,11 @@ class Choices:
         return key not in self.aside
 
     def opens(self, key: str) -> bool:
-        """Whether a difference in this column opens a version."""
+        """Return whether a difference in this column opens a version."""
         return self.compares(key) and (self.tracked is None or key in self.tracked)
 
     def updates(self, key: str) -> bool:
-        """Whether a difference in this column is written into the version in force."""
+        """Return whether a difference in this column is written into the version in force."""
         return self.in_place and self.compares(key) and not self.opens(key)
 
 
@@ -66,9 +66,9 @@ class Era:
 
 
 def eras_with(noted: Mapping[str, str], sequence: int, choices: Choices) -> tuple[Era, ...]:
-    """The eras of a history once run ``sequence`` brought rows under these choices, oldest first.
+    """Return the eras of a history once run ``sequence`` brought rows under these choices, oldest first.
 
-    A history that notes none was made under today's, as far as anybody knows.
+    A history without recorded eras is assumed to have been made under the given choices.
     """
     known = noted_eras(noted)
     if not known:
@@ -77,18 +77,18 @@ def eras_with(noted: Mapping[str, str], sequence: int, choices: Choices) -> tupl
 
 
 def ever_tracked(eras: Iterable[Era], key: str) -> bool:
-    """Whether a difference in this column opens a version, or ever did."""
+    """Return whether a difference in this column opens a version in any era."""
     return any(era.choices.opens(key) for era in eras)
 
 
 def may_repeat(eras: Iterable[Era], keys: Iterable[str]) -> bool:
-    """Whether neighbours may hold equal values: what opened one of them was later updated in place."""
+    """Return whether neighbours may hold equal values: the value that opened one was later updated in place."""
     known = list(eras)
     return any(ever_tracked(known, key) and any(era.choices.updates(key) for era in known) for key in keys)
 
 
 def noted_eras(noted: Mapping[str, str]) -> tuple[Era, ...]:
-    """The eras that a commit's notes speak of, oldest first."""
+    """Return the eras recorded in a commit's notes, oldest first."""
     if ERAS not in noted:
         return ()
 
@@ -101,7 +101,7 @@ def noted_eras(noted: Mapping[str, str]) -> tuple[Era, ...]:
 
 
 def eras_note(eras: Iterable[Era]) -> dict[str, str]:
-    """The eras as a note."""
+    """Return the eras as a note of commit metadata."""
     described = [
         {
             "since": era.since,
@@ -115,16 +115,16 @@ def eras_note(eras: Iterable[Era]) -> dict[str, str]:
 
 
 def form_note(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, str]:
-    """The form of a history under this policy as a note; ``keys``: stable keys of its columns by name."""
+    """Return the form of a history under this policy as a note; ``keys``: stable keys of its columns by name."""
     return {FORM: canonical_json(form_of(policy, keys)).decode()}
 
 
 def refuse_other_form(
     *, name: str, policy: HistoryPolicy, keys: Mapping[str, str], noted: Mapping[str, str], versions: int | None
 ) -> None:
-    """Refusal HISTORY_POLICY_CHANGED if the history's versions have another form than the policy gives them.
+    """Raise Refusal HISTORY_POLICY_CHANGED if the history's versions have another form than the policy gives them.
 
-    ``versions``: how many there are, None if that is not known; of none every policy is right.
+    ``versions`` is their number, None if unknown; without versions every policy is accepted.
     """
     if FORM not in noted or versions == 0:
         return

@@ -1,6 +1,6 @@
-"""What something that waits for a worker, or is worked on, waits for: how long, and what can be done.
+"""Reason for which queued or running work waits, with its start; the same for executions and load runs.
 
-The same for executions and load runs. Pure: what is known goes in, at most one ``Wait`` comes out.
+Pure: it works on the given facts and returns at most one ``Wait``.
 """
 
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ from datetime import datetime, timedelta
 
 from architecture.domain.workflow import BROKER_AWAY, SILENT_AFTER
 
-# Nobody was told; nobody is there; somebody is there and does not come; somebody else writes.
+# The broker is away; no worker is alive; no worker took the work up; another holder has the lease.
 BROKER, NO_WORKER, NOT_TAKEN_UP, LEASE = "broker", "no_worker", "not_taken_up", "lease"
-# Whoever works on it is quiet; is silent for so long that it counts as lost.
+# The heartbeat is late; it is so late that the work counts as lost.
 QUIET, GONE = "quiet", "gone"
 
-# A worker that is free takes up what it is told of at once, and what was missed with the next sweep.
+# A free worker takes up a message at once, and missed work with the next sweep.
 TAKEN_UP_WITHIN = timedelta(seconds=30)
-# Workers say every two seconds that they are alive.
+# Heartbeats come every two seconds.
 QUIET_AFTER = timedelta(seconds=10)
 _WAITING = "waiting: "
 
 
 @dataclass(frozen=True)
 class Wait:
-    """What is waited for (``code``), and since when."""
+    """Reason of a wait (``code``), and its start."""
 
     code: str
     since: datetime
@@ -31,7 +31,7 @@ class Wait:
 def wait_of(
     *, status: str, queued_at: datetime, heartbeat_at: datetime | None, phase: str, workers: int, now: datetime
 ) -> Wait | None:
-    """What is waited for; None if it goes on as it should, or is over. ``workers`` is how many are alive."""
+    """Return the wait of some work; None if it proceeds or is over. ``workers`` is the number of live workers."""
     if status == "queued":
         return _queued(queued_at, phase, workers, now)
     if status in ("running", "canceling"):
@@ -50,7 +50,10 @@ def _queued(since: datetime, phase: str, workers: int, now: datetime) -> Wait | 
 
 
 def _held(heard_at: datetime, beats: bool, workers: int, now: datetime) -> Wait | None:
-    """``beats``: whether whoever holds it has ever said that it is alive; else only workers in general count."""
+    """Return the wait of work that a worker holds.
+
+    ``beats``: its holder has sent a heartbeat at least once; if not, only the number of live workers counts.
+    """
     silent = now - heard_at
     if beats and silent > SILENT_AFTER:
         return Wait(GONE, heard_at)

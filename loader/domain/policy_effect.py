@@ -1,4 +1,4 @@
-"""What another history policy means for a history that is there: refused, from now on, or from the next load on."""
+"""Effects of another history policy on an existing history: refused, from now on, or from the next load on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -7,7 +7,7 @@ from metadata.domain.history_form import WAY_OUT, form_of, moved
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 
 REFUSED, FROM_NOW, NEXT_LOAD = "refused", "from_now", "next_load"
-# Fields that stand in the form; of ``input`` and ``deletes`` only a part does.
+# Fields that are part of the form; of ``input`` and ``deletes`` only some values are.
 _OF_FORM = ("time", "open_end", "state_labels", "profile")
 _COMPARED = ("track", "untracked", "op")
 _CALLED = {
@@ -27,14 +27,14 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class Effect:
-    """One thing that a change of policy means; ``kind`` is refused, from_now or next_load."""
+    """One effect of a change of policy; ``kind`` is refused, from_now or next_load."""
 
     kind: str
     said: str
 
 
 def effects(before: HistoryPolicy, now: HistoryPolicy) -> tuple[Effect, ...]:
-    """What ``now`` means for versions that were made under ``before``; both name columns as they are called now."""
+    """Return the effects of ``now`` on versions made under ``before``; both use the columns' current names."""
     return tuple(_effects(before, now))
 
 
@@ -54,7 +54,7 @@ def _effects(before: HistoryPolicy, now: HistoryPolicy) -> Iterator[Effect]:
 
 
 def _in_form(name: str, before: HistoryPolicy, now: HistoryPolicy) -> bool:
-    """Whether tombstones, and not only what a delete does, would come or go."""
+    """Return whether the change adds or removes tombstones, which belong to the form."""
     return name == "deletes" and TOMBSTONE in (before.deletes, now.deletes)
 
 

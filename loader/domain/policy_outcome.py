@@ -1,6 +1,6 @@
-"""What a history policy makes of its sample: the versions there are in the end, each with the row that made it.
+"""Result of a history policy on its sample: the versions at the end, each with the row that made it.
 
-The reference engine does it, as it does for the tests of the real one; nothing of the rules is said here.
+The reference engine computes it, as for the tests of the real one; no rule is implemented here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,15 +19,15 @@ from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
 from metadata.domain.types import DataType, parse
 
 NULL = "NULL"
-# What the engine says of a version beside the data's own columns, which may be called the same.
+# Fields that the engine adds to a version; columns of the data may have the same names.
 _ENGINES = ("state", "active", "opened_by", "closed_by", "valid_from", "valid_to")
 
 
 @dataclass(frozen=True)
 class SampleVersion:
-    """A version of the sample in words. ``opened_by``, ``closed_by`` and ``updated_by`` are numbers of rows.
+    """A version of the sample as text. ``opened_by``, ``closed_by`` and ``updated_by`` are numbers of rows.
 
-    ``opened_in`` and ``closed_in`` name the batch whose silence did it. ``active`` is None where the layout
+    ``opened_in`` and ``closed_in`` name the batch that did it by a key's absence. ``active`` is None where the layout
     has no such column.
     """
 
@@ -47,7 +47,7 @@ class SampleVersion:
 
 @dataclass(frozen=True)
 class Fate:
-    """A row of the sample: what it shows, and what became of it. ``cells`` go by ``columns``."""
+    """A row of the sample: what it demonstrates, and its effect. ``cells`` go by ``columns``."""
 
     row: SampleRow
     cells: tuple[str, ...]
@@ -64,7 +64,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class BatchFate:
-    """A batch: its rows, the keys that it is silent about, and why it was refused as a whole, if it was."""
+    """A batch: its rows, the effect on a key that is absent from it, and the refusal if it was refused as a whole."""
 
     batch: SampleBatch
     at: str
@@ -75,7 +75,7 @@ class BatchFate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``names`` are what the history calls start, end, state and, where it has one, whether a version is current."""
+    """Result of a sample. ``names`` are the history's columns for start, end, state and, if it has one, active."""
 
     sample: Sample
     batches: tuple[BatchFate, ...]
@@ -84,7 +84,7 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """The whole of it in one line."""
+        """A summary in one line."""
         refused = sum(one.refusal is not None for one in self.batches)
         rows, versions, batches = len(self.sample.rows), len(self.versions), len(self.batches)
         line = f"{rows} rows in {batches} deliveries make {versions} version{'' if versions == 1 else 's'}"
@@ -102,7 +102,7 @@ OPENS, ENDS, UPDATES = "Opens", "Ends", "Updates"
 
 @dataclass
 class _Kept:
-    """A version as the engine has it; its place (key and start) tells it from all others."""
+    """A version as the engine has it, identified by its place (key and start)."""
 
     key: tuple[str, ...]
     row: Mapping[str, Any]
@@ -114,7 +114,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Deed:
-    """What a row (None: a batch by its silence) did to a version when it came."""
+    """A change of a version by a row, or by a key's absence from the batch (``row`` None)."""
 
     run_id: str
     row: int | None
@@ -124,7 +124,7 @@ class _Deed:
 
 @dataclass
 class _Played:
-    """The sample as it is played. ``aliases`` keep the data's names apart from those of the engine."""
+    """A sample being applied. ``aliases`` rename columns of the data whose names the engine uses itself."""
 
     sample: Sample
     aliases: dict[str, str] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class _Played:
     def _values(self, row: Mapping[str, Any]) -> list[str]:
         return [_shown(row.get(self._alias(name))) for name in self.sample.attributes]
 
-    # --- telling versions -----------------------------------------------------------------------
+    # --- describing versions -----------------------------------------------------------------------
 
     def _version(self, number: int, kept: _Kept) -> SampleVersion:
         row, files = kept.row, self.policy.input == BATCH_FILES
@@ -224,7 +224,7 @@ class _Played:
         return self._row_of(batch, key, opens=opens) if batch else None
 
     def _row_of(self, batch: SampleBatch, key: tuple[str, ...], *, opens: bool) -> int | None:
-        """The row of a batch that said something of a key; of several, of batch files, the one that could."""
+        """Return the number of the batch's row for a key; for an opening, one of a file that opens versions."""
         own = [row for row in batch.rows if self._delivered_key(row) == key]
         fitting = [row for row in own if not (opens and row.file in (EARLIEST, DELETE))]
         return fitting[0].number if fitting else None
@@ -240,11 +240,11 @@ class _Played:
         return time_type(self.policy, {name: str(type_) for name, type_ in self.sample.types.items()})
 
     def _names(self) -> dict[str, str]:
-        """What the layout calls what is told of a version."""
+        """Return the layout's column names for start, end, state and active."""
         told = ("started_at", "ended_at", "state", "active")
         return {purpose: name for purpose, name, _ in layout_of(self.policy).columns if purpose in told}
 
-    # --- telling rows ---------------------------------------------------------------------------
+    # --- describing rows ---------------------------------------------------------------------------
 
     def _batch_fate(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> BatchFate:
         refusal = self.refusals.get(batch.run_id)
@@ -252,7 +252,7 @@ class _Played:
         return BatchFate(batch, batch.at[:16].replace("T", " "), rows, self._absent(batch, numbers), refusal)
 
     def _absent(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> str:
-        """What a delivery's silence about a key does; nothing is said where all of them speak of it."""
+        """Return the effect of a key's absence from a delivery; empty if none is absent or the batch was refused."""
         known = {self._delivered_key(row) for row in self.sample.rows}
         missing = known - {self._delivered_key(row) for row in batch.rows}
         if not missing or batch.run_id in self.refusals:
@@ -269,7 +269,7 @@ class _Played:
         return Fate(row, cells, self._shows(row), became, refused, self.sample.columns)
 
     def _told(self, numbers: Mapping[Place, int]) -> Iterator[tuple[str, int | None, str]]:
-        """Every deed with its batch, its row and what it was, by the versions' numbers in the end."""
+        """Yield each change as run id, row number and phrase, with versions numbered as in the result."""
         for deed in self.deeds:
             which = f"version {numbers[deed.place]}" if deed.place in numbers else "a version that is gone by the end"
             yield deed.run_id, deed.row, f"{deed.did} {which}{' in place' if deed.did == UPDATES else ''}"
@@ -281,7 +281,7 @@ class _Played:
         try:
             return _shown(typed(value, self._type(name))) if value is not None else NULL
         except ValueError:
-            return str(value)  # a mark of batch files, which is of no type
+            return str(value)  # a marker of batch files, which has no type
 
     def _type(self, name: str) -> DataType:
         if self.policy.input == BATCH_FILES and name in (self.policy.time, END):
@@ -300,7 +300,7 @@ class _Played:
         return said.get(row.kind, "Says nothing new")
 
     def _unseen(self, batch: SampleBatch, row: SampleRow) -> str:
-        """What became of a row that left no trace in any version."""
+        """Return the effect of a row that changed no version."""
         counts = self.counts.get(batch.run_id, {})
         if row.kind == LATE and counts.get("late_ignored"):
             return "Counted and left out."
@@ -322,7 +322,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A typed value as people read it."""
+    """Return a typed value as text for pages."""
     match value:
         case None:
             return NULL

@@ -1,8 +1,8 @@
-"""Five rows that show what a history policy does, made of a dataset's own columns and types.
+"""Sample of five rows that demonstrates a history policy, made of a dataset's own columns and types.
 
-Always the same for the same columns: a new key, a change, a row that says nothing new, a key that goes
-away, and a row that comes late where rows can. Which rows a delivery has is the input's; all else of
-the policy shows in what becomes of them (``policy_outcome``).
+The same columns always give the same rows: a new key, a change, a row that changes nothing, a key that
+is absent or deleted, and a row that comes late where rows can. The input decides which rows a delivery has; the rest of
+the policy shows in their effect (``policy_outcome``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from metadata.domain.history_policy import BATCH_FILES, CDC, HistoryPolicy
 from metadata.domain.types import DataType
 
 NEW, CHANGED, SAME, ASIDE, DELETED, LATE, REWIND = "new", "changed", "same", "aside", "deleted", "late", "rewind"
-# How many attributes are shown; an update file has one that moves and one for each of its marks.
+# Number of attributes shown; an update file has one that changes and one for each of its markers.
 ATTRIBUTES, OF_FILES = 2, 3
 _NAME_UP_TO = 24
 
 
 @dataclass(frozen=True)
 class SampleRow:
-    """A delivered row: ``kind`` says what it shows, ``file`` in which of the batch files it stands."""
+    """A delivered row: ``kind`` is what it demonstrates, ``file`` the batch file that contains it."""
 
     number: int
     kind: str
@@ -32,14 +32,14 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class SampleBatch:
-    """Rows that come together, and the instant of their load (ISO 8601)."""
+    """Rows that are delivered together, and the time of their load (ISO 8601)."""
 
     run_id: str
     at: str
     rows: tuple[SampleRow, ...]
 
     def as_batch(self) -> dict[str, Any]:
-        """The batch as the reference engine takes it."""
+        """Return the batch as the reference engine takes it."""
         found: dict[str, Any] = {"run_id": self.run_id, "at": self.at}
         for row in self.rows:
             found.setdefault(row.file or "rows", []).append(dict(row.values))
@@ -50,8 +50,8 @@ class SampleBatch:
 class Sample:
     """Five rows in their batches.
 
-    ``columns`` are what is shown of a row; ``types`` the columns that history holds. ``changing`` is the
-    column whose value moves, ``aside`` one that the policy does not track; empty where there is none.
+    ``columns`` are those shown of a row; ``types`` the columns that history holds. ``changing`` is the
+    column whose value changes, ``aside`` one that the policy does not track; empty where there is none.
     """
 
     policy: HistoryPolicy
@@ -68,13 +68,13 @@ class Sample:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The columns that a version tells beside its key."""
+        """The columns of a version besides its key, time and operation."""
         said = (*self.keys, self.policy.time, self.policy.op)
         return tuple(name for name in self.types if name not in said)
 
 
 def make_sample(policy: HistoryPolicy, keys: Sequence[str], columns: Mapping[str, DataType]) -> Sample:
-    """Five rows for a policy that goes with these columns (name to type, the key's among them)."""
+    """Return five rows for a policy that fits these columns (name to type, the key's among them)."""
     return _Maker(policy, tuple(keys), columns).sample()
 
 
@@ -84,7 +84,7 @@ class _Maker:
         others = [name for name in columns if name not in (*keys, policy.time_column, policy.op)]
         tracked = [name for name in others if policy.track is None or name in policy.track]
         self.aside = next((name for name in others if name not in tracked), "")
-        # Two values are too few to show a change and a late row.
+        # A boolean is the last choice: two values are too few to show a change and a late row.
         self.changing = next(iter(sorted(tracked, key=lambda name: columns[name].name == ours.BOOLEAN)), "")
         shown = [name for name in (self.changing, self.aside) if name]
         room = (OF_FILES if policy.input == BATCH_FILES else ATTRIBUTES) - len(shown)
@@ -104,7 +104,7 @@ class _Maker:
     # --- the rows of each kind of input ---------------------------------------------------------
 
     def _deliveries(self) -> Iterable[SampleBatch]:
-        """Two keys; the second is absent from the last delivery."""
+        """Yield deliveries of two keys; the second is absent from the last delivery."""
         quiet = ASIDE if self.aside else SAME
         yield self._batch(1, 1, (NEW, self._row(1, 1, day=1)), (NEW, self._row(2, 1, day=1)))
         yield self._batch(2, 3, (self._change, self._row(1, 2, day=3)), (quiet, self._row(2, 1, 2, day=3)))
@@ -112,7 +112,7 @@ class _Maker:
         yield self._batch(3, 5, last)
 
     def _feed(self) -> Iterable[SampleBatch]:
-        """One key from its insert to its delete, and an update of before."""
+        """Yield a feed of one key from its insert to its delete, and then an update that comes late."""
         quiet = ASIDE if self.aside else SAME
         yield self._batch(1, 1, (NEW, self._row(1, 1, day=1, op="I")))
         yield self._batch(2, 3, (self._change, self._row(1, 2, day=3, op="U")))
@@ -122,7 +122,7 @@ class _Maker:
         yield self._batch(5, 6, (LATE, self._row(1, 3, day=2, op="U")))
 
     def _files(self) -> Iterable[SampleBatch]:
-        """A version; the key rewound to a later start, and what it was from there on; one in between; its end."""
+        """Yield a version; the key rewound to a later start with an update there; a version in between; a delete."""
         key = {name: _value(self.types[name], 1, name) for name in self.keys}
         start = self.policy.time
         yield self._file_batch(1, 1, (NEW, UPSERT, self._row(1, 1, day=1)))
@@ -133,7 +133,7 @@ class _Maker:
         yield self._file_batch(4, 5, (DELETED, DELETE, {**key, END: _at(5)}))
 
     def _update(self) -> dict[str, Any]:
-        """The change as an update file says it: what stays is marked, where there is a mark for it."""
+        """Return the change as an update file has it: other attributes hold its markers, where they are defined."""
         row, mark, null = self._row(1, 2, day=3), self.policy.unmodified_string, self.policy.null_string
         others = [name for name in self.attributes if name != self.changing]
         for place, name in enumerate(others):
@@ -148,7 +148,10 @@ class _Maker:
         return CHANGED if self.changing else SAME
 
     def _row(self, key: int, value: int, aside: int = 1, *, day: int = 1, op: str = "") -> dict[str, Any]:
-        """Key, time and operation, and the attributes; ``value`` and ``aside`` say which value two of them have."""
+        """Return key, time, operation and attributes of a row.
+
+        ``value`` and ``aside`` number the values of the changing and the untracked attribute.
+        """
         row: dict[str, Any] = {name: _value(self.types[name], key, name) for name in self.keys}
         dated = self.policy.time_column
         if dated is not None:
@@ -171,7 +174,7 @@ class _Maker:
 
 
 def _at(day: int, type_: DataType | None = None) -> Any:
-    """When a row holds from: a day at eight, or what stands for it in a column of this type."""
+    """Return the start of a row: a day at eight, or what stands for it in a column of this type."""
     name = type_.name if type_ else ours.TIMESTAMP
     if name in (ours.INTEGER, ours.BIGINT):
         return day * 10
@@ -179,7 +182,7 @@ def _at(day: int, type_: DataType | None = None) -> Any:
 
 
 def _value(type_: DataType, which: int, name: str) -> Any:
-    """One of some values of a type, from 1 on, as a delivery would write it; different ones differ."""
+    """Return a type's sample value number ``which`` (from 1), as a delivery writes it. Only booleans repeat."""
     match type_.name:
         case ours.STRING:
             return _text(type_.length, which, name)
@@ -208,7 +211,7 @@ def _text(length: int | None, which: int, name: str) -> str:
 
 
 def _decimal(type_: DataType, which: int) -> str:
-    """Of ``decimal(1,1)`` there are tenths only."""
+    """Return the number as a decimal; without digits before the point, as in ``decimal(1,1)``, as a fraction."""
     assert type_.precision is not None
     scale = type_.scale or 0
     if type_.precision > scale:

@@ -1,4 +1,4 @@
-"""Queries that people published, read with other names for the tables: for a rehearsal on clones."""
+"""Rewriting of table names in published queries, for a dry run on clones."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,9 @@ _VIEW = re.compile(r"\s*CREATE\s+(OR\s+REPLACE\s+)?(VIEW|FUNCTION)\b", re.IGNORE
 
 
 def query_of(sql: str) -> str:
-    """The query in a statement that publishes a view; any other text as it is.
+    """Return the query in a statement that publishes a view; any other text as it is.
 
-    Empty for a table function: its query names parameters, so it says nothing by itself.
+    Empty for a table function: its query names parameters, so it cannot run by itself.
     """
     match = _VIEW.match(sql)
     if match is None:
@@ -29,9 +29,9 @@ def query_of(sql: str) -> str:
 
 
 def with_other_names(sql: str, names: Mapping[str, str]) -> str:
-    """``sql`` with tables called by other names: ``names`` from ``schema.name`` in lower case to quoted SQL.
+    """Return ``sql`` with tables renamed: ``names`` maps ``schema.name`` in lower case to quoted SQL.
 
-    Only whole names are replaced, quoted or not; texts and columns stay as they are.
+    Only whole names are replaced, quoted or not; string literals and columns stay as they are.
     """
     tokens = sqlglot.tokenize(sql, read="spark")
     parts, done, place = [], 0, 0
@@ -46,7 +46,7 @@ def with_other_names(sql: str, names: Mapping[str, str]) -> str:
 
 
 def _name_at(tokens: list[Token], place: int) -> str:
-    """``schema.name`` in lower case, where two names with a point between them stand; else an empty text."""
+    """Return ``schema.name`` in lower case where a name of two parts stands; else an empty text."""
     three = tokens[place : place + 3]
     if len(three) < 3 or three[1].token_type != TokenType.DOT:
         return ""
@@ -58,7 +58,7 @@ def _name_at(tokens: list[Token], place: int) -> str:
 
 
 def renamed_schemas(qualified_names: Iterable[str], prefix: str) -> dict[str, str]:
-    """For ``with_other_names``: published names, each to the same name in a schema with the prefix."""
+    """Return published names, each with the same name in a schema with the prefix, for ``with_other_names``."""
     renamed = {}
     for published in qualified_names:
         schema, _, name = published.partition(".")

@@ -1,7 +1,7 @@
-"""Refusals: what a person reads when data or a request cannot be taken.
+"""Refusals: expected errors for data or a request that cannot be accepted.
 
-A refusal is a result, not an accident: it says what, where, how much of it, some of it, and what
-to do. It crosses the pipe between runner and worker as JSON and is shown as it is.
+A refusal is a result, not a crash: it names the problem, the place, a count, some samples and the remedy. It
+crosses the pipe between runner and worker as JSON and is shown as it is.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(eq=False)
 class Refusal(Exception):
-    """Why something was not done. ``samples`` holds a few offending rows, keys or values as text.
+    """Expected error with code, message and hint. ``samples`` holds a few offending rows, keys or values as text.
 
     Not frozen: Python writes the traceback into an exception that is raised.
     """
@@ -27,7 +27,7 @@ class Refusal(Exception):
         return self.message
 
     def as_json(self) -> dict:
-        """Only the fields that say something; ``message`` and ``code`` always."""
+        """Return the fields that are not empty; ``message`` and ``code`` always."""
         described = asdict(self) | {"samples": list(self.samples)}
         return {name: value for name, value in described.items() if value not in ("", None, [])}
 
@@ -36,7 +36,7 @@ class Refusal(Exception):
         return cls(**{**described, "samples": tuple(described.get("samples", ()))})
 
     def one_line(self) -> str:
-        """The whole of it on one line, for a terminal."""
+        """Return message, samples and hint on one line, for a terminal."""
         parts = [self.message]
         if self.samples:
             parts.append("for example " + ", ".join(self.samples))

@@ -1,4 +1,4 @@
-"""History cases: read them, run them on an engine, compare what came out (``manage.py replay``).
+"""History cases: a parser, a run on an engine and a comparison of the result (``manage.py replay``).
 
 An engine is anything with ``apply(batch)``, which raises Refusal, and ``rows()``: the reference
 here, the real one behind the same two calls. A case's names are those valid at its end (rule 7);
@@ -36,7 +36,7 @@ _BATCH = ("at", "run_id", "rows", "columns", "rename", "allow_empty", "allow_del
 
 
 class Engine(Protocol):
-    """What a case is run on."""
+    """Interface of an engine that cases run on."""
 
     def apply(self, batch: Mapping[str, Any]) -> Any: ...
 
@@ -44,14 +44,14 @@ class Engine(Protocol):
 
 
 class CaseProblem(ValueError):
-    """A case that cannot be read; the message says which and where."""
+    """Error in a file of cases; the message names the case and the place."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A readable case, under the names that are valid at its end (rule 7).
+    """A parsed case, under the names that are valid at its end (rule 7).
 
-    ``problem`` says why no history can be kept as its policy wants; such a case fails, by itself.
+    ``problem`` is the reason why no history can be kept by its policy; such a case fails, by itself.
     """
 
     id: str
@@ -63,7 +63,7 @@ class Case:
     problem: str = ""
 
     def header(self) -> Header:
-        """Keys, columns and policy under the names that are valid before the first batch."""
+        """Return keys, columns and policy under the names that are valid before the first batch."""
         names = self._first_names()
         columns: dict[str, DataType] = {}
         for name in sorted(self.columns, key=lambda name: name not in names):
@@ -72,7 +72,7 @@ class Case:
         return Header(tuple(names.get(name, name) for name in self.keys), columns, policy, self.id)
 
     def _first_names(self) -> dict[str, str]:
-        """Names at the end, to names before the first batch: refused batches and reruns rename nothing."""
+        """Return names before the first batch by names at the end: refused batches and reruns rename nothing."""
         names: dict[str, str] = {}
         seen: set[str] = set()
         for batch in self.batches:
@@ -84,7 +84,7 @@ class Case:
         return names
 
     def types(self) -> dict[str, DataType]:
-        """The type each column is compared as: the case's own, else the last one a batch gave it."""
+        """Return the type each column is compared as: the case's own, else the last one a batch gave it."""
         found: dict[str, DataType] = {}
         for batch in self.batches:
             if batch.get("error") is None:
@@ -94,7 +94,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case went. ``message`` says what differs, empty if nothing does."""
+    """Result of a case. ``message`` lists the differences, empty if there are none."""
 
     id: str
     passed: bool
@@ -107,7 +107,7 @@ class Outcome:
 
 
 def parse_cases(text: str) -> list[Case]:
-    """The cases of a file; raises CaseProblem at the first thing that is not as the contract says."""
+    """Return the cases of a file. Raise CaseProblem at the first violation of the contract."""
     try:
         found = json.loads(text, parse_float=_number, parse_constant=str)
     except ValueError as problem:
@@ -120,7 +120,7 @@ def parse_cases(text: str) -> list[Case]:
 
 
 def select(cases: Iterable[Case], only: Iterable[str] | None) -> list[Case]:
-    """The cases with these ids, or all; an unknown id raises CaseProblem."""
+    """Return the cases with these ids, or all. Raise CaseProblem for an unknown id."""
     known = {case.id: case for case in cases}
     if only is None:
         return list(known.values())
@@ -153,7 +153,7 @@ def run_case(case: Case, make_engine: Callable[[Header], Engine]) -> Outcome:
 
 
 def _applied(engine: Engine, batch: Mapping[str, Any]) -> Refusal | None:
-    """What ``apply`` refused with. ``error`` is for the comparison, not for the engine to know."""
+    """Apply a batch and return its refusal, if any. ``error`` is for the comparison, not for the engine."""
     try:
         engine.apply({name: value for name, value in batch.items() if name != "error"})
     except Refusal as refusal:
@@ -162,7 +162,7 @@ def _applied(engine: Engine, batch: Mapping[str, Any]) -> Refusal | None:
 
 
 def _number(text: str) -> float | str:
-    """A number too large for a double stays text, so that it can be refused instead of becoming Infinity."""
+    """Return the number; one too large for a double stays text, to be refused instead of becoming Infinity."""
     number = float(text)
     return text if isinf(number) else number
 
@@ -206,16 +206,16 @@ def _case(described: Any, number: int) -> Case:
 
 
 def _time_type(batches: Iterable[Mapping[str, Any]], name: str) -> DataType:
-    """The type of a time that rows carry without its being a column: numbers are a sequence."""
+    """Return the type of a time that rows carry without its being a column: numbers are a sequence."""
     found = {type(row.get(name)) for batch in batches for row in batch.get("rows") or [] if row.get(name) is not None}
     return DataType(BIGINT if found == {int} else TIMESTAMP)
 
 
 def _policy(described: Any, where: str) -> HistoryPolicy:
-    """The case's policy; in a feed, ``op`` is the operation's column unless it says otherwise.
+    """Return the case's policy; in a feed, ``op`` is the operation's column unless it says otherwise.
 
-    Programs that write cases say more than people who save a policy: choices that mean nothing beside
-    the others are passed over here. PolicyContradiction for those that contradict them.
+    Programs that write cases state more than users who save a policy: choices without effect beside the
+    others are ignored here. Raise PolicyContradiction for choices that contradict the others.
     """
     if isinstance(described, dict):
         described = {name: value for name, value in described.items() if value is not None}
@@ -235,7 +235,7 @@ def _policy(described: Any, where: str) -> HistoryPolicy:
 
 
 def _without_idle(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy's choices without those that say nothing: there is nothing they could be about."""
+    """Return a policy's choices without those that have no effect beside the others."""
     input_, by_load = described.get("input", SNAPSHOT), described.get("time", LOAD_TIME) == LOAD_TIME
     nothing_absent = described.get("absent_keys", "nothing") == "nothing"
     idle = set()

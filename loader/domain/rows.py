@@ -1,7 +1,7 @@
-"""Rows of an answer as people look at them: columns in order, values told apart from nothing, CSV.
+"""Display of rows: ordered columns, cells that distinguish NULL from empty text, and CSV.
 
-Pure: the answer of a read goes in (values are text, as the warehouse casts them, NULL is None). Every value
-that a page of data shows passes ``cell``, every one that a file holds passes ``csv_text``.
+Pure: it works on the answer of a read (values are text, as the warehouse casts them, NULL is None). Every value
+that a page of data shows passes ``cell``, every one in a file for a spreadsheet ``csv_text``.
 """
 
 import re
@@ -12,10 +12,10 @@ from urllib.parse import quote
 from architecture.domain.states.tables import TableSpec
 from metadata.domain.sensitivity import is_mask
 
-# Longer values are cut where they stand in a table; the whole is one key press away.
+# Longer values are cut in tables; a key press shows the whole value.
 SHOWN = 80
 
-# Beginnings by which spreadsheets tell formulas, full-width forms included.
+# Prefixes by which spreadsheets recognise formulas, full-width forms included.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -35,7 +35,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Heading:
-    """A column as its heading says it: ``role`` in words, ``personal`` data, ``masked`` for who reads it.
+    """Heading of a column: ``role`` in words, ``personal`` data, ``masked`` for the reader.
 
     ``technical`` columns are the warehouse's own; ``type`` is empty for a column that only the table knows.
     """
@@ -50,7 +50,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value: ``kind`` tells NULL, empty text, blanks and masked ones from text; ``head`` is shown at once."""
+    """A value: ``kind`` is NULL, empty text, blanks, text or masked; ``head`` is the part shown at first."""
 
     kind: str
     text: str = ""
@@ -70,7 +70,7 @@ class Grid:
 
 
 def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -> Grid:
-    """The rows of an answer: keys first, then what the table describes, then what is the warehouse's own."""
+    """Return the rows of an answer, columns in order: keys, other described or unknown ones, the warehouse's own."""
     known = {column.name: column for column in table.columns}
     names = list(answer["columns"])
     places = sorted(range(len(names)), key=lambda place: (_rank(known, names[place]), place))
@@ -81,7 +81,7 @@ def grid_of(answer: Mapping, table: TableSpec, personal: Collection[str] = ()) -
 
 
 def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:
-    """A column of a table, or one that only the warehouse still has."""
+    """Return the heading of a column of a table, or of one that nothing describes any more."""
     column = next((one for one in table.columns if one.name == name), None)
     if column is None:
         return Heading(name, role="not described any more", masked=name in masked)
@@ -96,7 +96,7 @@ def _rank(known: Mapping, name: str) -> int:
 
 
 def cell(value: str | None) -> Cell:
-    """A value as it is shown: NULL, empty text and text of blanks only are three different things."""
+    """Return a value as a cell: NULL, empty text and text of blanks are three different kinds."""
     if value is None:
         return Cell(NULL)
     if is_mask(value):
@@ -123,7 +123,7 @@ def _no_formula(value: str | None) -> str | None:
 
 
 def csv_line(values: Iterable[str | None]) -> str:
-    """One line of it."""
+    """Return one line of CSV."""
     return ",".join(map(_quoted, values)) + "\r\n"
 
 
@@ -136,7 +136,7 @@ def header_of(names: Iterable[str]) -> str:
     return ", ".join(quote(name) for name in names)
 
 
-# --- what a run did --------------------------------------------------------------------------------
+# --- changes by a run ------------------------------------------------------------------------------
 
 INSERTED, UPDATED, DELETED, CAME_BACK = "I", "U", "D", "R"
 OPERATIONS = {INSERTED: "inserted", UPDATED: "updated", DELETED: "deleted", CAME_BACK: "came back"}
@@ -154,7 +154,7 @@ class ChangedField:
 
 @dataclass(frozen=True)
 class KeyChange:
-    """What a run did to one key. ``fields`` are those that say something: of an update, what changed.
+    """Change of one key by a run. ``fields`` are all that are shown: of an update, those that changed.
 
     ``versions`` is how many versions of the key the run wrote or ended.
     """
@@ -171,7 +171,7 @@ class KeyChange:
 
 
 def key_changes(answer: Mapping, table: TableSpec) -> tuple[KeyChange, ...]:
-    """The changes of an answer of kind ``changes``, in its order."""
+    """Return the changes of an answer of kind ``changes``, in its order."""
     purpose = {column.name: column.purpose for column in table.columns}
     return tuple(_key_change(one, list(answer["columns"]), purpose) for one in answer["changes"])
 

@@ -1,7 +1,7 @@
-"""The states of a load run, of its datasets and of a read, and which step leads where.
+"""States of load runs, of their datasets and of reads, and the permitted transitions.
 
-Services change a state only by compare-and-set along these steps, so two processes that both
-believe it is their turn cannot both be right.
+Services change a state only by compare-and-set along these transitions, so of two processes that try the
+same one, only one succeeds.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ BLOCKED, CANCELING, CANCELED, LOST, SKIPPED = "blocked", "canceling", "canceled"
 RUN_STEPS: Mapping[str, frozenset[str]] = {
     QUEUED: frozenset({RUNNING, CANCELED}),
     RUNNING: frozenset({SUCCEEDED, FAILED, BLOCKED, CANCELING, LOST}),
-    # A cancel that comes too late finds the work done: then that is what the run says.
+    # A cancel may come after the work was done; the run has succeeded then.
     CANCELING: frozenset({CANCELED, SUCCEEDED, LOST}),
     SUCCEEDED: frozenset(),
     FAILED: frozenset({QUEUED}),
@@ -43,7 +43,7 @@ HELD = frozenset({RUNNING, CANCELING})
 # States in which asking for the same run id again changes nothing.
 ACTIVE = HELD | {QUEUED}
 
-# How often a worker says it is alive, and after how much silence nobody believes it any more.
+# Interval of heartbeats and the silence after which they count as stopped: of runs, then of workers.
 HEARTBEAT_SECONDS = 2.0
 LOST_AFTER = timedelta(seconds=30)
 WORKER_BEAT_SECONDS = 5.0
@@ -51,16 +51,16 @@ WORKER_SILENT_AFTER = timedelta(seconds=20)
 
 
 def may_become(target: str, steps: Mapping[str, frozenset[str]] = RUN_STEPS) -> tuple[str, ...]:
-    """The states from which ``target`` may be reached in one step, sorted."""
+    """Return the states from which ``target`` may be reached in one step, sorted."""
     return tuple(sorted(state for state, following in steps.items() if target in following))
 
 
 def ends_as(*, status: str, wanted: str) -> str:
-    """The end of a run whose work came to ``wanted``: a cancel that was asked wins unless all is done."""
+    """Return the end of a run whose work ended as ``wanted``: canceled if that was requested, unless it succeeded."""
     return CANCELED if status == CANCELING and wanted != SUCCEEDED else wanted
 
 
 def unfinished_becomes(end: str) -> dict[str, str]:
-    """What datasets that were under way, or not yet begun, become when their run ends like that."""
+    """Return the states that running and queued datasets get when their run ends in state ``end``."""
     under_way = CANCELED if end == CANCELED else FAILED
     return {RUNNING: under_way, QUEUED: CANCELED}

@@ -1,7 +1,7 @@
-"""What a sample of a delivery says of its columns: type, key, how often there is nothing, and why we think so.
+"""Properties of a delivery's columns inferred from a sample: type, key and nulls, each with its evidence.
 
-Everything here is a guess from a part of the data, told with its evidence, for a person to decide on.
-Text is a number only where nothing is lost by reading it as one, as ``loader.spark.inference`` has it:
+Everything here is a guess from a part of the data, shown with its evidence, for a user to decide on.
+Text is a number only where nothing is lost by reading it as one, as in ``loader.spark.inference``:
 ``007`` and numbers of twenty digits stay string. Where a sample cannot know what comes later, the
 wider type is taken: ten digits are a bigint, although many of them fit an integer.
 """
@@ -20,7 +20,7 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-][0-9]+)?")
 _FIXED = re.compile(r"-?(0|[1-9][0-9]*)\.([0-9]+)")
-# More digits after the point are measurements, one may be a spreadsheet's way to write a whole number.
+# More digits after the point suggest a measurement; a single one may be a whole number from a spreadsheet.
 _MONEY_SCALES = range(2, 5)
 _INTEGER_DIGITS = 9
 _DECIMAL_ROOM = 18
@@ -33,10 +33,10 @@ Value = str | None
 
 @dataclass(frozen=True)
 class SampledColumn:
-    """A column as a sample shows it. ``rows`` were looked at, ``nulls`` of them have no value.
+    """A column of a sample: ``rows`` were sampled, ``nulls`` of them have no value.
 
     ``unique``: no value is there twice. ``key_ordinal``: its place in the business key that the data suggest.
-    ``problem`` says why the column cannot be taken as it is. ``sample``: some values to look at.
+    ``problem``: why the column cannot be taken as it is. ``sample``: some example values.
     """
 
     name: str
@@ -58,7 +58,10 @@ class SampledColumn:
 
 
 def infer(values: Iterable[Value], rows: int) -> tuple[DataType, str]:
-    """The type that holds every value, and the evidence as a sentence's part. ``rows``: None among them."""
+    """Return the type that holds every value, and the evidence as part of a sentence.
+
+    ``rows`` is the number of sampled rows, those without a value among them.
+    """
     present = [value for value in values if value is not None]
     if not present:
         return DataType(ours.STRING), "no row of the sample has a value" if rows else "the sample has no rows"
@@ -71,7 +74,7 @@ def infer(values: Iterable[Value], rows: int) -> tuple[DataType, str]:
 
 
 def holds(data_type: DataType, value: Value) -> bool:
-    """Whether a load would take the value for a column of this type."""
+    """Return whether a load would accept the value for a column of this type."""
     try:
         typed(value, data_type)
     except DoesNotFit:
@@ -80,16 +83,16 @@ def holds(data_type: DataType, value: Value) -> bool:
 
 
 def misfits(data_type: DataType, values: Iterable[Value]) -> tuple[int, str]:
-    """How many values the type does not hold, and the first of them."""
+    """Return the number of values that the type does not hold, and the first of them."""
     wrong = [value for value in values if value is not None and not holds(data_type, value)]
     return len(wrong), wrong[0] if wrong else ""
 
 
 def suggest_key(names: Sequence[str], values: Sequence[Sequence[Value]]) -> tuple[tuple[int, ...], str]:
-    """Places of the columns that could be the business key, and why; nothing if none could, or there are no rows.
+    """Return places of columns that could be the business key, and the evidence; nothing if none could.
 
-    A key is never empty and never there twice. One column is better than two; of several, a name that
-    sounds like a key, and then the leftmost.
+    A key is never empty and never there twice, which a sample of fewer than two rows cannot show. One column is
+    better than two; of several, a name that sounds like a key, and then the leftmost.
     """
     rows = len(values[0]) if values else 0
     if rows < 2:
@@ -111,7 +114,7 @@ def _sounds_like_key(name: str) -> bool:
     return re.split(r"[^a-z0-9]+", words)[-1] in _KEY_WORDS
 
 
-# --- readers: from narrow to wide; each says None, or the type and what is true of all values ----------
+# --- readers: from narrow to wide; each returns None, or the type and what is true of all values -------
 
 Found = tuple[DataType, str] | None
 
@@ -133,7 +136,7 @@ def _integers(values: list[str]) -> Found:
 
 
 def _fixed_point(values: list[str]) -> Found:
-    """Amounts: every value with the same few digits after its point. Others are floats."""
+    """Read amounts: every value with the same two to four digits after its point. Others are floats."""
     parts = [_FIXED.fullmatch(value) for value in values]
     scales = {len(part[2]) for part in parts if part is not None}
     if None in parts or len(scales) != 1 or (scale := scales.pop()) not in _MONEY_SCALES:
@@ -147,7 +150,7 @@ def _fixed_point(values: list[str]) -> Found:
 
 
 def _floats(values: list[str]) -> Found:
-    # Text of 300 digits after an exponent matches and is no double: that is asked, too.
+    # A number with a huge exponent matches and is no double, so this is checked, too.
     if not all(_FLOAT.fullmatch(value) and holds(DataType(ours.FLOAT), value) for value in values):
         return None
     scale = max(len(value.partition(".")[2]) for value in values)
@@ -176,7 +179,7 @@ def _json(values: list[str]) -> Found:
 
 
 def _typed_as(data_type: DataType, values: list[str], looks: Callable[[str], object], said: str) -> Found:
-    # Blanks around a value are part of a text, so what has them is taken for a text.
+    # Blanks around a value are part of a text, so a value that has them is taken for a text.
     fits = all(value == value.strip() and looks(value) and holds(data_type, value) for value in values)
     return (data_type, said) if fits else None
 
@@ -185,7 +188,7 @@ _READERS = (_booleans, _integers, _fixed_point, _floats, _dates, _timestamps, _t
 
 
 def _why_text(values: list[str]) -> str:
-    """Why these are texts, where that is a surprise; else how long they are."""
+    """Return why digits or numbers are taken for text; of any other text its greatest length."""
     digits = [value for value in values if _DIGITS.fullmatch(value)]
     if len(digits) == len(values):
         padded = next((value for value in digits if not _INTEGER.fullmatch(value)), None)
@@ -201,7 +204,7 @@ def _why_text(values: list[str]) -> str:
 
 
 def shown(value: str) -> str:
-    """A value in quotes, cut short."""
+    """Return a value in quotes, cut short."""
     return repr(value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…")
 
 

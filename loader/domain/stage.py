@@ -1,8 +1,7 @@
-"""Stage as SQL: what a rawcore dataset reads, with the views between it and the tables inlined.
+"""Stage as SQL: the inputs of a rawcore dataset, with the views between it and the tables inlined.
 
-A view is a sentence about its inputs; the runner needs the whole sentence in terms of tables. So
-each input of a view becomes a branch (they are united), and expressions that name a view's columns
-have those columns' own expressions put in their place.
+The runner needs the query in terms of tables alone. So each input of a view becomes a branch (they are united),
+and a view's columns in expressions are replaced by those columns' own expressions.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,9 +32,10 @@ class Branch:
 def stage_inputs(
     rawcore: DatasetState, by_key: Mapping[str, DatasetState], options: Mapping[str, dict] | None = None
 ) -> tuple[StageInput, ...]:
-    """What the runner selects for a rawcore dataset: one input per table that feeds it.
+    """Return the runner's inputs of a rawcore dataset: one per table that feeds it.
 
-    ``options`` are the reading options of the source behind a raw table, by the table's key.
+    ``options`` are the reading options of the source behind a raw table, by the table's key. Raise Refusal NO_INPUT
+    if nothing feeds it.
     """
     inputs = tuple(_stage_input(rawcore, branch, options or {}) for branch in view_branches(rawcore, by_key))
     if not inputs:
@@ -70,7 +70,7 @@ def _all_of(conditions: tuple[str, ...]) -> str | None:
 
 
 def _branches(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
-    """A dataset as its readers see it: a table is itself, a view is what it reads."""
+    """Return the branches of a dataset: a table is its own, a view has those of its inputs."""
     if dataset.materialization == "view":
         return view_branches(dataset, by_key)
     columns = {column.key: quote_identifier(column.name) for column in dataset.active_columns}
@@ -78,7 +78,7 @@ def _branches(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> list
 
 
 def view_branches(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Branch]:
-    """The reader's own columns over every table that feeds it, in the order of its inputs."""
+    """Return the reader's own columns over every table that feeds it, in the order of its inputs."""
     upstreams = [by_key[key] for key in reader.inputs if key in by_key]
     return [_projected(reader, upstream, branch) for upstream in upstreams for branch in _branches(upstream, by_key)]
 
@@ -96,12 +96,12 @@ def _projected(reader: DatasetState, upstream: DatasetState, branch: Branch) -> 
 def _column(
     column: ColumnState, upstream: DatasetState, branch: Branch, rewrite: Callable[[str], str]
 ) -> tuple[str, str]:
-    """SQL of a reader's column over one input, and the type that SQL has."""
+    """Return the SQL of a reader's column over one input, and the type of that SQL."""
     own_keys = {one.key for one in upstream.columns}
     read = [key for key in column.inputs if key in own_keys and key in branch.columns]
     if column.expression:
         if column.inputs and not read:
-            return NULL, column.type  # the expression speaks of another input
+            return NULL, column.type  # the expression belongs to another input
         return rewrite(column.expression), ""
     if not read and not column.inputs:
         read = [one.key for one in upstream.columns if one.name == column.name and one.key in branch.columns]
@@ -115,7 +115,7 @@ def _column(
 
 
 def _cast(sql: str, has: str, wanted: str) -> str:
-    """``sql`` as the wanted metadata type; a bare column or NULL that has it already stays as it is."""
+    """Return ``sql`` as the wanted metadata type; unchanged if it has that type already."""
     if has == wanted:
         return sql
     if has and parse(wanted).name == STRING:
@@ -124,11 +124,11 @@ def _cast(sql: str, has: str, wanted: str) -> str:
 
 
 def _rewriter(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Callable[[str], str]:
-    """Return what puts an expression or filter of the reader over one input, as SQL over the branch's table.
+    """Return a function that turns an expression or filter of the reader into SQL over the branch's table.
 
-    Over a table the text stands as people wrote it; of a view the columns' own SQL takes their places. Refusal
-    UNKNOWN_INPUT for a name that the upstream does not have: it would reach a column that the loader adds, or one
-    of the table below a view, which nothing classifies for the reader.
+    Over a table the text stays as it was written; over a view its columns are replaced by their own SQL. It raises
+    Refusal UNKNOWN_INPUT for a name that the upstream does not have: such a name would reach a column that the loader
+    adds, or one of the table below a view, whose sensitivity nothing declares to the reader.
     """
     is_table = upstream.materialization == "table"
     sql_of = {

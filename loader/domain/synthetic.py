@@ -24,7 +24,7 @@ Row = tuple[str | int, ...]
 
 
 class PlanProblem(Refusal):
-    """A plan that makes no sense; ``parameters`` are those of ``SyntheticPlan.of`` that it is about."""
+    """Error in a plan; ``parameters`` are the arguments of ``SyntheticPlan.of`` at fault."""
 
     def __init__(self, message: str, *parameters: str) -> None:
         super().__init__("BAD_PLAN", message)
@@ -33,7 +33,7 @@ class PlanProblem(Refusal):
 
 @dataclass(frozen=True)
 class SyntheticPlan:
-    """What to generate. The shares are of the initial rows; they are exact, so give them as text or Decimal."""
+    """Plan of the data. Shares are of the initial rows; they are exact, so pass them as text or Decimal."""
 
     initial_rows: int
     incremental_rows: int
@@ -55,7 +55,7 @@ class SyntheticPlan:
         unchanged: Any,
         seed: int = 0,
     ) -> "SyntheticPlan":
-        """The plan, or a PlanProblem that says what makes no sense of it."""
+        """Return the plan. Raise PlanProblem for parameters that contradict each other or are out of range."""
         shares = {
             name: _share(name, value) for name, value in zip(_CHANGES, (deleted, updated, unchanged), strict=True)
         }
@@ -92,12 +92,12 @@ class SyntheticPlan:
 
     @property
     def inserted(self) -> int:
-        """How many rows of the second delivery are new."""
+        """Number of new rows in the second delivery."""
         counts = self.counts()
         return self.incremental_rows - counts[UPDATED] - counts[UNCHANGED]
 
     def counts(self) -> dict[str, int]:
-        """Rows per change, whole and summing up: the largest remainders get what rounding down leaves."""
+        """Return rows per change, whole and summing up: the largest remainders get what rounding down leaves."""
         exact = {name: share * self.initial_rows for name, share in self.shares.items()}
         whole = {name: int(number) for name, number in exact.items()}
         by_remainder = sorted(_CHANGES, key=lambda name: (whole[name] - exact[name], _CHANGES.index(name)))
@@ -107,12 +107,12 @@ class SyntheticPlan:
 
 
 def initial(plan: SyntheticPlan) -> Iterator[Row]:
-    """The first delivery."""
+    """Yield the rows of the first delivery."""
     return (_row(plan, number) for number in range(plan.initial_rows))
 
 
 def incremental(plan: SyntheticPlan) -> Iterator[Row]:
-    """The second delivery: what is left of the first, in its order, then what is new."""
+    """Yield the rows of the second delivery: those left of the first, in its order, then the new ones."""
     for number, change in enumerate(changes(plan)):
         if change != DELETED:
             yield _row(plan, number, updated=change == UPDATED)
@@ -121,7 +121,7 @@ def incremental(plan: SyntheticPlan) -> Iterator[Row]:
 
 
 def changes(plan: SyntheticPlan) -> Iterator[str]:
-    """What becomes of each initial row: drawn without putting back, so that the numbers come out exactly."""
+    """Yield the change of each initial row: drawn without replacement, so that the numbers come out exactly."""
     left = plan.counts()
     for number in range(plan.initial_rows):
         drawn = _numbers(plan, "change", number, 1, below=sum(left.values()))[0]
