@@ -1,1 +1,1 @@
-"""What changes the loader's tables, and the only way to the warehouse."""
+"""Services that write the loader's tables and reach the warehouse."""

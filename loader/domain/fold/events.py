@@ -21,7 +21,7 @@ LIVE = "live"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data, as the fold sees it: ``c<position>``."""
+    """A column of the data; the fold calls it ``c<position>``."""
 
     key: str
     name: str
@@ -70,17 +70,17 @@ class EventFold:
     def no_versions(self) -> str:
         return f"CAST(array() AS ARRAY<{self.version_type}>)"
 
-    # --- what is compared -------------------------------------------------------------------------
+    # --- comparison -------------------------------------------------------------------------------
 
     def columns_text(self, keys: tuple[str, ...]) -> str:
-        """How ``cols`` names a set of columns: sorted, each between commas."""
+        """Return a set of columns as ``cols`` holds it: sorted, each between commas."""
         return "," + ",".join(sorted(keys)) + ","
 
     def _delivered(self, event: str, index: int) -> str:
         return f"contains({event}.cols, {text(f',{self.columns[index].key},')})"
 
     def _differs(self, event: str, values: str, of: Callable[[Choices, str], bool]) -> str:
-        """Whether a delivered column stands otherwise in ``values`` (rule 16); ``of`` says which columns count."""
+        """Return the condition that a delivered column differs in ``values`` (rule 16); ``of`` selects columns."""
         found = []
         for i, column in enumerate(self.columns):
             during = self._during(event, column, of)
@@ -90,7 +90,7 @@ class EventFold:
         return any_of(found)
 
     def _during(self, event: str, column: Column, of: Callable[[Choices, str], bool]) -> str | None:
-        """When the event came in an era in which ``of`` holds of the column: None never, empty always."""
+        """Return the condition that ``of`` selects the column in the event's era: None if never, empty if always."""
         holds = [of(era.choices, column.key) for era in self.eras]
         if all(holds) or not any(holds):
             return "" if holds[0] else None
@@ -103,7 +103,7 @@ class EventFold:
         return any_of(spans)
 
     def _overlaid(self, values: str, event: str, of: Callable[[Choices, str], bool] | None = None) -> str:
-        """``values`` with what ``event`` delivered in their place; if ``of`` is given, only of the columns it says."""
+        """Return ``values`` overlaid with those that ``event`` delivered, of all columns or of those ``of`` selects."""
         fields = {}
         for i, column in enumerate(self.columns):
             mine, theirs = f"{values}.c{i}", f"{event}.v.c{i}"
@@ -115,7 +115,7 @@ class EventFold:
     # --- the fold ---------------------------------------------------------------------------------
 
     def versions(self, events: str, prefix: str = "f") -> str:
-        """The versions that a sorted array of events comes to, oldest first. ``prefix`` keeps names apart."""
+        """Return the versions of a sorted array of events, oldest first. ``prefix`` keeps names of lambdas apart."""
         acc, event = f"{prefix}_acc", f"{prefix}_e"
         start = struct(done=self.no_versions(), cur=f"CAST(NULL AS {self.version_type})")
         folded = f"aggregate({self._counting(events, prefix)}, {start}, ({acc}, {event}) -> {self._step(acc, event)})"
@@ -123,7 +123,7 @@ class EventFold:
         return let(whole, folded, f"IF({whole}.cur IS NULL, {whole}.done, {append(f'{whole}.done', f'{whole}.cur')})")
 
     def _counting(self, events: str, prefix: str) -> str:
-        """Of the events of one time the one that counts: the last in order."""
+        """Return the events that count: of those at one time, the last in order."""
         log = f"{prefix}_log"
         return let(log, events, f"filter({log}, (x, i) -> NOT (get({log}, i + 1).at <=> x.at))")
 
@@ -150,7 +150,7 @@ class EventFold:
         )
 
     def _reopened(self, acc: str, event: str) -> str:
-        """What opens a key, or opens it again; an open tombstone ends there."""
+        """Return the state after an event that opens a key, or opens it again; an open tombstone ends there."""
         cur = f"{acc}.cur"
         known = cur
         if self.tombstones:
@@ -196,18 +196,18 @@ class EventFold:
     # --- arrivals ---------------------------------------------------------------------------------
 
     def came_back(self, log: str, rows: str) -> str:
-        """Rule 9: the key was closed by absence, and even its newest row is not after that end."""
+        """Return the condition of rule 9: the key was closed by absence, and its newest row is not after that end."""
         ended, newest = last(log), last(rows)
         return f"coalesce({ended}.kind = '{ABSENT}' AND NOT {newest}.is_delete AND {newest}.own <= {ended}.at, false)"
 
     def returns(self, log: str, rows: str, came_back: str, run_at: str) -> str:
-        """The times that rule 9 dated by a run, as ``own, at``: known ones, and this run's."""
+        """Return the times that rule 9 dated by a run, as ``own, at``: known ones, and this run's."""
         known = f"transform(filter({log}, x -> x.kind = '{RETURN}'), x -> {struct(own='x.own', at='x.at')})"
         own = struct(own=f"{last(rows)}.own", at=run_at)
         return f"IF({came_back}, {append(known, own)}, {known})"
 
     def candidates(self, log: str, rows: str, returns: str) -> str:
-        """Each row as the event it would leave in the log, and whether the log holds it already."""
+        """Return each row as the event it would leave in the log, and whether the log holds it already."""
         dated = (
             f"coalesce(array_max(transform(filter({returns}, b -> b.own <= r.own AND r.own < b.at), b -> b.at)), r.own)"
         )
@@ -231,7 +231,7 @@ class EventFold:
         return f"transform({rows}, r -> {body})"
 
     def _corrected(self, known: str, event: str) -> str:
-        """Rule 10: another row of a time that is known corrects it, a delete beats a value."""
+        """Return a row's event by rule 10: another row of a known time corrects it, a delete beats a value."""
         tracked_only = self.policy.untracked == "keep" and self.policy.track is not None
         differs = self._differs(event, f"{known}.v", Choices.opens if tracked_only else Choices.compares)
         columns = f"concat_ws('', ',', array_join(array_sort(array_distinct(filter(concat(split({known}.cols, ','), split({event}.cols, ',')), c -> c <> ''))), ','), ',')"  # noqa: E501
@@ -255,15 +255,15 @@ class EventFold:
         )
 
     def with_event(self, log: str, event: str) -> str:
-        """The log with an event, in the place of one of the same time."""
+        """Return the log with an event, in the place of one of the same time."""
         others = f"filter({log}, x -> x.kind = '{ABSENT}' OR NOT (x.at = {event}.at AND x.own = {event}.own))"
         return f"array_sort({append(others, event)})"
 
     def admitted(self, log: str, candidates: str, came_back: str, forgotten: str | None) -> str:
-        """Which candidates go into the log: ``admitted, log, late, ignored, beyond, refused`` (rules 10, 11).
+        """Return the candidates that enter the log: ``admitted, log, late, ignored, beyond, refused`` (rules 10, 11).
 
-        Late is measured against what was known before the batch. Only where a late row may be turned
-        away is each one weighed against the history it would alter.
+        Lateness is measured against what was known before the batch. Only where a late row may be turned
+        away is each one compared with the history it would alter.
         """
         newest = f"{last(log)}.at"
         is_late = f"(coalesce(c.e.at <= {newest}, false) AND NOT ({came_back} AND i = size({candidates}) - 1))"
@@ -312,7 +312,7 @@ class EventFold:
         return f"transform({self.versions(log, prefix)}, x -> {seen})"
 
     def absent(self, log: str, event: str) -> str:
-        """Rule 8: closed by absence; what was to hold from then on never came to be."""
+        """Return the log of a key closed by absence (rule 8), without the events from that time on."""
         return append(f"filter({log}, x -> x.at < {event}.at)", event)
 
     def is_live(self, versions: str) -> str:

@@ -36,7 +36,7 @@ class FilesFold:
         return f"CAST(array() AS ARRAY<{self.version_type}>)"
 
     def after(self, old: str, earliest: str, upserts: str, updates: str, deletes: str) -> str:
-        """``vs, ignored``: the key's versions after the four files, in their order (rule 18)."""
+        """Return ``vs, ignored``: the key's versions after the four files in order (rule 18); the number ignored."""
         rewound = f"aggregate({earliest}, {old}, (vs, s) -> {self._ending('filter(vs, v -> v.start < s)', 's')})"
         covered = f"get({earliest}, 0)"
         start = struct(vs="rewound", ignored="0")
@@ -52,12 +52,15 @@ class FilesFold:
         return struct(**{name: changes.get(name, f"{version}.{name}") for name in _VERSION})
 
     def _ending(self, versions: str, start: str) -> str:
-        """Rule 18: whatever reaches ``start`` ends 1 ms before, closed already or not."""
+        """Return the versions; one that reaches ``start`` ends 1 ms before it, already closed or not (rule 18)."""
         ended = self._ended("v", f"({start} - INTERVAL '0.001' SECOND)")
         return f"transform({versions}, v -> IF(v.start < {start} AND {start} <= v.until, {ended}, v))"
 
     def _put(self, acc: str, row: str, earliest: str, may_be_marked: str, before: str) -> str:
-        """Rules 19 and 20. An earliest start covers what starts at it or later; else the predecessor ends."""
+        """Return the state after a row of an upsert or update file (rules 19 and 20).
+
+        An earliest start covers rows that start at it or later; a row that is not covered ends its predecessor.
+        """
         values = struct(
             **{f"c{i}": f"IF({row}.marked[{i}], src.v.c{i}, {row}.v.c{i})" for i in range(len(self.columns))}
         )
@@ -78,7 +81,7 @@ class FilesFold:
         return let("src", f"coalesce({previous}, {last_active})", f"IF(src IS NULL, {ignored}, {done})")
 
     def _delete(self, acc: str, at: str) -> str:
-        """Rule 20: the version in force ends exactly then; of an unknown key it is ignored."""
+        """Return the state after a delete (rule 20): the version in force ends exactly then; else it is ignored."""
         in_force = f"array_max(transform(filter({acc}.vs, v -> v.start <= {at} AND {at} <= v.until), v -> v.start))"
         ended = f"transform({acc}.vs, v -> IF(v.start = force, {self._ended('v', at)}, v))"
         ignored = struct(vs=f"{acc}.vs", ignored=f"{acc}.ignored + 1")

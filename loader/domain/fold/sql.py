@@ -1,4 +1,4 @@
-"""Small words of Spark SQL that the folds are written in."""
+"""Helpers for the Spark SQL of the folds."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,12 +6,12 @@ Maker = Callable[[str], str]
 
 
 def let(name: str, value: str, body: str) -> str:
-    """``body`` with ``name`` standing for ``value``, which is computed once."""
+    """Return ``body`` with ``name`` bound to ``value``, which is computed once."""
     return f"transform(array({value}), {name} -> {body})[0]"
 
 
 def text(value: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -26,7 +26,7 @@ def any_of(conditions: Iterable[str]) -> str:
 
 
 def last(array: str) -> str:
-    """The last element, or NULL."""
+    """Return the last element of an array, or NULL."""
     return f"get({array}, size({array}) - 1)"
 
 

@@ -1,8 +1,7 @@
-"""History, every policy, in plain Python: what the Spark engine must do, and is tested against.
+"""Reference implementation of history in plain Python, for every policy; the Spark engine is tested against it.
 
 A key's history is the fold of its events in order of time (``timeline``); a batch adds events
-(``arrivals``). Batch files are kept as they say it (``batch_files``). ``invariants`` says what is
-true of every history.
+(``arrivals``). Batch files are kept as delivered (``batch_files``). ``invariants`` are true of every history.
 """
 
 from loader.domain.reference.invariants import violations

@@ -1,4 +1,4 @@
-"""What a batch's rows and absences do to the logs of their keys (rules 8 to 11)."""
+"""Effect of a batch's rows and absences on the event logs of their keys (rules 8 to 11)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ class Run:
 
     @property
     def at(self) -> Time:
-        """The run's time as versions have it; asked for only where a key is absent or comes back."""
+        """The run's time in that type; only needed where a key is absent or returns."""
         return run_time(self.instant, self.time_type)
 
 
 @dataclass
 class Late:
-    """Rows that came late: put in their place, ignored, or beyond what is remembered."""
+    """Late rows of a batch: numbers of those split, ignored and beyond the horizon; the refused ones as text."""
 
     split: int = 0
     ignored: int = 0
@@ -40,7 +40,10 @@ class Late:
 def arrive(
     logs: Mapping[KeyText, KeyLog], rows: Iterable[Row], fold: Fold, run: Run, forgotten: Time | None
 ) -> tuple[dict[KeyText, KeyLog], Late]:
-    """The logs after these rows (in order of time). ``forgotten``: nothing older is remembered."""
+    """Return the logs after these rows, which are sorted by time, and the late rows. Raise Refusal LATE_ROWS.
+
+    ``forgotten``: events before it are no longer remembered.
+    """
     late, result = Late(), dict(logs)
     by_key: dict[KeyText, list[Row]] = {}
     for row in rows:
@@ -59,7 +62,10 @@ def arrive(
 
 
 def _key_arrives(log: KeyLog, rows: list[Row], fold: Fold, run: Run, late: Late, forgotten: Time | None) -> KeyLog:
-    """Late is measured against what was known before the batch: within it, order does not matter."""
+    """Return a key's log after its rows.
+
+    Lateness is measured against what was known before the batch: within it, order does not matter.
+    """
     newest, came_back = log.newest, _comes_back(log, rows[-1])
     if came_back:
         log = log.coming_back(rows[-1].time, run.at)
@@ -74,14 +80,15 @@ def _key_arrives(log: KeyLog, rows: list[Row], fold: Fold, run: Run, late: Late,
         if is_late and not _admitted(row, log, fold, late, forgotten):
             continue
         if fold.policy.time != LOAD_TIME or not fold.same(log, candidate):
-            log = candidate  # what changes nothing is remembered only where something can come late
+            log = candidate  # a no-change event is kept only where a row can come late
     return log
 
 
 def _comes_back(log: KeyLog, newest_row: Row) -> bool:
-    """Rule 9: if even the newest row of an absent key is not after its end, it counts from the run's time.
+    """Return whether a key returns by rule 9: even its newest row is not after its absence began.
 
-    Older rows of the same batch stay where they are: they tell of the time before the key was absent.
+    The row then counts from the run's time. Older rows of the same batch keep their time: they describe the time
+    before the key was absent.
     """
     ended = log.absent_since
     return ended is not None and not newest_row.is_delete and newest_row.time <= ended
@@ -96,7 +103,7 @@ def _with_row(log: KeyLog, row: Row, fold: Fold, run: Run) -> KeyLog:
 
 
 def _admitted(row: Row, log: KeyLog, fold: Fold, late: Late, forgotten: Time | None) -> bool:
-    """Rules 10 and 11, of a row that is late and would alter history."""
+    """Return whether a late row that would alter history is admitted, and count it (rules 10 and 11)."""
     if fold.policy.late == "refuse":
         late.refused.append(f"{shown_key(log.key)} at {row.time}")
     elif fold.policy.late == "ignore":
@@ -112,9 +119,9 @@ def _admitted(row: Row, log: KeyLog, fold: Fold, late: Late, forgotten: Time | N
 def close_absent(
     logs: Mapping[KeyText, KeyLog], present: Iterable[KeyText], fold: Fold, run: Run
 ) -> dict[KeyText, KeyLog]:
-    """Rule 8: keys that are live and not in the batch close at the run's time.
+    """Return the logs with live keys that are not in the batch closed at the run's time (rule 8).
 
-    A version that was to start only then or later is left empty, and goes.
+    A version that was to start only then or later is left empty and removed.
     """
     found, result = set(present), dict(logs)
     for key, log in logs.items():

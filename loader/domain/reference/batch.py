@@ -1,6 +1,6 @@
-"""A batch of rows, typed and checked before anything else: rules 1, 5, 6 and NULL keys.
+"""Batch of rows, typed and checked before anything else (rules 1, 5, 6 and NULL keys).
 
-Whatever is wrong refuses the whole batch, with a count and samples.
+Any error refuses the whole batch, with a count and samples.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ class Row:
         return key_text(self.key)
 
     def content(self, op: str | None) -> tuple:
-        """What makes two rows of a key and time identical. Of a D row only that it is one.
+        """Return the value by which two rows of a key and time are identical; of a D row only that it is one.
 
         I and U mean the same (rule 6), so the operation itself does not count.
         """
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Read:
-    """The rows of a batch, in order of time, and what was found on the way."""
+    """Rows of a batch in order of time, with the numbers of collapsed rows and skipped deletes."""
 
     rows: tuple[Row, ...]
     collapsed: int = 0
@@ -54,17 +54,17 @@ class Read:
 
 
 def key_text(key: Mapping[str, Any]) -> KeyText:
-    """Which key this is: no two keys share it, whatever characters are in them."""
+    """Return the canonical texts of a key's values; no two keys share them, whatever characters are in them."""
     return tuple(canonical(value) or "" for value in key.values())
 
 
 def compared(values: Mapping[str, Any]) -> tuple:
-    """Values as they compare: by canonical text, in the order of names."""
+    """Return values as they compare: canonical texts in the order of names, without NULLs."""
     return tuple(sorted((name, canonical(value)) for name, value in values.items() if value is not None))
 
 
 def run_time(at: str, type_: DataType | None) -> Time:
-    """The run's ``at`` in the time column's type (rule 8); a number has none."""
+    """Return the run's ``at`` in the time column's type (rule 8). Raise Refusal NO_RUN_TIME for a number."""
     instant = parse_instant(at)
     if type_ is None or type_.name == ours.TIMESTAMP:
         return instant
@@ -79,7 +79,7 @@ def run_time(at: str, type_: DataType | None) -> Time:
 def read_rows(
     rows: Iterable[Mapping[str, Any]], *, at: str, keys: tuple[str, ...], policy: HistoryPolicy, columns: Columns
 ) -> Read:
-    """The rows of a snapshot, a delta, an effective batch or a CDC feed."""
+    """Return the rows of a snapshot, a delta, an effective batch or a CDC feed."""
     own_time = policy.time != LOAD_TIME
     needed = (*keys, *((policy.time,) if own_time else ()))
     named = list(rows)
@@ -111,10 +111,10 @@ def typed_columns(
     keep: Mapping[Any, Any] | None = None,
     prepared: Callable[[Any, DataType], Any] = lambda value, _: value,
 ) -> list[dict[str, Any]]:
-    """The named columns of every row, typed (rule 5): missing is NULL, what is not named is ignored.
+    """Return the named columns of every row, typed (rule 5): missing is NULL, what is not named is ignored.
 
-    ``keep`` maps literals that have a meaning of their own to it (batch files' two strings). Every other value is
-    ``prepared`` for its type first.
+    ``keep`` maps literals with a special meaning to it (batch files' two strings). Every other value is
+    ``prepared`` for its type first. Raise Refusal VALUE_DOES_NOT_FIT.
     """
     result: list[dict[str, Any]] = [{} for _ in rows]
     for name in names:
@@ -148,7 +148,7 @@ def check_not_null(rows: list[dict[str, Any]], names: Iterable[str], code: str, 
 
 
 def conflict(keys: Iterable[str]) -> Refusal:
-    """Rule 1: rows that say different things of the same."""
+    """Return the refusal of rows that contradict each other (rule 1)."""
     found = list(dict.fromkeys(keys))
     return Refusal(
         "CONFLICTING_ROWS",
@@ -163,7 +163,10 @@ def shown_key(key: Mapping[str, Any]) -> str:
 
 
 def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[str]:
-    """Rule 6: I, U or D, spelled so; a row of any other input is a value."""
+    """Return each row's operation, exactly I, U or D (rule 6); a row of any other input is a value.
+
+    Raise Refusal UNKNOWN_OP.
+    """
     if policy.input != CDC:
         return [UPDATE] * len(rows)
     assert policy.op is not None
@@ -182,9 +185,10 @@ def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[st
 
 
 def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
-    """Rule 1: identical rows once, in order of time, and how many collapsed; a D beats an I or U.
+    """Return distinct rows in order of time, and how many collapsed; a D beats an I or U (rule 1).
 
-    A D beats them before they are compared: whether they differ from each other no longer matters.
+    A D beats them before they are compared: whether they differ from each other no longer matters. Raise Refusal
+    CONFLICTING_ROWS.
     """
     groups: dict[tuple, list[Row]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""History batch files: earliest start, upsert, update, delete, kept as they say it (rules 18 to 21).
+"""History batch files: earliest start, upsert, update, delete, kept as delivered (rules 18 to 21).
 
 Ends are inclusive, 1 ms before the next start; equal neighbours are not merged.
 """
@@ -31,7 +31,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class _Unmodified:
-    """What stands in an update file for "as before". Only itself equals it."""
+    """Marker of an update file for "as before". Only itself equals it."""
 
     def __repr__(self) -> str:
         return "unmodified"
@@ -42,7 +42,7 @@ UNMODIFIED = _Unmodified()
 
 @dataclass(frozen=True)
 class FileVersion:
-    """A version as the files say it: ``[start, end]`` and whether it is active."""
+    """A version as the files define it: ``[start, end]``, and its active flag."""
 
     values: Mapping[str, Any]
     start: datetime
@@ -63,12 +63,12 @@ class FileKey:
     versions: tuple[FileVersion, ...] = ()
 
     def rewound(self, start: datetime, run_id: str) -> "FileKey":
-        """Rule 18: without what starts then or later, and with nothing left that reaches it."""
+        """Return the key without versions from ``start`` on, and with none left that reaches it (rule 18)."""
         earlier = tuple(v for v in self.versions if v.start < start)
         return replace(self, versions=_ending_before(earlier, start, run_id))
 
     def with_version(self, version: FileVersion, *, ends_predecessor: bool) -> "FileKey":
-        """With ``version``, in the place of one of the same start if there is one."""
+        """Return the key with ``version``, in the place of one of the same start if there is one."""
         others = tuple(v for v in self.versions if v.start != version.start)
         if ends_predecessor:
             others = _ending_before(others, version.start, version.opened_by)
@@ -78,11 +78,11 @@ class FileKey:
         return max((v for v in self.versions if v.start < start), key=lambda v: v.start, default=None)
 
     def last_active(self) -> FileVersion | None:
-        """Rule 19: the active version; of a key that has none any more, the last one there was."""
+        """Return the active version (rule 19); of a key without one, its last version."""
         return max(self.versions, key=lambda v: (v.active, v.start), default=None)
 
     def deleted(self, at: datetime, run_id: str) -> "FileKey | None":
-        """Rule 20: the version in force at ``at`` ends exactly then; None if there is none."""
+        """Return the key with the version in force at ``at`` ended exactly then (rule 20); None if there is none."""
         in_force = max((v for v in self.versions if v.start <= at <= v.end), key=lambda v: v.start, default=None)
         if in_force is None:
             return None
@@ -113,7 +113,7 @@ class FileRow:
 
 @dataclass
 class FileCounts:
-    """What was found on the way."""
+    """Numbers of rows read, of identical rows collapsed, and of rows of unknown keys ignored."""
 
     rows: int = 0
     collapsed: int = 0
@@ -129,7 +129,7 @@ class FilesBatch:
     counts: FileCounts = field(default_factory=FileCounts)
 
     def apply(self, rows: Mapping[str, list[FileRow]]) -> None:
-        """Rule 18's order; within a file by time, so that updates chain."""
+        """Apply the files in the order of rule 18; within a file by time, so that updates chain."""
         before = dict(self.keys)
         earliest: dict[KeyText, datetime] = {}
         for row in rows[EARLIEST]:
@@ -142,9 +142,10 @@ class FilesBatch:
             self._delete(row)
 
     def _put(self, row: FileRow, earliest: datetime | None, before: FileKey | None) -> None:
-        """Rules 19 and 20. An earliest start covers what starts at it or later.
+        """Apply a row of an upsert or update file (rules 19 and 20).
 
-        A row that none covers ends its predecessor, an update like an upsert: nothing else would.
+        An earliest start covers rows that start at it or later. A row that none covers ends its predecessor, in an
+        update file as in an upsert file: nothing else would.
         """
         known = self.keys.get(row.key_text)
         if row.file == UPDATE:
@@ -171,7 +172,7 @@ class FilesBatch:
 def read_files(
     batch: Mapping[str, Any], keys: tuple[str, ...], policy: HistoryPolicy, columns: Columns, counts: FileCounts
 ) -> dict[str, list[FileRow]]:
-    """The rows of the four files, typed, each once, in order of time; conflicts refuse (rule 21)."""
+    """Return the rows of the four files, typed, each once, in order of time; conflicts refuse the batch (rule 21)."""
     rows = {file: _read_file(file, batch.get(file) or [], keys, policy, columns) for file in FILES}
     counts.rows = sum(map(len, rows.values()))
     conflicts = []
@@ -202,7 +203,7 @@ def _read_file(
     times = typed_columns(rows, system, Columns(system), marks, cut_to_microseconds)
     if file != UPDATE:
         _check_no_marker(file, found)
-    # "As before" says nothing of which key it is.
+    # The marker "as before" identifies no key, so in a key it counts as NULL.
     found = [{**row, **{name: None for name in keys if row[name] is UNMODIFIED}} for row in found]
     check_not_null(found, keys, "NULL_KEY", f"of the {file} file have no value in their key")
     check_not_null(times, (time,), "NULL_TIME", f"of the {file} file have no value in {time!r}")
@@ -212,7 +213,7 @@ def _read_file(
 def _columns_of(
     file: str, keys: tuple[str, ...], policy: HistoryPolicy, columns: Columns
 ) -> tuple[tuple[str, ...], dict[str, DataType]]:
-    """What is read of a file: keys and, of versions, attributes; and its system columns."""
+    """Return the columns to read from a file: keys and, of versions, attributes; and its system columns by type."""
     versions = file in (UPSERT, UPDATE)
     names = (*keys, *(name for name in columns.present if name not in keys)) if versions else keys
     system = {policy.time: DataType(TIMESTAMP), END: DataType(TIMESTAMP), ACTIVE: DataType(BOOLEAN)}
@@ -232,7 +233,7 @@ def _check_no_marker(file: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _file_row(file: str, keys: tuple[str, ...], time: str, values: dict[str, Any], times: dict[str, Any]) -> FileRow:
-    """An end that is not said is open; whether it is active then follows from the end."""
+    """Return a row of a file: a missing end is open, and a missing active flag follows from the end."""
     end = times.get(END) or OPEN_END
     active = times.get(ACTIVE)
     return FileRow(
@@ -246,5 +247,5 @@ def _file_row(file: str, keys: tuple[str, ...], time: str, values: dict[str, Any
 
 
 def _ending_before(versions: Iterable[FileVersion], start: datetime, run_id: str) -> tuple[FileVersion, ...]:
-    """Rule 18: whatever starts before ``start`` and reaches it ends 1 ms before, closed already or not."""
+    """Return the versions; any that reaches ``start`` ends 1 ms before it, closed already or not (rule 18)."""
     return tuple(v.ended(start - MILLISECOND, run_id) if v.start < start <= v.end else v for v in versions)

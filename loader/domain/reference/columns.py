@@ -1,4 +1,4 @@
-"""The columns of a history table: what it holds, what the source has now, how both change (rules 16, 17).
+"""Columns of a history table: those it holds, those the source has now, and how both change (rules 16, 17).
 
 A table never loses a column. ``types`` is everything it ever held; ``present`` is what the source
 has now, and only that is compared and written.
@@ -31,11 +31,11 @@ class Columns:
     present: tuple[str, ...] = ()
 
     def moves(self, names: Mapping[str, str], kept: Collection[str] = ()) -> dict[str, str]:
-        """What a rename does to names, all of it at once, so that a swap is possible.
+        """Return the effect of a rename on names, all of it at once, so that a swap is possible.
 
         A column that the source no longer has gives its name up and moves to a reserved one; any other
-        target that exists refuses (rule 17). ``kept`` are names that rows carry without the source's
-        columns naming them: keys, and the time.
+        existing target is refused (rule 17). ``kept`` are names that rows carry although the source's
+        columns do not name them: keys, and the time.
         """
         moves = dict(names)
         if len(set(names.values())) != len(names):
@@ -51,16 +51,17 @@ class Columns:
         return moves
 
     def renamed(self, moves: Mapping[str, str]) -> "Columns":
-        """After ``moves``."""
+        """Return the columns after ``moves``."""
         return Columns(
             {moves.get(name, name): type_ for name, type_ in self.types.items()},
             tuple(moves.get(name, name) for name in self.present),
         )
 
     def delivered(self, columns: Mapping[str, DataType]) -> tuple["Columns", dict[str, Convert]]:
-        """After a batch said what the source has; and how to convert what is stored where it widened.
+        """Return the columns after a batch named the source's, and the conversions of stored values that widened.
 
-        A column that comes back is measured against the type it is stored with, like any other.
+        A column that comes back is compared with the type it is stored with, like any other. Raise Refusal
+        NARROWER_COLUMN.
         """
         types, conversions = dict(self.types), {}
         for name, wanted in columns.items():
@@ -79,10 +80,9 @@ class Columns:
 
 
 def widening(stored: DataType, wanted: DataType) -> Convert | None:
-    """How a stored value becomes one of the wider type; None if that type is not wider.
+    """Return the conversion of a stored value to a wider type; None if that type is not wider.
 
-    What is wider is one table's to say (``architecture.domain.type_changes``); as text a value reads
-    as it does on Spark.
+    ``architecture.domain.type_changes`` defines which types are wider; as text a value reads as it does on Spark.
     """
     change = classify_types(stored, wanted)
     if not (change is TypeChange.EQUIVALENT or change.widens):
@@ -126,9 +126,9 @@ def _as_text(value: Any) -> str:
 
 
 def _float_text(value: float) -> str:
-    """As the JVM writes a double: plain from a thousandth up to ten million, else with an exponent.
+    """Return a double as the JVM writes it: plain from a thousandth up to ten million, else with an exponent.
 
-    Equal values have one text: -0.0 equals 0.0, and rule 17 wants no version from a wider type.
+    Equal values have one text: -0.0 equals 0.0, and a widening must open no version (rule 17).
     """
     if value != value or isinf(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"

@@ -1,4 +1,4 @@
-"""Whether a history is the expected one: typed, order free, and only the fields that are named.
+"""Comparison of a history with the expected one: by type, in any order, and only of the named fields.
 
 Decimals compare by number, times as instants, NaN equals NaN and -0.0 equals 0.0; a field that is
 missing from a row is NULL. Every row must be expected exactly once.
@@ -21,13 +21,13 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Comparison:
-    """How rows of one case compare: each column as its type, the interval as the time column's."""
+    """Comparison of the rows of one case: each column by its type, the interval by the time column's."""
 
     columns: Mapping[str, DataType]
     policy: HistoryPolicy
 
     def differences(self, expected: Iterable[Row], actual: Iterable[Row]) -> list[str]:
-        """What is expected and not there, and what is there and not expected; nothing if all is well."""
+        """Return missing and unexpected rows as messages; none if all rows match."""
         wanted, found = list(expected), list(actual)
         texts = [self._texts(row) for row in found]
         pairs = self._pairs([self._texts(row) for row in wanted], texts)
@@ -41,11 +41,11 @@ class Comparison:
         return said + self._listed("expected", missing) + self._listed("not expected", left)
 
     def same(self, one: Iterable[Row], other: Iterable[Row]) -> bool:
-        """Whether two tables are equal in every field."""
+        """Return whether two tables are equal in every field."""
         return sorted(map(repr, map(self._sorted, one))) == sorted(map(repr, map(self._sorted, other)))
 
     def ordered(self, rows: Iterable[Row]) -> list[Row]:
-        """By what the rows say, so that the same table always prints alike."""
+        """Return the rows sorted by content, so that the same table always prints alike."""
         return sorted(rows, key=lambda row: repr(self._sorted(row)))
 
     def _sorted(self, row: Row) -> list[tuple[str, str | None]]:
@@ -55,11 +55,11 @@ class Comparison:
         return {name: self._text(name, value) for name, value in row.items()}
 
     def _text(self, name: str, value: Any) -> str | None:
-        """The one text of a value: what two values of a field are equal by."""
+        """Return the canonical text of a value, by which two values of a field are equal."""
         if name == "valid_to" and self._is_open_end(value):
             return None
         if isinstance(value, str | int | float | dict | list):
-            # What is written in JSON, and what an engine hands on as text or number, is read as its column's type.
+            # A value from JSON, or a text or number from an engine, is read as its column's type.
             try:
                 value = typed(value, self._type(name, value))
             except DoesNotFit:
@@ -77,14 +77,14 @@ class Comparison:
         return DataType(BOOLEAN if isinstance(value, bool) else STRING)
 
     def _is_open_end(self, value: Any) -> bool:
-        """An open end is null in cases, also where the policy stores a high date for it."""
+        """Return whether an end is open: null in cases, also where the policy stores a high date."""
         if value is None or self.policy.open_end is None:
             return value is None
         end = typed(self.policy.open_end, DataType(TIMESTAMP))
         return canonical(typed(value, DataType(TIMESTAMP)) if isinstance(value, str) else value) == canonical(end)
 
     def _pairs(self, wanted: list[dict], found: list[dict]) -> dict[int, int]:
-        """Each expected row with a row of its own that has its values, as many as can be.
+        """Return pairs of an expected row and a row of its own that has its values, as many as can be.
 
         Rows may name different fields, so one that fits several must not take what another needs.
         """
@@ -110,7 +110,7 @@ class Comparison:
 
 
 def _augment(start: int, fits: list[list[int]], owner: dict[int, int]) -> bool:
-    """Give ``start`` a row, moving others along if need be (breadth first; no row is given twice)."""
+    """Give ``start`` a row and reassign others if need be (breadth first; no row is given twice)."""
     came_from: dict[int, int] = {}
     queue = [start]
     for one in queue:

@@ -1,4 +1,4 @@
-"""What a batch did, counted: per key what became of it, per version what opened, closed or went."""
+"""Counts of a batch: per key its change, per version opened, closed or removed."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ OPENED, CLOSED, REMOVED = "opened", "closed", "removed"
 def count_logs(
     before: Mapping[KeyText, KeyLog], after: Mapping[KeyText, KeyLog], fold: Fold, delivered: Collection[KeyText]
 ) -> dict[str, int]:
-    """Of the keys delivered and those that an absence closed."""
+    """Return the counts over the delivered keys and those closed by absence."""
     counts = dict.fromkeys((NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED, OPENED, CLOSED, REMOVED), 0)
     for key, log in after.items():
         old = before.get(key) or KeyLog(log.key)
@@ -44,7 +44,7 @@ def count_logs(
 def count_files(
     before: Mapping[KeyText, FileKey], after: Mapping[KeyText, FileKey], touched: Collection[KeyText]
 ) -> dict[str, int]:
-    """Versions only: batch files do not say what became of a key."""
+    """Return counts of versions only: batch files do not define the change of a key."""
     counts = dict.fromkeys((OPENED, CLOSED, REMOVED), 0)
     for key in touched:
         old, new = (known.versions if known else () for known in (before.get(key), after.get(key)))
@@ -53,7 +53,7 @@ def count_files(
 
 
 def _count_versions(counts: dict[str, int], before: Mapping[Any, bool], after: Mapping[Any, bool]) -> None:
-    """Versions by their start, and whether they are open."""
+    """Add to the counts; both sides map a version's start to whether it is open."""
     counts[OPENED] += len(after.keys() - before.keys())
     counts[REMOVED] += len(before.keys() - after.keys())
     counts[CLOSED] += sum(is_open and not after[start] for start, is_open in before.items() if start in after)

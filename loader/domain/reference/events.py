@@ -1,6 +1,6 @@
-"""What is known of one key: its events, ordered by time. History is the fold of them (``timeline``).
+"""Event log of one key, ordered by time. History is the fold of its events (``timeline``).
 
-An event says what holds from a time on: a value, or that the key is deleted. No-change events are
+An event defines what holds from a time on: a value, or that the key is deleted. No-change events are
 kept like any other, because a late row may later fall between them and what they repeat (rule 11).
 The set of events, not the order they came in, decides what the history is.
 """
@@ -14,17 +14,17 @@ Time = datetime | date | int
 
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
 # Of several events at one time one counts. A delete beats a value (rule 1); so does an absence, for
-# the gap after it is never filled; but what came back at that very time is there (rule 9).
+# the gap after it is never filled; a return at that very time beats both (rule 9).
 _RANK = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
 
 
 @dataclass(frozen=True)
 class Event:
-    """From ``at`` on the key has these values, or none.
+    """Values of a key from ``at`` on, or its deletion.
 
     ``own`` is the time its row carried, ``at`` the one it counts from: they differ only for a row
     that rule 9 dates by its run. ``values`` holds exactly the attributes its batch had (rule 16).
-    ``era`` counts the changes of the policy before its run: it is compared as it was then.
+    ``era`` is the number of policy changes before its run: it is compared by the policy of that time.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Return:
-    """Rule 9: a row dated ``own`` brought an absent key back, so it counts from its run's ``at``."""
+    """Return of an absent key (rule 9): its row is dated ``own``, and counts from its run's ``at``."""
 
     own: Time
     at: Time
@@ -66,14 +66,14 @@ class KeyLog:
 
     @property
     def absent_since(self) -> Time | None:
-        """When the key was closed by absence, if that is the last that is known of it."""
+        """The time the key was closed by absence, if that is its last event; else None."""
         return self.events[-1].at if self.events and self.events[-1].kind == ABSENT else None
 
     def counts_from(self, own: Time) -> Time:
-        """From when a row dated ``own`` counts: its own time, unless that lies before a return it follows.
+        """Return the time from which a row dated ``own`` counts: its own, unless that lies before a return it follows.
 
         Rule 9 dates the row that brings a key back by its run. A later row that is no older than
-        that one, yet lies before the run, says something of the returned key: it takes the return's
+        that one, yet lies before the run, describes the returned key: it takes the return's
         time, since the gap is never filled.
         """
         for came_back in reversed(self.returns):
@@ -82,29 +82,29 @@ class KeyLog:
         return own
 
     def is_return(self, at: Time) -> bool:
-        """Whether what counts from ``at`` is what an absent key came back with."""
+        """Return whether ``at`` is the time of an absent key's return."""
         return any(came_back.at == at for came_back in self.returns)
 
     def at_time(self, at: Time, own: Time) -> Event | None:
-        """The event of a row that carried this time, if there is one."""
+        """Return the event of a row that carried this time, if there is one."""
         return next((e for e in self.events if e.at == at and e.own == own and e.kind != ABSENT), None)
 
     def with_event(self, event: Event) -> "KeyLog":
-        """With ``event``, in the place of one of the same time if there is one."""
+        """Return the log with ``event``, in the place of one of the same time if there is one."""
         others = [e for e in self.events if e.kind == ABSENT or (e.at, e.own) != (event.at, event.own)]
         return replace(self, events=tuple(sorted([*others, event], key=lambda e: e.order)))
 
     def coming_back(self, own: Time, at: Time) -> "KeyLog":
-        """Rule 9: what is dated ``own`` counts from ``at``."""
+        """Return the log in which a row dated ``own`` counts from ``at`` (rule 9)."""
         return replace(self, returns=(*self.returns, Return(own, at)))
 
     def absent(self, at: Time, run_id: str) -> "KeyLog":
-        """Closed by absence at ``at``. What was to hold from then on never came to be, and goes."""
+        """Return the log closed by absence at ``at``, without events and returns from that time on."""
         event = Event(ABSENT, at, at, {}, run_id)
         earlier = tuple(e for e in self.events if e.at < at)
         return replace(self, events=(*earlier, event), returns=tuple(r for r in self.returns if r.at < at))
 
     def mapped(self, change: Callable[[Mapping[str, Any]], dict[str, Any]], dates: Callable[[Any], Time]) -> "KeyLog":
-        """With every set of values, and every time, changed alike: columns were renamed or widened."""
+        """Return the log with all values, and all times, converted: columns were renamed or widened."""
         events = tuple(replace(e, values=change(e.values), at=dates(e.at), own=dates(e.own)) for e in self.events)
         return KeyLog(change(self.key), events, tuple(Return(dates(r.own), dates(r.at)) for r in self.returns))

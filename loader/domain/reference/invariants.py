@@ -1,6 +1,6 @@
-"""What is true of every history, whatever came in (DESIGN, "History"; rules 14, 15 and 21).
+"""Invariants of every history, whatever came in (DESIGN, "History"; rules 14, 15 and 21).
 
-The same sentences are checked on real tables; here they read rows as ``ReferenceEngine.rows`` has them.
+The same invariants are checked on real tables; here they read rows as ``ReferenceEngine.rows`` returns them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,9 +25,9 @@ def violations(
     attributes: Collection[str] | None = None,
     former: Iterable[HistoryPolicy] = (),
 ) -> list[str]:
-    """Every broken invariant, as sentences that name the key and the time.
+    """Return every broken invariant, as sentences that name the key and the time.
 
-    ``attributes`` are the columns that hold data; without it, all that do not say something of the version.
+    ``attributes`` are the columns that hold data; by default all but the version's own fields.
     ``former`` are the policies that held before: versions may differ in what was tracked then.
     """
     by_key: dict[tuple, list[Row]] = {}
@@ -62,7 +62,7 @@ def _named(row: Row, keys: Collection[str]) -> str:
 
 
 def _of_files(name: str, versions: list[Row]) -> list[str]:
-    """Batch files are kept as they say it (rule 21): all that must hold is one version per key and start."""
+    """Return violations by batch files, which are kept as delivered (rule 21): one version per key and start."""
     return [
         f"{name} has two versions that start at {earlier['valid_from']}"
         for earlier, later in pairwise(versions)
@@ -96,7 +96,7 @@ def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Ite
 
 
 def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
-    """Rules 14 and 15: a version's state says how it opened or how it closed."""
+    """Return violations of rules 14 and 15: a version's state tells how it opened or how it closed."""
     found = []
     for earlier, row, later in zip([None, *versions], versions, [*versions[1:], None], strict=False):
         follows = earlier is not None and earlier["valid_to"] == row["valid_from"]
@@ -114,7 +114,7 @@ def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
 
 
 def _tombstone_states(row: Row, follows_live: bool, followed: bool) -> tuple[str, ...]:
-    """A tombstone follows the live version it ends; a live version ends by another or by a tombstone."""
+    """Return the allowed states: a tombstone follows the live version it ends; that one ends by it or by another."""
     if row["valid_to"] is not None and not followed:
         return ()
     return (LIVE, DELETED) if follows_live else (LIVE,)

@@ -1,7 +1,7 @@
-"""The reference engine: a history table in memory that batches are applied to, one by one.
+"""Reference engine: a history table in memory, to which batches are applied one by one.
 
-It is slow and plain on purpose: the Spark engine is measured against it. What a table is, is one
-immutable ``Table``; a batch makes the next one, or is refused and leaves the one there was, its
+It is slow and simple on purpose: the Spark engine is tested against it. The table is one
+immutable ``Table``; a batch makes the next one, or is refused and leaves the old one, its
 columns and names included. An open end is always None here, whatever ``open_end`` stores for it.
 """
 
@@ -34,7 +34,7 @@ from metadata.domain.types import DataType, parse
 
 @dataclass(frozen=True)
 class Header:
-    """What a history table is made for. Names are those valid before the first batch."""
+    """Definition of a history table. Names are those valid before the first batch."""
 
     keys: tuple[str, ...]
     columns: Mapping[str, DataType]
@@ -43,7 +43,7 @@ class Header:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> "Header":
-        """From ``keys``, ``columns`` and ``policy`` as a case writes them."""
+        """Build a header from ``keys``, ``columns`` and ``policy`` as a case writes them."""
         return cls(
             tuple(described["keys"]),
             {name: parse(type_) for name, type_ in described["columns"].items()},
@@ -53,12 +53,12 @@ class Header:
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """What rows carry whether or not the source's columns name it: the keys, and the time."""
+        """The columns that rows carry even if the source's columns do not name them: the keys, and the time."""
         dated = self.policy.time_column
         return self.keys if dated is None else (*self.keys, dated)
 
     def renamed(self, names: Mapping[str, str]) -> "Header":
-        """The same under other names (old name to new)."""
+        """Return the header under other names (old name to new)."""
         return replace(
             self,
             keys=tuple(names.get(name, name) for name in self.keys),
@@ -69,7 +69,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Table:
-    """Everything that is kept: versions follow from ``logs``, which are the companion memory as well.
+    """State of a history table: versions follow from ``logs``, which are the event log as well.
 
     ``former``: the policies before the header's, oldest first (``ReferenceEngine.change_policy``).
     """
@@ -92,13 +92,13 @@ class Table:
 
     @property
     def time_type(self) -> DataType | None:
-        """The type that versions are dated in; None with the run's time."""
+        """The type that versions are dated in; None if the run's time dates them."""
         dated = self.policy.time_column
         return None if dated is None else self.columns.types.get(dated)
 
     @property
     def closes_absent(self) -> bool:
-        """Whether a batch is all there is, so that what it lacks was deleted."""
+        """True if a batch is complete, so that keys it lacks were deleted, and deletes are not ignored."""
         whole = self.policy.input == SNAPSHOT or (
             self.policy.input == EFFECTIVE and self.policy.absent_keys == "deleted"
         )
@@ -106,7 +106,7 @@ class Table:
 
 
 class ReferenceEngine:
-    """Applies batches as a case has them; ``header`` names keys, columns and policy."""
+    """Engine that applies batches as a case has them; ``header`` names keys, columns and policy."""
 
     def __init__(self, header: Header | Mapping[str, Any]) -> None:
         self.table = Table(header if isinstance(header, Header) else Header.from_dict(header))
@@ -114,7 +114,7 @@ class ReferenceEngine:
     def apply(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Apply one batch, all of it or, raising Refusal, nothing.
 
-        Answers ``{"counts": …, "rerun": bool, "warnings": […]}``. A run id that was applied changes
+        Return ``{"counts": …, "rerun": bool, "warnings": […]}``. A run id that was applied changes
         nothing (rule 2).
         """
         content = _fingerprint(batch)
@@ -128,9 +128,9 @@ class ReferenceEngine:
         return {"counts": counts, "rerun": False, "warnings": []}
 
     def change_policy(self, policy: HistoryPolicy) -> None:
-        """From the next batch on rows are compared by this policy; what is there stays.
+        """Compare rows by this policy from the next batch on; existing versions stay.
 
-        Refusal where it would give versions another form (``loader.domain.noted``).
+        Raise Refusal HISTORY_POLICY_CHANGED if it would give versions another form (``loader.domain.noted``).
         """
         table = self.table
         names = {name: name for name in table.header.columns}
@@ -144,9 +144,9 @@ class ReferenceEngine:
         self.table = replace(table, header=replace(table.header, policy=policy), former=(*table.former, table.policy))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per version: every attribute the table ever had, and what is said of the version.
+        """Return one dict per version: every attribute the table ever had, and the version's own fields.
 
-        A column of the data that is named like ``state``, ``active`` or a run id hides it.
+        A column of the data that is named like ``state``, ``active`` or a run id hides that field.
         """
         names = list(dict.fromkeys([*self.table.columns.types, *self.table.header.columns]))
         system = (self.table.policy.time, END) if self.table.policy.input == BATCH_FILES else ()
@@ -181,12 +181,12 @@ def _file_versions(table: Table) -> list[tuple[dict, dict, dict]]:
 
 
 def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
-    """Rules 16 and 17: what the source has from this batch on. Without a word, the header's columns."""
+    """Return the table with a batch's renames and columns, by default the header's columns (rules 16 and 17)."""
     header, columns, logs, files = table.header, table.columns, table.logs, table.files
     delivered = {name: parse(type_) for name, type_ in (batch.get("columns") or {}).items()}
     rename = batch.get("rename") or {}
     if rename:
-        # Before anything was loaded there is no table, only what was described of it.
+        # Before anything was loaded there is no table, only its description.
         moves = columns.moves(rename, header.carried) if columns.types else rename
         columns, header = columns.renamed(moves), header.renamed(moves)
         logs, files = _mapped(logs, files, moves, {})
@@ -206,7 +206,7 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
 
 
 def _mapped(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Mapping) -> tuple[dict, dict]:
-    """Stored values under new names, or as wider types. ``convert[None]`` is for the times."""
+    """Return stored values under new names, or as wider types. ``convert[None]`` is for the times."""
 
     def change(values: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -228,7 +228,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _apply_rows(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[str, int]]:
-    """Snapshot, delta, effective rows, CDC feed."""
+    """Apply a snapshot, a delta, an effective batch or a CDC feed."""
     if table.policy.time == LOAD_TIME or table.closes_absent:
         newest = (at for at, _ in table.runs.values())
         check_later(name=table.header.id, at=batch["at"], newest=newest)  # rule 3
@@ -258,7 +258,7 @@ def _counts(batch: Mapping[str, Any], read: Read, late: Late) -> dict[str, int]:
 
 
 def _forgetting(table: Table, at: str) -> Table:
-    """Rule 11: memory of what changed nothing is kept for the policy's ``late_horizon``, before this run."""
+    """Return the table without no-change events that are older than ``late_horizon`` before this run (rule 11)."""
     if table.policy.late_horizon is None:
         return table
     now = run_time(at, table.time_type)
@@ -281,7 +281,7 @@ def _apply_files(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[st
 
 
 def _fingerprint(batch: Mapping[str, Any]) -> str:
-    """The rows of a batch as one hash, to tell a rerun from another batch under its id."""
+    """Return one hash of a batch's rows, to tell a rerun from another batch under its id."""
     rows = [
         [name, sorted(json.dumps(row, sort_keys=True, default=str) for row in batch.get(name) or [])]
         for name in ("rows", *FILES)

@@ -1,4 +1,4 @@
-"""The fold: a key's events, in order, become its versions (rules 12 to 16)."""
+"""Fold of a key's events, in order, into its versions (rules 12 to 16)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ LIVE = "live"
 
 @dataclass(frozen=True)
 class Version:
-    """What held over ``[valid_from, valid_to)``; a column that ``values`` does not name is NULL."""
+    """Values of a key over ``[valid_from, valid_to)``; a column that ``values`` does not name is NULL."""
 
     values: Mapping[str, Any]
     valid_from: Time
@@ -34,7 +34,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Fold:
-    """How events become versions: the part of a policy that decides it, and which columns are no attributes.
+    """Rules that make versions of events: the policy, and the columns that are keys.
 
     ``former`` are the policies that held before, oldest first: an event is compared by that of its era.
     """
@@ -49,14 +49,14 @@ class Fold:
 
     @property
     def era(self) -> int:
-        """The era of what comes now."""
+        """The era of events that come now."""
         return len(self.former)
 
     def policy_of(self, event: Event) -> HistoryPolicy:
         return (*self.former, self.policy)[event.era]
 
     def is_attribute(self, column: str, policy: HistoryPolicy | None = None) -> bool:
-        """Keys, the time column (rule 12) and the operation say which, when and how: never compared."""
+        """Return whether a column is compared; keys, the time column (rule 12) and the operation never are."""
         policy = policy or self.policy
         return column not in self.keys and column not in (policy.time_column, policy.op)
 
@@ -65,11 +65,11 @@ class Fold:
         return self.is_attribute(column, policy) and (policy.track is None or column in policy.track)
 
     def was_tracked(self, column: str) -> bool:
-        """Whether the column opens versions, or ever did."""
+        """Return whether the column opens versions under this policy or a former one."""
         return any(self.is_tracked(column, policy) for policy in (*self.former, self.policy))
 
     def may_repeat(self, columns: Iterable[str]) -> bool:
-        """Whether neighbours may hold equal values: what opened one of them was later updated in place."""
+        """Return whether neighbours may hold equal values: the value that opened one was later updated in place."""
         in_place = [one for one in (*self.former, self.policy) if one.untracked == "update_in_place"]
         return any(
             self.was_tracked(column) and not all(self.is_tracked(column, one) for one in in_place)
@@ -78,7 +78,7 @@ class Fold:
         )
 
     def differences(self, event: Event, stored: Mapping[str, Any]) -> tuple[str, ...]:
-        """The columns of an event that stand otherwise in ``stored``; others are not compared (rule 16)."""
+        """Return an event's columns that differ from ``stored``; columns it lacks are not compared (rule 16)."""
         policy = self.policy_of(event)
         return tuple(
             name
@@ -87,7 +87,7 @@ class Fold:
         )
 
     def versions(self, log: KeyLog) -> tuple[Version, ...]:
-        """The history of one key."""
+        """Return the history of one key."""
         timeline = _Timeline(self)
         for event in _counting(log.events):
             if event.is_delete:
@@ -104,16 +104,16 @@ class Fold:
         return self.tombstones and version.state == DELETED
 
     def same(self, one: KeyLog, other: KeyLog) -> bool:
-        """Whether two logs of a key give the same history (whichever runs wrote it)."""
+        """Return whether two logs of a key give the same history, whichever runs wrote it."""
         return _visible(self.versions(one)) == _visible(self.versions(other))
 
     def corrected(self, known: Event, event: Event) -> Event:
-        """Rule 10: what holds at a time after another row of that same time came in a later batch.
+        """Return the event of a time after another row of that same time came in a later batch (rule 10).
 
         A delete stays one, as it does within a batch, so that it does not matter which came first.
         Columns the later batch does not have are kept. With untracked columns that are kept, only a
-        row whose tracked columns differ corrects anything. A corrected value stays that of the run that
-        first brought it: nothing is opened anew.
+        row whose tracked columns differ corrects anything. A corrected value keeps the run that
+        first brought it: no version is opened.
         """
         if known.is_delete or event.is_delete:
             return known if known.is_delete else event
@@ -123,9 +123,9 @@ class Fold:
         return replace(known, values={**known.values, **event.values}, era=event.era) if different else known
 
     def compacted(self, log: KeyLog, before: Time) -> KeyLog:
-        """Rule 11: without the memory of what changed nothing and is older than ``before``.
+        """Return the log without no-change events older than ``before`` (rule 11).
 
-        What stays of the time before it is what can be seen: each version as one value, each end.
+        The visible part of that time stays: each version as one value, and each end.
         """
         past = tuple(e for e in log.events if e.at < before)
         kept: list[Event] = []
@@ -142,7 +142,7 @@ def _winner(events: Iterable[Event], at: Time) -> Event:
 
 
 def _counting(events: Iterable[Event]) -> Iterator[Event]:
-    """Of the events of one time the one that counts."""
+    """Yield the events that count: of those at one time, the last in order."""
     for _, of_one_time in groupby(events, key=lambda e: e.at):
         *_, last = of_one_time
         yield last
@@ -162,7 +162,7 @@ def _visible(versions: Iterable[Version]) -> list[tuple]:
 
 @dataclass
 class _Timeline:
-    """Versions as they grow, event by event. The last one is open, or the key is not there."""
+    """Versions of a key under construction. The key is live if the last one is open and no tombstone."""
 
     rules: Fold
     versions: list[Version] = field(default_factory=list)
@@ -190,7 +190,7 @@ class _Timeline:
     def delete(self, event: Event) -> None:
         live = self.live
         if live is None:
-            return  # of a key not there: remembered, adds nothing (rule 15)
+            return  # a delete of a key that is not there adds no version (rule 15)
         if not self.rules.tombstones:
             self.versions[-1] = live.closed(event.at, DELETED, event.run_id)
             return

@@ -1,9 +1,9 @@
-"""Values as they are written in JSON, typed as a column says, and compared (rule 5).
+"""Values of cases: read from JSON, typed by their column, and compared (rule 5).
 
-What fits a type is what ``loader.spark.conversion`` lets in: the value is read by its text, and
-nothing is lost on the way, or it does not fit. Compared is always ``canonical``: decimals by number, NaN equal to
-NaN, -0.0 equal to 0.0, timestamps as instants, strings as they are. What is *kept* is the value as
-it first came, so an unchanged row keeps its first literal.
+A value fits a type under the conditions of ``loader.spark.conversion``: it is read by its text, and
+nothing is lost on the way. Values are compared by ``canonical``: decimals by number, NaN equal to
+NaN, -0.0 equal to 0.0, timestamps as instants, strings as they are. The value that is *kept* is the one that
+first came, so an unchanged row keeps its first literal.
 """
 
 import json
@@ -45,7 +45,7 @@ class DoesNotFit(ValueError):
 
 
 def typed(value: Any, type_: DataType) -> Any:
-    """The JSON ``value`` as ``type_``; None stays None, what does not fit raises DoesNotFit."""
+    """Return the JSON ``value`` as ``type_``; None stays None. Raise DoesNotFit for a value that does not fit."""
     if value is None:
         return None
     read = _READERS[type_.name]
@@ -56,18 +56,18 @@ def typed(value: Any, type_: DataType) -> Any:
 
 
 def cut_to_microseconds(value: Any, type_: DataType) -> Any:
-    """A timestamp's text without what is smaller than microseconds; any other value as it is."""
+    """Return a timestamp's text without digits below microseconds; any other value as it is."""
     is_time = type_.name == ours.TIMESTAMP and isinstance(value, str)
     return _BEYOND_MICROSECONDS.sub(r"\1", value) if is_time else value
 
 
 def canonical(value: Any) -> str | None:
-    """What values of one column are compared by; None is NULL and equals only itself."""
+    """Return the text by which values of one column are compared; None is NULL and equals only itself."""
     return canonical_text(value)
 
 
 def as_json(value: Any) -> Any:
-    """A typed value the way cases write it: decimals, odd doubles and all times as text."""
+    """Return a typed value the way cases write it: decimals, special doubles and all times as text."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -87,7 +87,7 @@ def as_json(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """The text of a JSON value: text as it is, everything else as JSON would write it."""
+    """Return the text of a JSON value: text as it is, everything else as JSON would write it."""
     if isinstance(value, str):
         return value
     if isinstance(value, datetime | date):
