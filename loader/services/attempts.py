@@ -1,6 +1,6 @@
-"""What one attempt of a load run writes. Every write asks whether the attempt still holds the run.
+"""Writes of one attempt of a load run. Every write checks that the attempt still holds the run.
 
-A worker that was given up for lost may still be alive, and slow. Its attempt number is old by then,
+A worker whose run was marked as lost may still be alive, and slow. Its attempt number is outdated by then,
 so none of its writes finds a row any more.
 """
 
@@ -27,7 +27,7 @@ _ALLOCATION_TRIES = 20
 
 
 class Fenced(Exception):
-    """The run is no longer this attempt's: it was given up for lost, claimed again, or lost a lease."""
+    """Error raised when an attempt no longer holds its run: it was lost, claimed again, or lost a lease."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Attempt:
         return DatasetRun.objects.filter(run_id=self.run_pk, attempt=self.number)
 
     def heartbeat(self) -> str:
-        """Say that the attempt is alive; returns the run's status, for a cancel may have been asked."""
+        """Record a heartbeat, renew the leases and return the run's status: it may be canceling. Raise Fenced."""
 
         def write() -> str:
             held = self.leases is None or self.leases.renew()
@@ -56,7 +56,7 @@ class Attempt:
         return retried(write)
 
     def enter(self, phase: str, **fields: Any) -> None:
-        """What the run is doing now, as people read it."""
+        """Set the run's phase, which pages show, and further fields. Raise Fenced."""
         if not retried(lambda: self._run().update(phase=phase[:200], heartbeat_at=timezone.now(), **fields)):
             raise Fenced
 
@@ -78,14 +78,14 @@ class Attempt:
         retried(write)
 
     def dataset(self, key: str, target: str, **fields: Any) -> None:
-        """Take a dataset's row to a state (see ``loader.domain.runs``), with what belongs to it."""
+        """Set the state of a dataset's row (see ``loader.domain.runs``), with the fields that belong to it."""
         self._write(key, target, states.may_become(target, states.DATASET_STEPS), fields)
 
     def dataset_phase(self, key: str, phase: str) -> None:
         self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})
 
     def _write(self, key: str, target: str, from_states: Iterable[str], fields: dict[str, Any]) -> None:
-        # A repeated event finds the row where it leaves it, and changes nothing.
+        # A repeated event finds the row in its target state, and writes the same again.
         rows = self._rows().filter(dataset_key=key, status__in=(*from_states, target))
         if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
             raise Fenced
@@ -93,13 +93,13 @@ class Attempt:
     def prepare(
         self, *, steps: Iterable[LoadStep], numbered: bool = True, comes_last: bool = False
     ) -> dict[str, DatasetRun]:
-        """A row for every dataset of the run, each with its number in the dataset's history.
+        """Return a row for every dataset of the run, each with its number in the dataset's history.
 
         A run that changes no history is not ``numbered``. One that ``comes_last`` takes a new number where
         others came after it: its commits are known by its id alone.
 
-        A row that an earlier attempt left keeps its number, and its success. The numbers are given
-        out under a unique constraint: who comes second takes the next one.
+        A row that an earlier attempt left keeps its number, and its success. The numbers are allocated
+        under a unique constraint: of two concurrent runs the second takes the next one.
         """
         steps = list(steps)
         for _ in range(_ALLOCATION_TRIES):
@@ -145,7 +145,7 @@ class Attempt:
                 row.save()
 
     def _reset(self, steps: list[LoadStep]) -> None:
-        """Bring all rows to this attempt; what did not succeed is queued again."""
+        """Assign all rows to this attempt: unfinished ones are queued again, those out of scope skipped."""
         rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
         overwritten = _overwritten_since(rows.values())
         for ordinal, step in enumerate(steps, start=1):
@@ -161,7 +161,7 @@ class Attempt:
             row.save()
 
     def finish(self, *, status: str, error: Mapping | None = None, became: Mapping[str, str] | None = None) -> bool:
-        """End the run, and with it whatever of its datasets is not finished. False if it is not ours."""
+        """End the run and its unfinished datasets. Return False if the attempt no longer holds the run."""
 
         @transaction.atomic
         def write() -> bool:
@@ -183,7 +183,7 @@ class Attempt:
 def end_datasets(
     *, run_pk: int, end: str, error: Mapping | None = None, became: Mapping[str, str] | None = None
 ) -> None:
-    """Datasets of an ended run that never said how they ended, end with it."""
+    """Set the final state of an ended run's datasets that have not reported one."""
     for before, after in (became or states.unfinished_becomes(end)).items():
         fields: dict[str, Any] = {"status": after, "finished_at": timezone.now(), "phase": ""}
         if after == states.FAILED:
@@ -192,7 +192,10 @@ def end_datasets(
 
 
 def _described_by(states: list[DatasetState]) -> dict[str, int]:
-    """The rows that describe these datasets, by the key they are loaded under; metadata may know them by another."""
+    """Return the ids of the metadata rows of these datasets, by the key they are loaded under.
+
+    Metadata may have another key, so a row is found by its name where the key is unknown.
+    """
     found = TargetDataset.objects.filter(key__among=[state.key for state in states]).values_list("key", "pk")
     ids = {str(key): pk for key, pk in found}
     for state in (one for one in states if one.key not in ids):
@@ -217,7 +220,7 @@ def _queue_again(row: DatasetRun) -> None:
 
 
 def _overwritten_since(rows: Iterable[DatasetRun]) -> set[int]:
-    """Raw rows whose delivery another run has replaced since: they have to be loaded again."""
+    """Return ids of succeeded raw rows whose delivery another run has replaced since: they are loaded again."""
     return {
         row.pk
         for row in rows

@@ -1,4 +1,4 @@
-"""Breaking a lease: whoever holds it is shut out at once, not only with its next heartbeat."""
+"""Breaking of leases: the holder is shut out at once, not only with its next heartbeat."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ LEASE_BROKEN = "LEASE_BROKEN"
 
 @transaction.atomic
 def shut_out_holder(*, lease: Lease, fence: int, person: Any, reason: str) -> Lease:
-    """Break a lease, and give up the run or execution that holds it; its other leases are free then, too.
+    """Break a lease, and mark the run or execution that holds it as lost, which frees its other leases.
 
-    ``fence`` is the lease's number as the person saw it: Refusal (LEASE_MOVED) if it is free or somebody
-    else's by now. Refused for who may not, and without a reason. It stands in the change log. What the
+    ``fence`` is the lease's number as the user saw it: Refusal LEASE_MOVED if it is free or held by another since.
+    Refused for a user without the permission, and without a reason. The change log records it. What the
     holder has committed stays; it can be started again and goes on from there.
     """
     held = Lease.objects.select_for_update(of=("self",)).select_related("environment").get(pk=lease.pk)

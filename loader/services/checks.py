@@ -1,4 +1,4 @@
-"""Which histories are checked, and what the runner needs to know to check one."""
+"""Selection of the histories to check, and the manifest of a check."""
 
 from collections.abc import Iterable
 
@@ -17,9 +17,9 @@ from metadata.selectors import dataset_states
 
 
 def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
-    """The named datasets (by their own or their history's name), or all whose history is kept, by name.
+    """Return the named datasets (by their own or their history's name), or all historized ones, by name.
 
-    Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name that means none.
+    Raise Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name that means none.
     """
     states = dataset_states()
     by_key = {state.key: state for state in states}
@@ -36,7 +36,7 @@ def _has_history(state: DatasetState) -> bool:
 
 
 def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: float) -> CheckManifest:
-    """All that the runner needs to check a dataset's history."""
+    """Return the manifest of a check of a dataset's history. Raise Refusal ``NO_HISTORY``."""
     state = described_state(dataset, environment=current_environment())
     if not _has_history(state):
         raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")

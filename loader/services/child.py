@@ -1,6 +1,6 @@
-"""A child process that is spoken to in JSON lines, and the threads that write and read them.
+"""Child process that exchanges JSON lines, and the threads that write and read them.
 
-What it prints beside them, on standard output and error, is read and told piece by piece, too.
+Its other output, on standard output and error, is read as log records.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Child:
-    """One life of a child process.
+    """One child process, from start to end.
 
     ``on_event`` and ``on_end`` are called from its reader thread, ``on_said`` from the thread that reads what
     it prints.
@@ -93,7 +93,7 @@ class Child:
         return self._process.pid
 
     def send(self, message: Mapping) -> None:
-        """Queue a message; a pipe that is full makes nobody wait."""
+        """Queue a message; a full pipe does not block the caller."""
         self._lines.put(json.dumps(message))
 
     def kill(self) -> None:
@@ -101,7 +101,7 @@ class Child:
         self._signal_group(signal.SIGKILL)
 
     def close(self) -> None:
-        """Ask the child to end by closing its input; insist if it does not."""
+        """Ask the child to end by closing its input; send signals if it does not."""
         self._lines.put(None)
         for insist in (signal.SIGTERM, signal.SIGKILL):
             if self._ended():
@@ -118,7 +118,7 @@ class Child:
 
     def _write(self) -> None:
         pipe = self._process.stdin
-        # The reader notices that the child is gone and says so; here it only means there is no pipe.
+        # The reader reports the end of the child, so a broken pipe needs no report here.
         with contextlib.suppress(BrokenPipeError, ValueError), pipe:
             while (line := self._lines.get()) is not None:
                 pipe.write(line.encode() + b"\n")
@@ -134,14 +134,14 @@ class Child:
                     continue
                 try:
                     self._on_event(event)
-                except Exception:  # one bad event must not silence all that follow
+                except Exception:  # one bad event must not stop those that follow
                     log.exception("an event of the runner could not be taken: %.200s", line)
         code = self._reap()
         self._lines.put(None)
         self._on_end(self, code)
 
     def _reap(self) -> int:
-        """Wait for the process and for what it left behind: a JVM may outlive the Python above it."""
+        """Wait for the process and its group, and return its exit code: a JVM may outlive the Python above it."""
         if not self._ended():
             self.kill()
         code = self._process.wait()
@@ -150,7 +150,7 @@ class Child:
         while self._group_lives() and time.monotonic() < deadline:
             pause.wait(0.05)
         self._signal_group(signal.SIGKILL)
-        # Its last words often say why it ended: they are written down before anybody is sent to read them.
+        # The last output often tells why it ended, so it is logged before the end is reported.
         self._output.join(_ENDS_WITHIN)
         return code
 

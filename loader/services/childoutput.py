@@ -1,4 +1,4 @@
-"""What a child process prints, read from a pipe and told piece by piece: a head and the lines that follow it."""
+"""Reader of a child process's output: a log record is a head and the lines that follow it."""
 
 import logging
 import os
@@ -10,7 +10,7 @@ from loader.domain.loglines import Said, heard
 
 log = logging.getLogger(__name__)
 
-# A piece is told when the next one begins, or when nothing more has come for so long.
+# A record is passed on when the next one begins, or after so many seconds without a further line.
 _QUIET = 0.3
 _CHUNK = 65_536
 _LONGEST_LINE = 256 * 1024
@@ -18,7 +18,7 @@ _MOST_LINES = 1000
 
 
 class ChildOutput:
-    """Reads a descriptor to its end in a thread of its own; ``on_said`` is called from there."""
+    """Reader of a descriptor, to its end, in a thread of its own; ``on_said`` is called from there."""
 
     def __init__(self, descriptor: int, on_said: Callable[[Said], None]):
         self._descriptor, self._on_said = descriptor, on_said
@@ -28,7 +28,7 @@ class ChildOutput:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        """Wait until all of it is told, as long as that."""
+        """Wait until all output was passed on, for at most so many seconds."""
         self._thread.join(seconds)
 
     def _read(self) -> None:
@@ -61,18 +61,18 @@ class ChildOutput:
             return
         try:
             self._on_said(said)
-        except Exception:  # a child whose pipe nobody reads would stand still
+        except Exception:  # a child blocks if its pipe is not read
             log.exception("what the runner printed could not be written down")
 
 
 class Lines:
-    """Bytes to lines of text. A line that is too long is left out: cut somewhere, it could end in half a secret."""
+    """Splitter of bytes into lines of text. A line that is too long is left out: cut, it could end within a secret."""
 
     def __init__(self) -> None:
         self._rest, self._left_out = b"", 0
 
     def of(self, chunk: bytes) -> Iterator[str]:
-        """The lines that are whole now; with no bytes at all, the one that nothing ends any more."""
+        """Yield the lines that are complete now; with no bytes at all, also the last one, without its end."""
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         if not chunk and (self._rest or self._left_out):
             whole, self._rest = [self._rest], b""

@@ -1,4 +1,4 @@
-"""Waiting for the runner's answer while staying alive, cancellable and stoppable."""
+"""Conversation with the runner: while an attempt waits for an answer, it sends heartbeats and can be cancelled."""
 
 import threading
 import time
@@ -24,19 +24,19 @@ class SupportsExchange(Protocol):
 
 
 class SupportsRequests(Protocol):
-    """What the work needs of a runner (``loader.services.supervisor.Runner``)."""
+    """Interface of a runner that the work needs (``loader.services.supervisor.Runner``)."""
 
     def request(self, kind: str, manifest: Any) -> SupportsExchange: ...
     def kill(self, why: Refusal) -> None: ...
 
 
 class Stopped(Exception):
-    """The run is to end: somebody cancelled it, or the worker is stopping."""
+    """Error raised when the run is to end: it was cancelled, or the worker is stopping."""
 
 
 @dataclass
 class Conversation:
-    """One attempt talking to the runner. ``stopping`` is set when the worker is to end."""
+    """Requests of one attempt to the runner. ``stopping`` is set when the worker is to end."""
 
     attempt: Attempt
     runner: SupportsRequests
@@ -49,14 +49,14 @@ class Conversation:
         return self._canceling or self.stopping.is_set()
 
     def ask(self, kind: str, manifest: Any, handle: Handler | None = None) -> dict:
-        """Send a request, hand its events to ``handle``, return its ``finished``. Fenced if superseded."""
+        """Send a request, pass its events to ``handle``, return its ``finished``. Raise Stopped or Fenced."""
         if self.is_to_stop:
             raise Stopped
         exchange = self.runner.request(kind, manifest)
         try:
             return self._listen(exchange, handle)
         except BaseException:
-            exchange.cancel()  # nobody listens any more
+            exchange.cancel()  # its events are not read any more
             raise
 
     def _listen(self, exchange: SupportsExchange, handle: Handler | None) -> dict:

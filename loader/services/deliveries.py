@@ -1,4 +1,4 @@
-"""Sending what is due: signed requests to webhooks, mail to people."""
+"""Sending of due notifications: signed requests to webhooks, and e-mail."""
 
 import logging
 import time
@@ -19,14 +19,14 @@ from metadata.services.notices import may_be_told
 
 log = logging.getLogger(__name__)
 
-# One wake-up does not keep a worker's thread longer than this; the sweeper sends the next.
+# One wake-up occupies a worker's thread no longer than this; the sweeper sends the next.
 _SECONDS = 60.0
 _GONE = 410
 _ID, _TIMESTAMP, _SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
 
 def send_due() -> int:
-    """Send what is due, one after the other, until nothing is or a minute has passed; how many were tried."""
+    """Send due deliveries one after the other, for at most a minute; return the number of attempts."""
     until, count = time.monotonic() + _SECONDS, 0
     while time.monotonic() < until and (delivery := retried(claim_next)) is not None:
         count += 1
@@ -38,7 +38,7 @@ def send_due() -> int:
 
 
 def send(delivery: Delivery) -> Outcome:
-    """One try. It always has an outcome: what nobody expected is one, too, and the delivery is tried again."""
+    """Make one attempt and return its outcome. An unexpected error is an outcome, too, and is retried."""
     try:
         return _mail(delivery) if delivery.webhook is None else _call(delivery)
     except Exception as failure:
@@ -47,7 +47,7 @@ def send(delivery: Delivery) -> Outcome:
 
 
 def told(event: Event) -> Told:
-    """The event as webhooks tell it."""
+    """Return the event as webhooks receive it."""
     return Told(
         event_id=str(event.event_id),
         kind=event.kind,
@@ -61,7 +61,7 @@ def told(event: Event) -> Told:
 
 
 def page_of(event: Event) -> str:
-    """The address of the event's page; its path alone where the installation does not know its own address."""
+    """Return the address of the event's page; only its path where the installation does not know its own address."""
     return urljoin(f"{settings.PUBLIC_URL}/", event.link.lstrip("/")) if settings.PUBLIC_URL else event.link
 
 

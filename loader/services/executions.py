@@ -1,8 +1,8 @@
-"""Performing an execution: claim → observe → verify everything → steps on the runner → record.
+"""Performance of an execution: claim → observe → verify everything → steps on the runner → record.
 
-The runner does one step after another and proves each by observing; every event is stored as it
-comes. Whatever happens, the execution ends in a state that says so; only a worker that dies leaves it
-to be found lost, and to be resumed.
+The runner performs one step after another and verifies each by observing; every event is stored as it
+comes. An execution always ends in a final state; only if its worker dies is it left to be marked as lost, and
+to be resumed.
 """
 
 import logging
@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 
 
 def wake_for(asked: Requested) -> str:
-    """Tell a worker of an execution; returns why that could not be done, or an empty string.
+    """Wake a worker for an execution; return the reason if that failed, or an empty string.
 
-    What could not be sent stands in the execution's row and log: it stays queued, and is sent again.
+    A failure is recorded in the execution's row and log: it stays queued, and the wake-up is sent again.
     """
     reason = wake(WAKE_EXECUTION, asked.execution.pk)
     if reason:
@@ -47,9 +47,9 @@ def wake_for(asked: Requested) -> str:
 def perform_execution(
     *, execution_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
 ) -> Execution | None:
-    """Do one execution from claim to end; None if it was not there to be claimed, or waits for a lease.
+    """Perform one execution from claim to end; return None if it could not be claimed, or waits for a lease.
 
-    It is done on behalf of who asked for it, in whatever thread that is.
+    It is performed on behalf of the user who requested it, in any thread.
     """
     attempt = retried(partial(claim_execution, execution_pk=execution_pk, worker=worker))
     if attempt is None:
@@ -69,7 +69,7 @@ def perform_execution(
 
 
 def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
-    """Do the work; what went wrong as JSON, None if nothing did."""
+    """Perform the work and return its error as JSON, None if it succeeded."""
     try:
         work.perform()
     except Stopped:
@@ -82,7 +82,7 @@ def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
         return refusal.as_json()
     except Superseded:
         raise
-    except Exception as failure:  # an execution must never stay "running" with nobody running it
+    except Exception as failure:  # an execution must never stay "running" without a worker
         log.exception("%s failed", work.execution)
         return worker_accident(failure).as_json()
     return None
@@ -90,7 +90,7 @@ def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
 
 @dataclass
 class ExecutionWork:
-    """One attempt's work, step by step."""
+    """Work of one attempt of an execution."""
 
     execution: Execution
     attempt: ExecutionAttempt
@@ -106,7 +106,7 @@ class ExecutionWork:
         finish_silent_rows(self.attempt)
 
     def _observe(self) -> None:
-        """Look at every table the report speaks of, and keep what is seen."""
+        """Observe every table of the report, and store the observations."""
         retried(partial(self.attempt.enter, "looking at the warehouse"))
         keys = retried(partial(tables_of_execution, self.execution))
         answer = _answer(self.talk.ask("observe", ObserveManifest(tuple(sorted(keys)), dropped=True)))
@@ -115,7 +115,7 @@ class ExecutionWork:
         retried(partial(self.attempt.tell, said.looked(len(keys), len(answer))))
 
     def _run(self, todo: Todo) -> None:
-        """All steps go along, those that are done marked as such: so events carry the ordinals of the rows."""
+        """Run the steps left. All are sent, finished ones marked as such, so events carry the rows' ordinals."""
         retried(partial(self.attempt.enter, "changing tables"))
         done = tuple(place for place in range(len(todo.steps)) if place not in todo.left)
         manifest = ExecuteManifest(
@@ -142,7 +142,7 @@ class ExecutionWork:
 
 
 def store_step(attempt: ExecutionAttempt, event: dict) -> None:
-    """One event of a step into its row."""
+    """Store one event of a step in its row."""
     ordinal = event["ordinal"]
     if event["event"] == "step_started":
         write = partial(
@@ -166,13 +166,13 @@ def store_step(attempt: ExecutionAttempt, event: dict) -> None:
 
 
 def finish_silent_rows(attempt: ExecutionAttempt) -> None:
-    """Operations that change no table are done once everything before them is."""
+    """Mark operations that change no table as done once everything else is."""
     for ordinal in retried(attempt.silent_rows):
         retried(partial(attempt.step_finished, ordinal, succeeded=True))
 
 
 def _answer(finished: dict) -> dict[str, Any]:
-    """What the runner answered, or the refusal it gave instead."""
+    """Return the runner's answer, or raise the refusal that it gave instead."""
     if finished.get("error"):
         raise Refusal.from_json(finished["error"])
     return finished.get("answer") or {}

@@ -1,4 +1,4 @@
-"""One runner owns a data folder: a lock file says who, for as long as any of its processes lives."""
+"""Lock file of a data folder: it names the one runner that owns the folder, while any of its processes lives."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ _ORPHAN_SECONDS = 20.0
 
 
 class FolderLock:
-    """The lock of one data folder. The runner inherits it, so a killed worker's runner still holds it."""
+    """Lock of one data folder. The runner inherits it, so a killed worker's runner still holds it."""
 
     def __init__(self, folder: Path):
         self._path = folder / LOCK_NAME
@@ -25,11 +25,11 @@ class FolderLock:
 
     @property
     def descriptor(self) -> int | None:
-        """What a child has to inherit to hold the lock, too; None while the lock is not held."""
+        """The descriptor that a child must inherit to hold the lock, too; None while the lock is not held."""
         return self._descriptor
 
     def acquire(self, what: str) -> None:
-        """Take the lock, or Refusal ``warehouse_busy`` naming who has it. Taking it twice is once."""
+        """Take the lock. Raise Refusal ``warehouse_busy`` that names its holder. A second call does nothing."""
         if self._descriptor is not None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class FolderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let go. A child that still lives keeps the folder locked until it ends."""
+        """Release the lock. A child that still lives keeps the folder locked until it ends."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -72,7 +72,7 @@ class FolderLock:
 def _holder(descriptor: int) -> dict:
     try:
         return json.loads(os.pread(descriptor, 4096, 0) or b"{}")
-    except ValueError:  # being written in this moment
+    except ValueError:  # it is being written
         return {}
 
 

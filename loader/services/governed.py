@@ -1,10 +1,10 @@
-"""Asking for runs that are about one dataset: history batches, reverts, prunes, acceptances, compactions.
+"""Requests of runs about one dataset: history batches, reverts, prunes, acceptances, compactions.
 
-Each is a load run of its own kind, claimed, fenced, cancelled and repeated like any other. What
-cannot be done is refused here, before there is a run; what only the tables know, by the runner.
+Each is a load run of its own kind, claimed, fenced, cancelled and repeated like any other. A request that
+cannot be performed is refused here, before there is a run; what only the tables can tell, by the runner.
 
-All but compactions are governed: a person with the permission asks for them, or nobody does (Refused
-``NO_PERSON``, ``NOT_PERMITTED``). ``person`` is whoever acts, if it is not given.
+All but compactions need a user with the permission (Refused ``NO_PERSON``, ``NOT_PERMITTED``). ``person`` is
+the current actor, if it is not given.
 """
 
 import os
@@ -46,9 +46,9 @@ def request_history_batch(
     person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Ask for batch files to be taken into a dataset's history: ``files`` by kind, paths or URIs.
+    """Request that batch files are applied to a dataset's history: ``files`` by kind, paths or URIs.
 
-    It takes nothing out of the history, so a reason may be given and need not be.
+    A reason may be given, but is not required.
     """
     asked = _asked_files(files, format, compression)
     wanted = Asked(
@@ -81,7 +81,7 @@ def _asked_files(files: Mapping[str, Sequence[str]], format: str, compression: s
 
 
 def _followed(place: str) -> str:
-    """A local place with its links followed: the runner reads what was asked for, whatever a link says later."""
+    """Return a local place with its links resolved, so that a link that is changed later has no effect."""
     location = parse_location(place, folder="/")
     if not location.is_local:
         return place
@@ -91,9 +91,9 @@ def _followed(place: str) -> str:
 
 @dataclass(frozen=True)
 class Reversion:
-    """A run that is to be taken out of a history, as the control database knows it.
+    """Revert of one run, as far as the control database knows it.
 
-    ``refusal`` is why it cannot be done any more, unless it has been: only the table knows that.
+    ``refusal`` is why it cannot be done any more, unless it was done already: only the table knows that.
     """
 
     row: DatasetRun
@@ -111,7 +111,7 @@ def request_revert(
     person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Ask for one run to be taken out of one dataset's history. One that did not succeed is asked again."""
+    """Request the revert of one run in one dataset's history. A revert that did not succeed is queued again."""
     _check_reason(reason)
     name = plan_one(dataset).steps[0].dataset.qualified_name
     asked = {"run_id": of_run}
@@ -136,7 +136,10 @@ def _check_revertible(of_run: str, dataset: str) -> None:
 
 
 def reversion(of_run: str, dataset: str, by: LoadRun | None = None) -> Reversion:
-    """What reverting comes to. Refusal where the run is not there, not applied, or reverted (but ``by`` itself)."""
+    """Return the revert of a run.
+
+    Raise Refusal UNKNOWN_RUN, NOT_REVERTIBLE, ALREADY_REVERTED (unless by the run ``by``), NOT_APPLIED or RUN_ACTIVE.
+    """
     state = plan_one(dataset).steps[0].dataset
     name = state.qualified_name
     run = LoadRun.objects.filter(run_id=of_run).first()
@@ -176,7 +179,11 @@ def _pruned_since(row: DatasetRun, name: str) -> Refusal | None:
 
 
 def _rested_upon(state: DatasetState, row: DatasetRun, later: QuerySet[DatasetRun]) -> Refusal | None:
-    """Later runs stay right only where each brought rows of its own, and turned none away because of this one."""
+    """Return a refusal if later runs depend on this one.
+
+    They do not where each brought rows with a time of their own, and turned none away that could be late because of
+    this run.
+    """
     policy = HistoryPolicy.from_dict(state.history_policy)
     runs = list(later.select_related("run").order_by("sequence"))
     if not runs:
@@ -214,26 +221,26 @@ def request_prune(
     person: Any = None,
     wake_worker: bool = True,
 ) -> RequestedRun:
-    """Ask for closed versions to be removed that ended before a date, or so many days ago."""
+    """Request the removal of closed versions that ended before a date, or before so many days ago."""
     _check_reason(reason)
     state = plan_one(dataset).steps[0].dataset
     before = _ended_before(state, ended_before, older_than_days)
     asked = {"ended_before": before, "archive": stands_at(archive) if archive else None}
     known = LoadRun.objects.filter(run_id=run_id, kind=PRUNE).first() if run_id else None
     if known is not None and older_than_days is not None:
-        asked["ended_before"] = known.details["asked"]["ended_before"]  # so many days before it was asked first
+        asked["ended_before"] = known.details["asked"]["ended_before"]  # the days count back from the first request
     wanted = Asked(kind=PRUNE, scope=_scope(state.qualified_name), asked=asked, reason=reason.strip())
     return request_run(wanted, run_id=run_id, user=person, wake_worker=wake_worker)
 
 
 def archive_place(dataset: str) -> str:
-    """The folder that a history's pruned versions are kept in where nobody names one: beside the warehouse's tables."""
+    """Return the folder for a history's pruned versions if none is named: beside the warehouse's tables."""
     state = plan_one(dataset).steps[0].dataset
     return f"{settings.WAREHOUSE.rstrip('/')}/.archive/{state.history_key}"
 
 
 def _ended_before(state: DatasetState, text: str | None, days: int | None) -> str:
-    """The rule as a value of the type that versions are dated in."""
+    """Return the limit as a value of the type that versions are dated in."""
     type_ = parse(history_table(state).column("ended_at").type).name
     if (text is None) == (days is None):
         raise Refusal("NO_DATE", "say either a date or a number of days")
@@ -261,7 +268,7 @@ def _ended_before(state: DatasetState, text: str | None, days: int | None) -> st
 def request_accept(
     *, dataset: str, reason: str, run_id: str | None = None, person: Any = None, wake_worker: bool = True
 ) -> RequestedRun:
-    """Ask for a table to be taken as it is, though runs applied to it are missing; they count as reverted then."""
+    """Request that a table is accepted as it is, though runs applied to it are missing; they count as reverted then."""
     _check_reason(reason)
     state = plan_named(dataset).steps[0].dataset
     if not is_loaded(state):
@@ -273,7 +280,7 @@ def request_accept(
 def request_compaction(
     *, dataset_key: str, run_id: str | None = None, reason: str = "", wake_worker: bool = True
 ) -> RequestedRun | None:
-    """Ask for a dataset's small files to be brought together; None if that is asked for already."""
+    """Request the compaction of a dataset's small files; None if one is queued or under way."""
     row = DatasetRun.objects.filter(dataset_key=dataset_key).order_by("-pk").first()
     if row is None:
         raise Refusal("UNKNOWN_DATASET", f"no run ever loaded {dataset_key}")

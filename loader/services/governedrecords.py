@@ -1,4 +1,4 @@
-"""Sealing what governed runs did: every attempt that ended, in the hash chain beside execution records."""
+"""Sealed records of maintenance runs: one for every ended attempt, in the hash chain beside execution records."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ KIND = "governed_run"
 
 
 def register() -> None:
-    """Let the records into the chain; once, when the project starts."""
+    """Register the records with the chain; once, when the project starts."""
     chain.register(KIND, GovernedRunRecord, GovernedRunRecord.content)
 
 
 def seal_end(*, run_pk: int, attempt: int) -> GovernedRunRecord | None:
     """Write the record of an attempt that just ended, once, in the caller's transaction.
 
-    None for runs that are not governed. A failed attempt is sealed like any other: it may have come to
-    a commit before it failed.
+    Return None for kinds of runs without records. A failed attempt is sealed, too: it may have committed before it
+    failed.
     """
     run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
     if run.kind not in GOVERNED:
@@ -45,7 +45,7 @@ def seal_end(*, run_pk: int, attempt: int) -> GovernedRunRecord | None:
 
 
 def record_document(run: LoadRun, attempt: int) -> dict[str, Any]:
-    """What a record says. Numbers with fractions are texts: they have one spelling then."""
+    """Return a record's document. Numbers with fractions are texts, so that they have one spelling."""
     return {
         "format": artifacts.GOVERNED,
         "run": run.run_id,
@@ -73,7 +73,7 @@ def record_document(run: LoadRun, attempt: int) -> dict[str, Any]:
 
 
 def record_artifact(record: GovernedRunRecord) -> dict[str, Any]:
-    """A record as a file that ``verify_artifact`` takes."""
+    """Return a record as a file that ``verify_artifact`` takes."""
     return {
         "format": artifacts.GOVERNED,
         "record": str(record.record_id),

@@ -1,4 +1,4 @@
-"""Performing reverts, prunes and compactions: the runner does each in one request."""
+"""Work of reverts, prunes, compactions and acceptances: the runner does each in one request."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ HELD, SEQUENCE = "held", "sequence"
 
 
 def govern(work: "LoadWork") -> str:
-    """Do what a governed run asks for; returns what the runner said of it."""
+    """Perform a maintenance run; return the runner's result: succeeded or failed."""
     manifest = _MANIFESTS[work.run.kind](work)
     work.attempt.enter(_PHASES[work.run.kind])
     finished = work.talk.ask(work.run.kind, manifest, work.store)
@@ -42,14 +42,14 @@ def govern(work: "LoadWork") -> str:
 
 @transaction.atomic
 def _mark_reverted(run: LoadRun) -> None:
-    """The run that was taken back is no longer applied."""
+    """Mark the reverted run as no longer applied."""
     key = run.datasets.get().dataset_key
     DatasetRun.objects.filter(run__run_id=run.details["asked"]["run_id"], dataset_key=key).update(reverted_by=run)
 
 
 @transaction.atomic
 def _take_over(run: LoadRun, held: int, sequence: int) -> None:
-    """Number the run as the accepted table has it, and mark those that the table does not hold as reverted."""
+    """Number the run as the accepted table has it, and mark runs that the table does not hold as reverted."""
     row = run.datasets.get()
     lost = applied_rows().filter(dataset_key=row.dataset_key, run__environment=run.environment, sequence__gt=held)
     DatasetRun.objects.filter(pk__in=list(lost.values_list("pk", flat=True))).update(reverted_by=run)
@@ -86,7 +86,7 @@ def _accept(work: "LoadWork") -> AcceptManifest:
 
 
 def _ready(work: "LoadWork", planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
-    """The plan and its row. Refused while the tables are not as the metadata describe them."""
+    """Return the plan and its rows. Raise Refusal TABLES_DIFFER while the tables are not as described."""
     plan = retried(lambda: planned(work.run.scope["name"]))
     rows = work.attempt.prepare(steps=plan.steps, comes_last=True)
     operations = work.pending(plan).operations

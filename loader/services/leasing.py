@@ -1,4 +1,4 @@
-"""Claiming a load run together with the leases of the datasets it writes, in one transaction."""
+"""Claim of a load run together with the leases of the datasets it writes, in one transaction."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from metadata.services import chain
 
 @dataclass(frozen=True)
 class Claimed:
-    """A run that is ours, with what it loads as it was when its leases were taken.
+    """A claimed run, its leases, and its plan as of the claim.
 
     ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is why
     there is no plan: the run then ends with it.
@@ -39,9 +39,9 @@ class Claimed:
 
 
 def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
-    """Take a queued run and its leases; None if it is not there to be taken.
+    """Claim a queued run and its leases; return None if it could not be claimed.
 
-    A run that meets somebody else's lease stays queued and says whom it waits for; the sweeper has it
+    A run that needs a lease of another holder stays queued and its phase names the holder; the sweeper has it
     tried again.
     """
     run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
@@ -63,7 +63,7 @@ def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
 
 
 def plan_of(run: LoadRun) -> LoadPlan:
-    """What a run of any kind is about. Refusal where its scope names nothing any more."""
+    """Return the plan of a run of any kind. Raise Refusal where its scope names nothing any more."""
     if run.kind == HISTORY_BATCH:
         return plan_history_batch(run.scope["name"])
     return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])

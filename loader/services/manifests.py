@@ -1,4 +1,4 @@
-"""From metadata to manifests: everything the runner must know to load, looked up once."""
+"""Plans and manifests from metadata: everything the runner must know to load, read once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -49,9 +49,9 @@ from metadata.models import SourceColumn, SourceDataset, System
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What a run loads, in order, seen once: metadata that is edited meanwhile changes nothing.
+    """Datasets that a run loads, in order, read once: metadata that is edited meanwhile changes nothing.
 
-    ``left_out`` are datasets of its scope that history batches bring: their tables are made ready.
+    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared.
     """
 
     states: Mapping[str, DatasetState]
@@ -75,7 +75,7 @@ class LoadPlan:
 
     @property
     def written(self) -> frozenset[str]:
-        """Stable keys of the datasets that this run may write to, or whose tables it may make ready."""
+        """Stable keys of the datasets that this run may write to, or whose tables it may prepare."""
         return frozenset({step.dataset.key for step in self.steps} | {state.key for state in self.left_out})
 
 
@@ -88,14 +88,14 @@ class Applied:
 
 
 def plan_load(scope: Scope) -> LoadPlan:
-    """The load plan of a scope. Refusal for a scope that names nothing, or inputs in a circle."""
+    """Return the load plan of a scope. Raise Refusal for a scope that names nothing, or circular inputs."""
     states = described_states(environment=current_environment())
     steps = load_steps(states, scope)
     return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope))
 
 
 def plan_history_batch(name: str) -> LoadPlan:
-    """The plan that takes batch files into one dataset. Refusal for one whose history does not come that way."""
+    """Return the plan that applies batch files to one dataset. Raise Refusal NOT_BY_BATCH_FILES."""
     plan = plan_one(name)
     (step,) = plan.steps
     if HistoryPolicy.from_dict(step.dataset.history_policy).input != BATCH_FILES:
@@ -108,7 +108,7 @@ def plan_history_batch(name: str) -> LoadPlan:
 
 
 def plan_one(name: str) -> LoadPlan:
-    """One dataset by itself, which must have a history: for runs that are about one dataset."""
+    """Return the plan of one dataset by itself, which must have a history. Raise Refusal NO_HISTORY."""
     plan = plan_named(name)
     state = plan.steps[0].dataset
     if not (is_loaded(state) and state.historize and state.history_key):
@@ -117,7 +117,7 @@ def plan_one(name: str) -> LoadPlan:
 
 
 def plan_named(name: str) -> LoadPlan:
-    """One dataset by itself, whatever it is. Refusal for a name that names nothing."""
+    """Return the plan of one dataset by itself, of any kind. Raise Refusal for a name that names nothing."""
     by_key = {state.key: state for state in described_states(environment=current_environment())}
     return LoadPlan(by_key, (LoadStep(named_dataset(by_key, name), ()),))
 
@@ -125,7 +125,7 @@ def plan_named(name: str) -> LoadPlan:
 def load_manifest(
     *, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun], files: HistoryFiles | None = None
 ) -> LoadManifest:
-    """One attempt of a run. ``rows`` are its dataset rows by key, with their sequences.
+    """Return the manifest of one attempt of a run. ``rows`` are its dataset rows by key, with their sequences.
 
     ``files`` are those of a history batch; the plan then has the one dataset they are for.
     """
@@ -157,7 +157,7 @@ def load_manifest(
 
 
 def governed_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun]) -> RawcoreLoad:
-    """A plan's one dataset as a load has it, with the number that a governed run has in its history."""
+    """Return a plan's one dataset as a load has it, with the number that a maintenance run has in its history."""
     sources = source_datasets(plan.states.values())
     specs = {key: source_spec(source) for key, source in sources.items()}
     dataset = plan.steps[0].dataset
@@ -178,10 +178,10 @@ def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
 
 
 def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
-    """Raw tables that a history with dated rows reads, by key; and whether they are read by such feeds alone.
+    """Return the raw tables that a history with dated rows reads, by key: true if only such feeds read them.
 
-    Of those each file is read once and every run's rows stay. Whoever else reads the table takes a delivery for
-    all there is, and so does a history that closes absent keys: the whole location is read then, and raw holds
+    Of those each file is read once and every run's rows stay. Any other reader of the table takes a delivery for
+    complete, and so does a history that closes absent keys: the whole location is read then, and raw holds
     the latest delivery.
     """
     found: dict[str, bool] = {}
@@ -228,12 +228,12 @@ def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[st
 
 
 def _as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
-    """A source as the delivery for this raw table is checked: in a feed, rows of one key differ by their time."""
+    """Return a source as deliveries for this raw table are checked: in a feed, rows of one key differ by their time."""
     return replace(source, one_row_per_key=False) if raw in feeds else source
 
 
 def source_of(raw: DatasetState, specs: Mapping[str, SourceSpec]) -> SourceSpec:
-    """The one source behind a raw dataset."""
+    """Return the one source behind a raw dataset. Raise Refusal NO_SOURCE."""
     found = [specs[key] for key in raw.inputs if key in specs]
     if len(found) != 1:
         raise Refusal(
@@ -285,7 +285,7 @@ def _rawcore_load(
 
 
 def _foreign_keys(dataset: DatasetState) -> tuple[ForeignKey, ...]:
-    """The parent's entity key, hashed from the child's columns under the parent's stable keys."""
+    """Return each parent's entity key, hashed from the child's columns under the parent's stable keys."""
     names = {column.key: column.name for column in dataset.active_columns}
     keys = []
     for reference in dataset.references:
@@ -329,7 +329,7 @@ def leading_table(dataset: DatasetState) -> str:
 
 
 def applied_rows() -> QuerySet[DatasetRun]:
-    """What runs brought into histories (and rawcore tables) and is still there."""
+    """Return the rows of runs that are applied to histories (and rawcore tables), without reverted ones."""
     return DatasetRun.objects.filter(
         run__kind__in=BRINGING,
         status=DatasetRun.Status.SUCCEEDED,
@@ -339,7 +339,7 @@ def applied_rows() -> QuerySet[DatasetRun]:
 
 
 def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
-    """The active source datasets that these datasets name as inputs, by stable key."""
+    """Return the active source datasets that these datasets name as inputs, by stable key."""
     wanted = {key for state in states for key in state.inputs}
     known = {state.key for state in states}
     found = (
@@ -351,7 +351,7 @@ def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
 
 
 def source_spec(source: SourceDataset) -> SourceSpec:
-    """Where a delivery is and what it must look like."""
+    """Return location, format and promised columns of a source's deliveries. Raise Refusal SOURCE_KIND."""
     if source.system.kind != System.Kind.FILES:
         raise Refusal(
             "SOURCE_KIND",
@@ -376,20 +376,20 @@ def source_spec(source: SourceDataset) -> SourceSpec:
 
 
 def source_location(source: SourceDataset) -> str:
-    """The dataset's place below its system's; absolute paths and URIs stand as they are.
+    """Return the dataset's place below its system's; absolute paths and URIs stay as they are.
 
-    ``{{ data_dir }}`` is the data folder in force; what is relative lies below the project. Refusal BAD_LOCATION.
+    ``{{ data_dir }}`` is the data folder in force; relative paths are below the project. Raise Refusal BAD_LOCATION.
     """
     return place_of(source.location, source.system.location, shown=str(source))
 
 
 def stands_at(text: str) -> str:
-    """A place as people write it, made absolute like a source's location. Refusal BAD_LOCATION."""
+    """Return a place as users write it, made absolute like a source's location. Raise Refusal BAD_LOCATION."""
     return place_of(text, shown=text)
 
 
 def place_of(own: str, base: str = "", *, shown: str) -> str:
-    """The absolute path or URI of a location below another one. Refusal BAD_LOCATION, which names ``shown``."""
+    """Return the absolute path or URI of a location below another one. Raise Refusal BAD_LOCATION, naming ``shown``."""
     try:
         text = joined(own, base, data_dir=str(settings.DATA_DIR))
         return str(parse_location(text, folder=str(settings.BASE_DIR)))
@@ -400,6 +400,6 @@ def place_of(own: str, base: str = "", *, shown: str) -> str:
 
 
 def source_roots() -> Roots:
-    """The places below which sources may stand: of the settings, without the product's own folders."""
+    """Return the places below which sources may be: those of the settings, without the product's own folders."""
     closed = [str(settings.DATA_DIR), *([settings.WAREHOUSE] if settings.WAREHOUSE.startswith("/") else [])]
     return Roots.of(settings.SOURCE_ROOTS, closed, folder=str(settings.BASE_DIR))

@@ -1,16 +1,16 @@
-"""Who a process is, and whether another one of this machine is still there."""
+"""Names of processes, and their liveness on this machine."""
 
 import os
 import socket
 
 
 def process_name() -> str:
-    """This process, told apart from others on this and other machines: ``host:pid``."""
+    """Return the name of this process, unique among machines: ``host:pid``."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def lives(pid: int) -> bool:
-    """Whether there is a process of that number on this machine."""
+    """Return whether a process of that number runs on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -21,6 +21,6 @@ def lives(pid: int) -> bool:
 
 
 def is_gone(name: str) -> bool:
-    """Whether a process of that name was on this machine and is no more. False where nobody can know."""
+    """Return whether a process of that name ran on this machine and has ended. False where that is unknown."""
     host, _, pid = name.rpartition(":")
     return host == socket.gethostname() and pid.isdigit() and not lives(int(pid))

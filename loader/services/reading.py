@@ -48,9 +48,10 @@ def may_read_sensitive(user: Any, row: TargetDataset | SourceDataset | System) -
 
 
 def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """Return why the dataset ``name`` (``schema.name``) was not loaded.
+    """Return the error of loading the dataset ``name`` (``schema.name``) as a user may read it.
 
-    For who may not read its data it has no examples; for everybody none of a column that was classified since.
+    Without permission to read its data it has no examples; for every user it has none of a column that was
+    classified since.
     """
     if not error:
         return None
@@ -76,7 +77,7 @@ def must_read(user: Any, row: TargetDataset | SourceDataset | System) -> None:
 
 
 def masking_for(user: Any, dataset: TargetDataset, table: TableSpec) -> Masking | None:
-    """Return what is masked for a user; None for one who may read everything, and for the system."""
+    """Return the masking for a user; None for one who may read everything, and for the system."""
     if user is None or may_read_sensitive(user, dataset):
         return None
     base = dataset.history_of or dataset
@@ -133,9 +134,9 @@ def sensitive_in(execution: Execution, steps: Iterable[Step]) -> tuple[str, ...]
 
 
 def record_read(read: ReadRequest, answer: dict[str, Any]) -> None:
-    """Write an entry about sensitive values that an answer holds unmasked, in the transaction that keeps it.
+    """Write a change-log entry about sensitive values that an answer holds unmasked, as the answer is stored.
 
-    The entry names the columns, what was asked, and by which arguments; it holds no value.
+    The entry names the columns, the kind of read, and the arguments used; it holds no value.
     """
     if read.dataset is None or "columns" not in answer:
         return
@@ -156,7 +157,7 @@ def record_read(read: ReadRequest, answer: dict[str, Any]) -> None:
 def record_sensitive_read(
     *, name: str, key: str, kind: str, columns: list[str], found_by: list[str], rows: int, reason: str = ""
 ) -> None:
-    """Write the entry about one read of sensitive values by who acts."""
+    """Write the change-log entry about one read of sensitive values by the current actor."""
     record_change(
         action="read",
         subject_kind="data",
@@ -176,7 +177,7 @@ def unmasked_sensitive(dataset: TargetDataset, answer: dict[str, Any]) -> list[s
 def must_still_read(user: Any, read: ReadRequest) -> None:
     """Raise Refusal NOT_PERMITTED for an answer that its reader may not see any more.
 
-    Answers are kept for a day: a role may be taken back, or a column classified, in the meantime.
+    Answers are kept for a day: in the meantime a role may be revoked, or a column classified.
     """
     hint = "Ask again: what you may not read is masked then."
     if read.dataset is None:

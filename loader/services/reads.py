@@ -1,4 +1,4 @@
-"""Questions to the warehouse: asked by pages, answered by the runner, kept as rows."""
+"""Reads: questions of pages to the warehouse, answered by the runner, stored as rows."""
 
 import logging
 import threading
@@ -44,14 +44,14 @@ KINDS = ("sample", "key_search", "versions", "as_of", "changes", "discover", CHE
 # These ask for versions, so they go to the history where there is one.
 _OF_HISTORY = ("key_search", "versions", "as_of", "changes")
 TIMEOUT_SECONDS = 60.0
-# Thousands of tables are looked at one after another.
+# Thousands of tables are observed one after another.
 OBSERVE_TIMEOUT_SECONDS = 600.0
 # A check reads a history whole.
 CHECK_TIMEOUT_SECONDS = 3600.0
 CHECK_SAMPLES, MOST_CHECK_SAMPLES = 5, 1000
-# What the runner may take longer than its own limit before the worker stops waiting for it.
+# Seconds beyond the runner's own limit before the worker stops waiting for it.
 _GRACE_SECONDS = 15.0
-# A question nobody has answered by then is not waited for any more.
+# A read that has no answer by then fails.
 GIVEN_UP_AFTER = timedelta(minutes=5)
 CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
 KEPT_FOR = timedelta(days=1)
@@ -59,7 +59,7 @@ KEPT_FOR = timedelta(days=1)
 
 @dataclass
 class RequestedRead:
-    """A read that was asked for. ``wakeup_sent`` is None until the transaction around it commits."""
+    """A requested read. ``wakeup_sent`` is None until the transaction around it commits."""
 
     read: ReadRequest
     wakeup_sent: bool | None = None
@@ -80,9 +80,9 @@ def request_read(
     wake_worker: bool = True,
     reason: str = "",
 ) -> RequestedRead:
-    """Ask a question; the answer will be in the row, as is the reason. ``discover`` asks about a source dataset.
+    """Request a read; its row holds the reason, and later the answer. ``discover`` reads a source dataset.
 
-    ``observe`` asks for tables as they are (``tables``: stable keys; ``sizes``: how large, too); they are
+    ``observe`` reads the state of tables (``tables``: stable keys; ``sizes``: measured, too), which is
     stored as observations.
     """
     if kind not in KINDS:
@@ -113,7 +113,7 @@ def request_read(
 
 @dataclass
 class _Reading:
-    """One worker's hold on one read; its writes find the row only while it is theirs."""
+    """One worker's claim on one read; its writes find the row only while it holds the read."""
 
     read: ReadRequest
     worker: str
@@ -137,9 +137,9 @@ def perform_read(
     stopping: threading.Event | None = None,
     timeout_seconds: float | None = None,
 ) -> ReadRequest | None:
-    """Answer one read; None if it was not there to be claimed. It always ends with an answer or an error.
+    """Answer one read; return None if it could not be claimed. It always ends with an answer or an error.
 
-    ``timeout_seconds`` is the kind's own unless it is said.
+    ``timeout_seconds`` is the kind's own by default.
     """
     claimed = retried(
         lambda: ReadRequest.objects.filter(pk=read_pk, status=states.QUEUED).update(
@@ -175,7 +175,7 @@ def perform_read(
 def _observed(
     read: ReadRequest, answer: dict[str, Any], runner: SupportsRequests, stopping: threading.Event
 ) -> dict[str, Any]:
-    """Keep what was seen where architecture finds it; the row only says how much that was."""
+    """Store the observations for architecture; the read's own answer only counts them."""
     asked, sizes = read.arguments["tables"], None
     if read.arguments.get("sizes") and answer:
         sized = _ask(runner, SizesManifest(tuple(sorted(answer))), stopping)
@@ -192,7 +192,10 @@ def _ask(
     manifest: ReadManifest | CheckManifest | ObserveManifest | SizesManifest,
     stopping: threading.Event,
 ) -> dict:
-    """The runner keeps the time itself; the worker only makes sure that somebody does."""
+    """Return the runner's ``finished``. Raise Refusal WORKER_STOPPED or READ_TIMEOUT.
+
+    The runner limits the time itself; the worker only makes sure that the wait ends.
+    """
     kind = {CheckManifest: CHECK, ObserveManifest: OBSERVE, SizesManifest: "sizes"}.get(type(manifest), "read")
     exchange = runner.request(kind, manifest)
     seconds = getattr(manifest, "timeout_seconds", OBSERVE_TIMEOUT_SECONDS)
@@ -214,9 +217,9 @@ def _ask(
 def read_manifest(
     *, read: ReadRequest, timeout_seconds: float | None = None
 ) -> ReadManifest | CheckManifest | ObserveManifest:
-    """Return what the runner needs to answer a read.
+    """Return the manifest of a read.
 
-    Refusal MASKED_COLUMN, MetadataError ``not_permitted`` where its reader may not read that.
+    Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` where its reader may not read that.
     """
     for row in (read.dataset, read.arguments.get("source_dataset") and _source_dataset(read)):
         if row:
@@ -244,7 +247,7 @@ def read_manifest(
 
 
 def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
-    """Raise Refusal for a question that cannot be answered: NO_TABLE, NO_HISTORY, MASKED_COLUMN."""
+    """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, MASKED_COLUMN."""
     table = read_table(dataset, kind)
     masking = masking_for(user, dataset, table)
     if masking is not None:
@@ -252,14 +255,14 @@ def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Map
 
 
 def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:
-    """What the policy says of intervals, as far as a reader must know it."""
+    """Return the arguments for a policy with inclusive ends or tombstones, which a reader of intervals must know."""
     policy = HistoryPolicy.from_dict((dataset.history_of or dataset).history_policy)
     found: dict[str, Any] = {"inclusive_ends": True} if ends_inclusive(policy) else {}
     return found | ({"tombstone": policy.label(DELETED)} if policy.deletes == TOMBSTONE else {})
 
 
 def read_table(dataset: TargetDataset, kind: str, known: DatasetState | None = None) -> TableSpec:
-    """The table that a question about a dataset goes to. Refusal for a view: it holds no rows.
+    """Return the table that a read of a dataset goes to. Raise Refusal NO_TABLE for a view, or NO_HISTORY.
 
     ``known`` is the dataset under the keys of its tables; without it the names are right, the keys metadata's.
     """
@@ -294,7 +297,7 @@ def _claimed(pk: int) -> ReadRequest:
 
 
 def sweep_reads() -> models.QuerySet[ReadRequest]:
-    """End reads nobody answered, forget old answers; returns the reads that still wait."""
+    """Fail reads without an answer in time, delete old ones, and return those that are still queued."""
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     at_once = ~Q(kind__in=(CHECK, OBSERVE)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
@@ -308,7 +311,7 @@ def sweep_reads() -> models.QuerySet[ReadRequest]:
 
 
 def withdraw_read(*, read: ReadRequest) -> None:
-    """End a read that nobody waits for any more, unless it is finished."""
+    """End a read whose answer is not wanted any more, unless it is finished."""
     error = Refusal("WITHDRAWN", "nobody waited for the answer any more").as_json()
     _unfinished().filter(pk=read.pk).update(status=states.FAILED, finished_at=timezone.now(), error=error)
 

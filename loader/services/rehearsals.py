@@ -1,4 +1,4 @@
-"""Performing a rehearsal: the runner does a preview's steps on shallow clones and says what it saw."""
+"""Dry runs: the runner performs a preview's steps on shallow clones and reports the result."""
 
 import logging
 import threading
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 
 class GivenUp(Exception):
-    """The rehearsal is no longer this worker's."""
+    """Error raised when a dry run is no longer this worker's."""
 
 
 @dataclass(frozen=True)
 class RehearsalAttempt:
-    """A worker's hold on a rehearsal, as a conversation needs it."""
+    """A worker's hold on a dry run, in the form that a conversation needs."""
 
     rehearsal: Rehearsal
 
@@ -52,9 +52,9 @@ class RehearsalAttempt:
 def perform_rehearsal(
     *, rehearsal_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
 ) -> Rehearsal | None:
-    """Do one rehearsal; None if it was not there to be claimed. It always ends with a result or an error.
+    """Perform one dry run; return None if it could not be claimed. It always ends with a result or an error.
 
-    It is done on behalf of who asked for it, in whatever thread that is.
+    It is performed on behalf of the user who requested it, in any thread.
     """
     rehearsal = retried(partial(claim_rehearsal, rehearsal_pk=rehearsal_pk, worker=worker))
     if rehearsal is None:
@@ -69,7 +69,7 @@ def perform_rehearsal(
 
 
 def _end(rehearsal: Rehearsal, talk: Conversation, worker: str) -> dict[str, Any]:
-    """How it ended: a ``result``, or an ``error``."""
+    """Return the end of the dry run: a ``result``, or an ``error``."""
     try:
         manifest = retried(partial(rehearse_manifest, rehearsal))
         finished = talk.ask("rehearse", manifest, lambda _: None)
@@ -86,7 +86,7 @@ def _end(rehearsal: Rehearsal, talk: Conversation, worker: str) -> dict[str, Any
 
 
 def rehearse_manifest(rehearsal: Rehearsal) -> RehearseManifest:
-    """What the runner needs: the steps, and the queries over the touched tables as they are and will be."""
+    """Return the manifest: the steps, and the queries over the touched tables before and after them."""
     preview = rehearsal.preview
     steps = steps_in(preview)
     touched = {step.table.dataset_key for step in steps}
@@ -105,7 +105,7 @@ def rehearse_manifest(rehearsal: Rehearsal) -> RehearseManifest:
 
 
 def _without_views(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Views are asked as queries; publishing them would need the warehouse's own names."""
+    """Return the steps that publish no view: views are queried, since publishing needs the warehouse's names."""
     return tuple(step for step in steps if not step.view)
 
 
@@ -120,7 +120,7 @@ def _queries(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> It
 
 
 def _readers(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> list[DatasetState]:
-    """Active views that read a touched dataset, directly or through other views, by name."""
+    """Return active views that read a touched dataset, directly or through other views, by name."""
     views = (state for state in states_by_key.values() if state.active and state.materialization == "view")
     found = [state for state in views if touched & _read_by(state, states_by_key)]
     return sorted(found, key=lambda state: state.qualified_name)

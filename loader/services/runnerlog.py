@@ -1,8 +1,8 @@
-"""The log of a runner: what it and its JVM print, as log lines like all others.
+"""Log of a runner: the output of its process and its JVM, as log lines of the product.
 
-The lines look as settings say (plain, or one JSON object each), name the run they are about, and hold no
-secret. They stand in a file beside the warehouse; where logs are JSON, which programs collect, the worker
-tells them with its own, too.
+The lines have the format of the settings (plain, or one JSON object each), name the run they are about, and hold
+no secret. They are written to a file in the data folder; where logs are JSON, which programs collect, the
+worker logs them, too.
 """
 
 import logging
@@ -20,13 +20,13 @@ from loader.domain.loglines import Said
 from metadata.log_context import about
 
 _LONGEST_FILE = 20_000_000
-# Seconds: a request's own lines, and Spark's, may be read after the event that it is finished.
+# Seconds that a finished request still counts: its own lines, and Spark's, may be read after its last event.
 _KNOWN_FOR, _ALONE_FOR = 60.0, 2.0
 _WORKERS_OWN = logging.getLogger("loader.spark")
 
 
 class RunnerLog:
-    """One file, and the one before it when it has grown too long. Written by one thread at a time."""
+    """Log file, and the one before it when it has grown too long. Written by one thread at a time."""
 
     def __init__(self, file: Path):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class RunnerLog:
         self._is_collected = settings.LOG_FORMAT == "json"
 
     def write(self, said: Said, fields: Mapping[str, Any]) -> None:
-        """A line for what was said, with what it is about."""
+        """Write a line for a record, with the fields of its subject."""
         record = _record(said)
         with about(**fields):
             self._file.handle(record)
@@ -47,10 +47,10 @@ class RunnerLog:
 
 
 class Subjects:
-    """What the lines of a runner are about, by the requests under way. May be asked from any thread.
+    """Log fields of a runner's lines, by the requests under way. May be used from any thread.
 
     The runner's own threads are named by their request (``load-3``, ``load-3/dataset_0``). Spark's are not, so
-    its lines are about the request that was alone under way, and about none where several were.
+    its lines get the fields of the request that was alone under way, and none where several were.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Subjects:
         self._guard = threading.Lock()
 
     def begin(self, request: str, fields: Mapping[str, Any]) -> None:
-        """A request was sent, for what these fields say."""
+        """Register a request that was sent, with its fields."""
         now = time.monotonic()
         with self._guard:
             for old in [one for one, at in self._ended.items() if now - at > _KNOWN_FOR]:
@@ -67,13 +67,13 @@ class Subjects:
             self._fields[request] = {**fields, "runner_request": request}
 
     def end(self, request: str) -> None:
-        """It is finished."""
+        """Mark a request as finished."""
         with self._guard:
             if request in self._fields:
                 self._ended[request] = time.monotonic()
 
     def of(self, said: Said) -> dict[str, Any]:
-        """The fields of a line."""
+        """Return the fields of a line."""
         now = time.monotonic()
         with self._guard:
             named = self._fields.get(said.thread.partition("/")[0])
@@ -84,7 +84,7 @@ class Subjects:
 def _record(said: Said) -> logging.LogRecord:
     record = logging.LogRecord(said.logger, said.level, "", 0, said.message, None, None)
     record.threadName = said.thread or None
-    # The formatter puts it where it puts the trace of an exception of our own.
+    # The formatter writes it like the traceback of an exception of our own.
     record.exc_text = said.trace or None
     if said.at is not None:
         record.created, record.msecs = said.at, (said.at % 1) * 1000

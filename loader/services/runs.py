@@ -1,4 +1,4 @@
-"""The life of a load run: requested, claimed, cancelled, given up for lost.
+"""Life cycle of a load run: requested, claimed, cancelled, lost.
 
 Every change of state is one compare-and-set along ``loader.domain.runs``.
 """
@@ -35,16 +35,16 @@ from metadata.database import silent_before
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 
-# What holds a lease is named by this and by its id.
+# Kind of a lease's holder; its id is the run's.
 LOAD_RUN = "load run"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for. ``asked`` is what a kind needs besides (``loader.domain.governance``).
+    """A run as it is requested. ``asked`` holds the details of its kind (``loader.domain.governance``).
 
-    ``check`` refuses a new run that cannot be done; a known one was checked when it was new.
+    ``check`` refuses a new run that cannot be performed; a known one was checked when it was new.
     """
 
     kind: str = LOAD
@@ -59,9 +59,9 @@ class Asked:
 
 @dataclass
 class RequestedRun:
-    """A run that was asked for. ``wakeup_sent`` is None until the transaction around it commits.
+    """Result of a request. ``wakeup_sent`` is None until the transaction around it commits.
 
-    ``requested`` says whether asking changed anything: a succeeded or active run stays as it is.
+    ``requested`` says whether the request changed anything: a succeeded or active run stays as it is.
     """
 
     run: LoadRun
@@ -77,14 +77,14 @@ class RequestedRun:
 
     @property
     def notice(self) -> str:
-        """What to tell the person who asked, if the wake-up did not get through; else nothing."""
+        """A message for the user if the wake-up could not be sent; else empty."""
         if self.wakeup_sent is not False:
             return ""
         return f"queued; the broker does not answer: {self.reason}; the scheduler sends it again"
 
 
 def new_run_id(*, at: datetime | None = None) -> str:
-    """A run id that sorts by time and reads well: ``20261121T081500Z-3f9c2a``."""
+    """Return a run id that sorts by time and reads well: ``20261121T081500Z-3f9c2a``."""
     at = (at or timezone.now()).astimezone(UTC)
     return f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
@@ -100,12 +100,12 @@ def request_load_run(
     wake_worker: bool = True,
     reason: str = "",
 ) -> RequestedRun:
-    """Ask for a load run; the same run id again asks for the same run. ``reason`` stays with a new one.
+    """Request a load run; the same run id again means the same run. ``reason`` stays with a new one.
 
     Without a scope everything is loaded. A run that succeeded or is under way is returned as it is;
-    one that failed, was blocked, cancelled or lost is queued again, and its log says why. Refusal for a
-    scope that names nothing, and for a run id that stands for another scope or time. Without
-    ``wake_worker`` nobody is told: the caller claims the run in the same transaction.
+    one that failed, was blocked, cancelled or lost is queued again, and its log holds the reason. Raise Refusal for a
+    scope that names nothing, and for the run id of a run with another scope or time. Without
+    ``wake_worker`` no worker is woken: the caller claims the run in the same transaction.
     """
     wanted = Asked(
         scope=scope,
@@ -121,10 +121,10 @@ def request_load_run(
 def request_run(
     wanted: Asked, *, run_id: str | None = None, user: Any = None, requester: str = "", wake_worker: bool = True
 ) -> RequestedRun:
-    """Ask for a run of any kind; see ``request_load_run``, and ``loader.services.governed`` for the others.
+    """Request a run of any kind; see ``request_load_run``, and ``loader.services.governed`` for the others.
 
-    ``user`` is who acts, if nobody is named. Refused NOT_PERMITTED for who may not start loads
-    here, NO_PERSON for a governed run that nobody answers for, be it new or repeated.
+    ``user`` is the current actor, if it is not given. Raise Refused NOT_PERMITTED for a user who may not start loads
+    here, NO_PERSON for a maintenance run without a user, be it new or repeated.
     """
     if user is None and not requester and wanted.kind != COMPACT:
         user = current_actor().user
@@ -174,7 +174,7 @@ def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tup
                 details={"asked": dict(wanted.asked)} if wanted.asked is not None else {},
             )
         return run, True
-    except IntegrityError:  # somebody asked for the same id in this very moment
+    except IntegrityError:  # the same id was requested at the same moment
         return LoadRun.objects.get(run_id=run_id), False
 
 
@@ -201,7 +201,7 @@ def _does(kind: str) -> str:
 
 
 def _refuse_reverted(run: LoadRun) -> None:
-    """A run that was taken back is not applied again; what it brought comes with a run of another id."""
+    """Raise Refusal RUN_REVERTED: a reverted run is not applied again; its rows come with a run of another id."""
     row = DatasetRun.objects.filter(run=run, reverted_by__isnull=False).select_related("reverted_by").first()
     if row is not None:
         raise Refusal(
@@ -213,7 +213,7 @@ def _refuse_reverted(run: LoadRun) -> None:
 
 def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     mark_lost(run_pk=run.pk)
-    # Who answers for a governed run's next attempt need not be who asked first.
+    # The next attempt of a maintenance run may be another user's than the first.
     again = {}
     if run.kind in GOVERNED:
         again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": user.get_username()}
@@ -232,7 +232,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     )
     run.refresh_from_db()
     if queued and wanted.reason:
-        # The run's own reason stays that of who asked first.
+        # The run's own reason stays that of the first request.
         _note(run, f"asked for again{_by(user)}: {wanted.reason}")
     for decision, said in (("allow_empty", "empty deliveries"), ("allow_deletes", "deletes beyond the guard")):
         if queued and getattr(wanted, decision):
@@ -250,7 +250,7 @@ def _note(run: LoadRun, said: str) -> None:
 
 @transaction.atomic
 def note_not_told(*, run: LoadRun, reason: str) -> None:
-    """No worker could be told of a queued run: its row and log say so, until one was told or takes it up."""
+    """Record in a queued run's row and log that no worker could be woken, until one was or claims it."""
     queued = LoadRun.objects.filter(pk=run.pk, status=states.QUEUED).exclude(phase=workflow.BROKER_AWAY)
     if queued.update(phase=workflow.BROKER_AWAY):
         said = f"queued, but no worker could be told: the broker does not answer ({reason}); nothing was started"
@@ -258,12 +258,12 @@ def note_not_told(*, run: LoadRun, reason: str) -> None:
 
 
 def note_told() -> None:
-    """The broker takes messages again: no queued run waits for it any more."""
+    """Clear the broker's failure from the phase of all queued runs: it takes messages again."""
     LoadRun.objects.filter(status=states.QUEUED, phase=workflow.BROKER_AWAY).update(phase="")
 
 
 def claim(*, run_pk: int, worker: str) -> LoadRun | None:
-    """Take a queued run; None if somebody else has it, or it is not queued any more."""
+    """Claim a queued run; return None if another worker has it, or it is not queued any more."""
     now = timezone.now()
     claimed = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).update(
         status=states.RUNNING,
@@ -280,14 +280,14 @@ def claim(*, run_pk: int, worker: str) -> LoadRun | None:
 
 
 def attempt_of(run: LoadRun) -> Attempt:
-    """The hold that a claimed run gives."""
+    """Return the attempt of a claimed run."""
     return Attempt(run.pk, run.attempt)
 
 
 def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadRun:
-    """Ask for a run to stop: a queued one is cancelled at once, a running one when its worker hears.
+    """Request that a run stops: a queued one is cancelled at once, a running one when its worker reads it.
 
-    A run that is finished stays as it is; another one says by whom and, if it is told, why.
+    A run that is finished stays as it is; another one records the user and, if it is given, the reason.
     """
     who = f"cancelled by {user}" if user is not None else "cancelled"
     error = {"code": "CANCELED", "message": f"{who}: {reason}" if reason else who}
@@ -304,10 +304,7 @@ def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadR
 
 
 def mark_lost(*, run_pk: int | None = None, older_than: timedelta = states.LOST_AFTER) -> list[str]:
-    """Give up runs whose worker has been silent for too long, or is gone for certain.
-
-    Returns their run ids.
-    """
+    """Mark runs as lost whose worker has been silent for too long, or has ended for certain; return their run ids."""
     held = LoadRun.objects.filter(status__in=states.may_become(states.LOST), heartbeat_at__isnull=False).select_related(
         "execution", "environment"
     )
@@ -328,9 +325,9 @@ def _lose(run: LoadRun) -> bool:
 
 @transaction.atomic
 def give_up_run(*, run: LoadRun, error: dict[str, Any], **seen: Any) -> bool:
-    """Take a run from the attempt that holds it: none of its writes finds the run any more.
+    """Mark a run as lost: none of the writes of the attempt that holds it finds the run any more.
 
-    ``seen`` are fields that must still be as they were. False if the run is not held, or not as it was seen.
+    ``seen`` are fields that must be unchanged. Return False if the run is not held, or has changed.
     """
     held = LoadRun.objects.filter(pk=run.pk, attempt=run.attempt, **seen)
     lost = held.filter(status__in=states.may_become(states.LOST)).update(

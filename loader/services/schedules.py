@@ -1,8 +1,8 @@
-"""Schedules: load runs that start by themselves, each due time exactly once.
+"""Schedules: load runs that are started automatically, each due time exactly once.
 
-``start_due`` is called again and again, by as many processes as like to. A due time belongs to whoever
-moves the schedule's ``next_at`` on by compare-and-set, and its run is asked for in the same transaction,
-under an id that follows from schedule and due time. Times that nobody was there to see come to one run.
+``start_due`` is called repeatedly, by any number of processes. A due time belongs to the one that
+moves the schedule's ``next_at`` on by compare-and-set, and its run is requested in the same transaction,
+under an id that follows from schedule and due time. Due times that no process handled result in one run.
 """
 
 import logging
@@ -32,17 +32,18 @@ log = logging.getLogger(__name__)
 
 SUBJECT = "schedule"
 FIELDS = ("name", "active", "cron", "time_zone", "scope", "allow_empty")
-# Where a refusal of the scope belongs.
+# Fields of the scope's refusals.
 _FIELDS = {"UNKNOWN_SCHEMA": "schema", "UNKNOWN_DATASET": "dataset", "RETIRED": "dataset", "BY_BATCH_FILES": "dataset"}
 
 
-# --- by people ---------------------------------------------------------------------------------
+# --- by users ----------------------------------------------------------------------------------
 
 
 def create_schedule(*, name: str, cron: str, **described: Any) -> Schedule:
-    """A new schedule in this installation's environment: ``time_zone`` (UTC), ``scope`` (everything),
+    """Create a schedule in this installation's environment.
 
-    ``active`` (true) and ``allow_empty`` (false) besides. MetadataError at the field that cannot be.
+    Optional are ``time_zone`` (UTC), ``scope`` (everything), ``active`` (true) and ``allow_empty`` (false). Raise
+    MetadataError at an invalid field.
     """
     with writing():
         schedule = Schedule(environment=current_environment(), scope=Scope().as_json())
@@ -55,9 +56,9 @@ def create_schedule(*, name: str, cron: str, **described: Any) -> Schedule:
 
 
 def update_schedule(*, schedule: Schedule, expected_version: int, **changes: Any) -> Schedule:
-    """Change fields of a schedule. StaleVersion if somebody else changed it first.
+    """Change fields of a schedule. Raise StaleVersion if it was changed meanwhile.
 
-    Other times, or active again: due times count from now on. Otherwise the next one stays.
+    With other times, or active again, due times count from now on. Otherwise the next one stays.
     """
     with writing():
         row = claim(schedule, expected_version)
@@ -77,18 +78,17 @@ def delete_schedule(*, schedule: Schedule, expected_version: int) -> None:
     """Remove a schedule; the runs it started stay."""
     with writing():
         row = claim(schedule, expected_version)
-        # Runs are many, and they are no metadata: let go of in one statement.
+        # Runs are many, and they are no metadata: detached in one statement.
         LoadRun.objects.filter(schedule=row).update(schedule=None)
         _log("deleted", row, before=told(row))
         remove([row])
 
 
 def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
-    """Start what the schedule loads, whatever the time is, active or not. Due times stay as they are.
+    """Start the schedule's load at any time, active or not. Due times stay as they are.
 
-    ``reason`` stays with the run.
-
-    Refused (STILL_GOING) while the run before is under way; Refusal for a scope that names nothing any more.
+    ``reason`` stays with the run. Raise Refusal STILL_GOING while the run before is under way, and Refusal for a scope
+    that names nothing any more.
     """
     with transaction.atomic():
         row = Schedule.objects.select_for_update().get(pk=schedule.pk)
@@ -102,7 +102,7 @@ def run_now(*, schedule: Schedule, user: Any, reason: str = "") -> RequestedRun:
 
 
 def told(schedule: Schedule) -> dict[str, Any]:
-    """A schedule as the change log tells it."""
+    """Return a schedule as the change log records it."""
     return {
         "name": schedule.name,
         "environment": schedule.environment.name,
@@ -115,12 +115,12 @@ def told(schedule: Schedule) -> dict[str, Any]:
 
 
 def timetable_of(schedule: Schedule) -> Timetable:
-    """When the schedule is due. MetadataError if the time zone is not known here any more."""
+    """Return the schedule's timetable. Raise MetadataError if the time zone is not known here any more."""
     return read(schedule.cron, schedule.time_zone)
 
 
 def _plain(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as a row holds them: the scope as JSON, texts without space around them."""
+    """Return fields as a row holds them: the scope as JSON, texts without needless white space."""
     values = {name: " ".join(value.split()) if isinstance(value, str) else value for name, value in described.items()}
     return values | ({"scope": values["scope"].as_json()} if isinstance(values.get("scope"), Scope) else {})
 
@@ -158,14 +158,13 @@ def _log(action: str, schedule: Schedule, **sides: dict[str, Any]) -> None:
     )
 
 
-# --- by the clock ------------------------------------------------------------------------------
+# --- by due time -------------------------------------------------------------------------------
 
 
 def start_due(*, now: datetime | None = None) -> list[LoadRun]:
-    """Start the runs that are due in this installation's environment; returns those that were started here.
+    """Start the runs that are due in this installation's environment; return those that were started here.
 
-    Whether there still is something to load, the run finds out and says. A schedule that breaks does
-    not keep the others waiting.
+    The run itself finds out whether there is still something to load. A schedule that fails does not delay the others.
     """
     now = now or timezone.now()
     due = Schedule.objects.filter(environment=current_environment(), active=True, next_at__lte=now)
@@ -182,7 +181,7 @@ def start_due(*, now: datetime | None = None) -> list[LoadRun]:
 
 @transaction.atomic
 def _start_due(pk: int, due: datetime, now: datetime) -> LoadRun | None:
-    """See to one due time, if nobody else did: start its run, or skip it while the one before goes on."""
+    """Handle one due time, if no other process did: start its run, or skip it while the one before goes on."""
     row = Schedule.objects.select_for_update().filter(pk=pk, active=True, next_at=due).first()
     if row is None:
         return None
@@ -202,7 +201,7 @@ def _start_due(pk: int, due: datetime, now: datetime) -> LoadRun | None:
 
 
 def _run_of(schedule: Schedule, due: datetime) -> LoadRun:
-    """The run of a due time. Its id follows from both, so there can never be a second one."""
+    """Return the run of a due time. Its id follows from both, so there can never be a second one."""
     run_id = f"{due:%Y%m%dT%H%M%SZ}-{schedule.key.hex[:12]}"
     known = LoadRun.objects.filter(run_id=run_id).first()
     if known is not None:
@@ -211,12 +210,12 @@ def _run_of(schedule: Schedule, due: datetime) -> LoadRun:
 
 
 def _asked(schedule: Schedule) -> Asked:
-    """Dated by the time it starts, not by the time it was due: a load in between must not come after it."""
+    """Return the run to request, dated by its start, not its due time: a load in between must be dated earlier."""
     return Asked(scope=Scope.from_json(schedule.scope), allow_empty=schedule.allow_empty)
 
 
 def _still_going(schedule: Schedule) -> LoadRun | None:
-    """The schedule's newest run, if it waits or is under way."""
+    """Return the schedule's newest run, if it is queued or under way."""
     if schedule.last_run_id is None:
         return None
     mark_lost(run_pk=schedule.last_run_id)
@@ -228,7 +227,7 @@ def _note(schedule: Schedule, outcome: str, remark: dict[str, Any] | None = None
 
 
 def _hold_on_to(schedule: Schedule, run: LoadRun) -> None:
-    """Whose run it is. The schedule's version stays: nobody edited it."""
+    """Link run and schedule to each other. The schedule's version stays: no user edited it."""
     LoadRun.objects.filter(pk=run.pk).update(schedule=schedule)
     run.schedule = schedule
     Schedule.objects.filter(pk=schedule.pk).update(last_run=run)

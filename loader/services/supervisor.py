@@ -1,4 +1,4 @@
-"""The runner's owner: starts it, speaks with it, notices when it dies or hangs, ends it.
+"""Owner of the runner process: it starts it, exchanges messages, detects its death or a hang, and ends it.
 
 Several requests may be under way at once; each has its own queue of events. The runner is started
 on first use, started again when it is dead, and never outlives the process that owns it.
@@ -36,7 +36,11 @@ CONFIG = "ELEVATA_RUNNER_CONFIG"
 
 @dataclass(frozen=True)
 class Patience:
-    """How long the owner waits, in seconds, before it believes that the runner hangs."""
+    """Limits of the owner, in seconds, after which it takes the runner for hanging.
+
+    ``start``: until it is ready. ``silence``: without an event before it is pinged. ``ping``: until the ping is
+    answered. ``look``: between two checks.
+    """
 
     start: float = 120.0
     silence: float = 30.0
@@ -53,7 +57,7 @@ class Exchange:
         self._events: queue.SimpleQueue[dict] = queue.SimpleQueue()
 
     def next(self, timeout: float) -> dict | None:
-        """The next event, or None if there is none within ``timeout`` seconds."""
+        """Return the next event, or None if there is none within ``timeout`` seconds."""
         try:
             return self._events.get(timeout=timeout)
         except queue.Empty:
@@ -79,7 +83,10 @@ class Runner:
         command: Sequence[str] = COMMAND,
         patience: Patience = Patience(),
     ):
-        """``holder`` is what a second one reads when it finds the folder taken."""
+        """Prepare the runner without starting it.
+
+        ``holder`` names this owner in the refusal of a second one that finds the folder taken.
+        """
         self._holder, self._command, self._patience = holder, tuple(command), patience
         self._config = dict(config or runner_config())
         self._folder = folder or Path(settings.DATA_DIR)
@@ -104,7 +111,7 @@ class Runner:
         return child.pid if child else None
 
     def start(self) -> None:
-        """Start the runner if it does not run. Refusal ``warehouse_busy`` if the folder has another one."""
+        """Start the runner if it does not run. Raise Refusal ``warehouse_busy`` if the folder has another one."""
         with self._guard:
             if self._closed.is_set():
                 raise Refusal("RUNNER_CLOSED", "the worker is ending and takes no more requests")
@@ -126,7 +133,7 @@ class Runner:
             threading.Thread(target=self._watch, args=(self._child,), name="runner-watch", daemon=True).start()
 
     def wait_until_ready(self, timeout: float) -> dict | None:
-        """What the runner said when it was ready; None if it is not, for the time being."""
+        """Return the runner's ``ready`` event, after at most ``timeout`` seconds; None if it is not ready yet."""
         self._is_ready.wait(timeout)
         return self._ready
 
@@ -141,7 +148,7 @@ class Runner:
         return exchange
 
     def tell(self, message: Mapping) -> None:
-        """Send a message if the runner is there to hear it."""
+        """Send a message if the runner is alive."""
         child = self._child
         if child is not None:
             child.send(message)
@@ -185,7 +192,7 @@ class Runner:
         self._log.write(said, self._subjects.of(said))
 
     def _ended(self, child: Child, code: int) -> None:
-        """The runner is gone: whoever waits for it must hear of it."""
+        """Fail all requests under way after the runner has ended."""
         with self._guard:
             if self._child is child:
                 self._child = None
@@ -207,7 +214,7 @@ class Runner:
         )
 
     def _watch(self, child: Child) -> None:
-        """Notice a start that takes too long, and a runner that no longer answers."""
+        """Detect a start that takes too long, and a runner that no longer answers; kill it."""
         while self._child is child and not self._closed.wait(self._patience.look):
             silent = time.monotonic() - self._last_event
             if self._ready is None:
@@ -226,12 +233,12 @@ class Runner:
 
 
 def _java() -> dict[str, str]:
-    """Where Spark finds Java, if set-up found one that the environment does not name."""
+    """Return the Java for Spark, if set-up found one that the environment does not name."""
     return {"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {}
 
 
 def runner_config() -> dict[str, Any]:
-    """How to start Spark, from the settings."""
+    """Return the configuration of the runner and its Spark session, from the settings."""
     return {
         "warehouse": settings.WAREHOUSE,
         "master": settings.SPARK_MASTER,

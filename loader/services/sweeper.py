@@ -1,4 +1,4 @@
-"""Sweeping up: wake-ups that were lost, runs whose worker is gone, answers nobody looks at."""
+"""Periodic sweep: lost wake-ups are sent again, work of dead workers is marked as lost, old answers are deleted."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,7 +30,7 @@ _WORKER_KEPT_FOR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep did."""
+    """Result of a sweep."""
 
     lost: tuple[str, ...]
     woken_runs: int
@@ -41,11 +41,11 @@ class Swept:
 
 
 def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
-    """One sweep; any number of them at once do no harm, for rows change by compare-and-set only."""
+    """Sweep once; any number of sweeps at once do no harm, since rows change by compare-and-set only."""
     now = timezone.now()
     lost, lost_executions = mark_lost(), mark_lost_executions(is_gone=is_gone)
     lost_rehearsals = mark_lost_rehearsals(is_gone=is_gone)
-    # What seems to be asked for in the future was so before the clock was set back.
+    # A request dated in the future was made before the clock was set back, so it is not fresh.
     fresh = Q(requested_at__range=(now - resent_after, now))
     waiting = LoadRun.objects.filter(~fresh, status=states.QUEUED)
     queued = list(waiting.order_by("requested_at").values_list("pk", flat=True))
@@ -64,7 +64,7 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     forget_old_answers()
     sweep_uploads()
     forget_old_events()
-    # What a process that died left committed and unsealed.
+    # Entries that a process committed and, because it died, did not seal.
     chain.seal()
     return Swept(tuple(lost), woken_runs, woken_reads, tuple(lost_executions), woken_executions, tuple(lost_rehearsals))
 

@@ -1,4 +1,4 @@
-"""Who is told that a load came to nothing. Called in the transaction that ends the run."""
+"""Notices about load runs that failed, were blocked or lost. Written in the transaction that ends the run."""
 
 from django.urls import reverse
 
@@ -17,7 +17,7 @@ _BECAME = {
 
 
 def tell_run_ended(run_pk: int) -> None:
-    """A run failed, was blocked or lost: operators are told, and who asked for it. Others end quietly."""
+    """Notify operators and the requesting user if the run failed, was blocked or lost. Other ends have no notice."""
     run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
     if run.status not in _BECAME:
         return

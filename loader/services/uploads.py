@@ -1,6 +1,6 @@
-"""Files of history batches that were sent: kept where the worker finds them until their run needs them no more.
+"""Uploaded files of history batches: kept for the worker until their run needs them no more.
 
-Each batch has a folder of its own below ``BATCH_FOLDER``, named by its run and by what it holds, so that
+Each batch has a folder of its own below ``BATCH_FOLDER``, named by its run and its content, so that
 the same batch under the same run id is the same files. No part of a path comes from a sender.
 """
 
@@ -27,11 +27,11 @@ from loader.outside.uploaded import CSV, PACKED_CSV, PARQUET, Limits, examined
 
 log = logging.getLogger(__name__)
 
-# A run that did not succeed may be repeated for so long; then its files go.
+# A run that did not succeed may be repeated for so long; then its files are removed.
 KEPT_FOR = timedelta(days=7)
-# What no run was made of by then, none will be.
+# Files that no run refers to by then are removed.
 ABANDONED_AFTER = timedelta(hours=1)
-# Batches whose files may lie there at once.
+# Most batches whose files are kept at once.
 MOST_BATCHES = 100
 _NOTE = "batch.json"
 _FORMS = {CSV: ("csv", "none"), PACKED_CSV: ("csv", "zstd"), PARQUET: ("parquet", "none")}
@@ -39,7 +39,7 @@ _FORMS = {CSV: ("csv", "none"), PACKED_CSV: ("csv", "zstd"), PARQUET: ("parquet"
 
 @dataclass(frozen=True)
 class SentFile:
-    """One file as it comes: its kind of batch file, what its sender calls it, its bytes in chunks."""
+    """One uploaded file: its kind of batch file, the sender's name for it, its bytes in chunks."""
 
     kind: str
     name: str
@@ -48,7 +48,7 @@ class SentFile:
 
 @dataclass(frozen=True)
 class KeptBatch:
-    """A batch's files as ``request_history_batch`` takes them; ``made`` unless they lay there already."""
+    """A batch's files as ``request_history_batch`` takes them; ``made`` unless they were stored already."""
 
     folder: Path
     files: dict[str, list[str]]
@@ -57,13 +57,16 @@ class KeptBatch:
     made: bool = field(default=True)
 
     def discard(self) -> None:
-        """Remove what was made for a run that was refused."""
+        """Remove the files of a run that was refused, unless they were stored before."""
         if self.made:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
-    """Store the files of a run's batch. Refusal for what is no batch file or becomes too large; then nothing stays."""
+    """Store the files of a run's batch.
+
+    Raise Refusal, and store nothing, for anything but batch files and for those that become too large.
+    """
     root = Path(settings.BATCH_FOLDER)
     root.mkdir(parents=True, exist_ok=True)
     if sum(1 for _ in _folders(root)) >= MOST_BATCHES:
@@ -87,7 +90,7 @@ def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
 
 
 def _placed(incoming: Path, folder: Path) -> bool:
-    """Give the folder its name; False where the same files lie there already."""
+    """Give the folder its name; return False where the same files are stored already."""
     try:
         os.rename(incoming, folder)
     except OSError:
@@ -99,7 +102,7 @@ def _placed(incoming: Path, folder: Path) -> bool:
 
 
 def _stored(folder: Path, sent: Iterable[SentFile]) -> tuple[dict[str, list[str]], str, str]:
-    """Names of the stored files by kind, what all of them are, and a digest of everything."""
+    """Return the names of the stored files by kind, the format of all of them, and a digest of everything."""
     limits = Limits(settings.BATCH_MAX_UNPACKED_BYTES)
     stored: dict[str, list[str]] = {}
     whole, form, first = hashlib.sha256(), "", ""
@@ -137,7 +140,7 @@ def _digest(text: str) -> str:
 
 
 def sweep_uploads() -> int:
-    """Remove the files of batches that are applied, given up, or were never asked for; returns of how many."""
+    """Remove the files of batches that are applied, expired, or were never requested; return the number of batches."""
     root = Path(settings.BATCH_FOLDER)
     if not root.is_dir():
         return 0
@@ -157,7 +160,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _run_of(folder: Path) -> str:
-    """The run that a folder's files are for; empty for one that is not whole."""
+    """Return the run that a folder's files are for; empty for an incomplete folder."""
     try:
         return str(json.loads((folder / _NOTE).read_text())["run_id"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -168,7 +171,7 @@ def _is_done_with(folder: Path, run: LoadRun | None) -> bool:
     if run is None or not _asks_for(run, folder):
         try:
             return time.time() - folder.stat().st_mtime > ABANDONED_AFTER.total_seconds()
-        except OSError:  # somebody else removed it
+        except OSError:  # another process removed it
             return False
     if run.status == states.SUCCEEDED:
         return True

@@ -1,4 +1,4 @@
-"""Waking a worker: a message with an id. It may get lost; the row is the truth and is swept up."""
+"""Wake-ups of workers: a message with an id. It may get lost; the row decides, and the sweeper sends it again."""
 
 import logging
 
@@ -15,7 +15,7 @@ EXPIRES_SECONDS = 120
 
 
 def wake(task: str, row_id: int) -> str:
-    """Send a wake-up; returns why it could not be sent, or an empty string.
+    """Send a wake-up; return why it could not be sent, or an empty string.
 
     Whatever is wrong with the broker, the row is there and the sweeper sends again: so no kind of
     failure may reach the caller, who has already committed.
@@ -31,11 +31,11 @@ def wake(task: str, row_id: int) -> str:
 
 
 def wake_for_deliveries() -> None:
-    """Have what is due sent; without a broker the sweeper sees to it later."""
+    """Wake a worker to send due deliveries; without a broker the sweeper does so later."""
     wake(WAKE_DELIVERIES, 0)
 
 
 def _reason(error: Exception) -> str:
-    """What the broker said, with its place but without its password."""
+    """Return the first line of the broker's error, without its URL, which may hold a password."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return said.replace(settings.CELERY_BROKER_URL, "broker")

@@ -1,4 +1,4 @@
-"""Performing a load run: claim → observe → plan → execute → load, each step stored as it happens."""
+"""Work of a load run: claim → observe → plan → execute → load, each step stored as it happens."""
 
 import logging
 import threading
@@ -49,7 +49,7 @@ _SHOWN = 5
 
 
 class Blocked(Exception):
-    """Pending changes are not all safe: a person has to decide."""
+    """Error raised when pending changes are not all safe: a user has to decide."""
 
     def __init__(self, refusal: Refusal):
         super().__init__(refusal.message)
@@ -59,10 +59,10 @@ class Blocked(Exception):
 def perform_load_run(
     *, run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
 ) -> LoadRun | None:
-    """Do one load run from claim to end; None if it was not there to be claimed, or waits for a lease.
+    """Perform one load run from claim to end; return None if it could not be claimed, or waits for a lease.
 
-    Whatever happens, the run ends in a state that says so; only a worker that dies leaves it to be
-    found lost. It is done on behalf of who asked for it, in whatever thread that is.
+    The run always ends in a final state; only if its worker dies is it left to be marked as lost. It is performed on
+    behalf of the user who requested it, in any thread.
     """
     claimed = claim_with_leases(run_pk=run_pk, worker=worker)
     if claimed is None:
@@ -76,7 +76,7 @@ def perform_load_run(
 
 
 def _see_through(work: "LoadWork", worker: str) -> None:
-    """Do the work, and end the run with what came of it."""
+    """Do the work, and end the run with its result."""
     run, attempt = work.run, work.attempt
     try:
         try:
@@ -91,7 +91,7 @@ def _see_through(work: "LoadWork", worker: str) -> None:
             _end(attempt, states.FAILED, refusal.as_json())
         except Fenced:
             raise
-        except Exception as failure:  # a run must never stay "running" with nobody running it
+        except Exception as failure:  # a run must never stay "running" without a worker
             log.exception("load run %s failed", run.run_id)
             _end(attempt, states.FAILED, worker_accident(failure).as_json())
     except Fenced:
@@ -100,7 +100,7 @@ def _see_through(work: "LoadWork", worker: str) -> None:
 
 @dataclass
 class LoadWork:
-    """One attempt's work, step by step. ``crowded`` are the datasets found with too many small files."""
+    """Work of one attempt. ``crowded`` are the datasets found with too many small files."""
 
     claimed: Claimed
     attempt: Attempt
@@ -112,7 +112,7 @@ class LoadWork:
         return self.claimed.run
 
     def perform(self) -> str:
-        """Do it all; returns what the runner said of the load: succeeded, failed or canceled."""
+        """Perform the run; return the runner's result: succeeded or failed."""
         if self.run.kind not in BRINGING:
             return govern(self)
         todo, files = self.claimed.planned(), self._files()
@@ -126,7 +126,7 @@ class LoadWork:
         return self.must_answer(self.talk.ask("load", manifest, self.store))
 
     def have_compacted(self) -> None:
-        """Ask for the tables to be compacted that this run left with too many small files."""
+        """Request the compaction of the tables that this run left with too many small files."""
         for key in sorted(self.crowded):
             try:
                 asked = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
@@ -144,7 +144,7 @@ class LoadWork:
         return HistoryFiles(**files, format=asked["format"], compression=asked["compression"])
 
     def pending(self, todo: LoadPlan) -> Pending:
-        """What stands between metadata and warehouse; Blocked unless all of it is safe and may be done unasked."""
+        """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""
         self.attempt.enter("looking at the warehouse")
         keys = todo.described
         asked = table_keys(state for state in todo.states.values() if state.key in keys)
@@ -152,7 +152,7 @@ class LoadWork:
         finished = self.talk.ask("observe", observe)
         _succeeded(finished)
         unreadable = frozenset(finished.get("unreadable") or ())
-        if unreadable:  # a matter of their own datasets, which the runner fails and names
+        if unreadable:  # the runner fails their own datasets and names them
             keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((todo.states[key],))))
             asked = frozenset(asked) - unreadable
         environment, answer = self.run.environment, finished.get("answer") or {}
@@ -173,7 +173,7 @@ class LoadWork:
         return pending
 
     def _refuse_missing(self, todo: LoadPlan, observed: Collection[str]) -> None:
-        """Refuse a warehouse without tables that runs were applied to, before they are created anew and empty."""
+        """Raise Refusal TABLES_MISSING if tables with applied runs are gone, before they are created anew and empty."""
         leading = {step.dataset.key: leading_table(step.dataset) for step in todo.steps}
         applied = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
         missing = sorted(
@@ -196,7 +196,7 @@ class LoadWork:
             )
 
     def _execute(self, pending: Pending) -> None:
-        """Carry out changes that are all safe, with a record of their own."""
+        """Execute changes that are all safe, with an execution record of their own."""
         reason = f"load run {self.run.run_id}"
         scope = ReportScope(**self.run.scope)
         begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
@@ -224,7 +224,7 @@ class LoadWork:
             raise Refusal("STEP_FAILED", failed.error if failed else f"{ended} did not succeed")
 
     def store(self, event: dict) -> None:
-        """One event of a load into the dataset's row."""
+        """Store one event of a load in the dataset's row."""
         kind, key = event["event"], event["dataset"]
         if kind == "dataset_started":
             self.attempt.dataset(key, states.RUNNING, started_at=timezone.now(), phase="starting")
@@ -252,14 +252,14 @@ class LoadWork:
             seconds=event.get("seconds"),
         )
         if error:
-            # Who reads the log need not read the data: examples are in the dataset's row.
+            # A reader of the log may lack permission to read the data: examples are in the dataset's row.
             self.attempt.say(without_any_value(error), level="error", dataset_key=key)
         elif event["status"] == states.SKIPPED:
             because = event.get("skipped_because")
             self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
 
     def must_answer(self, finished: dict) -> str:
-        """The load's own verdict. An error of the whole request is the run's error."""
+        """Return the load's result. Raise Stopped, or the Refusal of the whole request."""
         if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
             raise Stopped
         if finished.get("error"):
@@ -268,13 +268,13 @@ class LoadWork:
 
 
 def _succeeded(finished: dict) -> None:
-    """Go on only if the runner did what it was asked, or raise what it said instead."""
+    """Raise the runner's error, if it gave one."""
     if finished.get("error"):
         raise Refusal.from_json(finished["error"])
 
 
 def _end(attempt: Attempt, wanted: str, error: dict | None) -> None:
-    """End the run as its row now allows: a cancel may arrive until the very last moment."""
+    """End the run as its row now allows: a cancel may arrive until the very last moment. Raise Fenced."""
     for _ in range(3):
         found = LoadRun.objects.filter(pk=attempt.run_pk).values_list("status", "error")
         status, asked = retried(found.first) or ("gone", None)
@@ -285,7 +285,7 @@ def _end(attempt: Attempt, wanted: str, error: dict | None) -> None:
 
 
 def _what_failed(run: LoadRun) -> dict:
-    """The run's error from those of its datasets, on one line."""
+    """Return the run's error: those of its datasets, on one line."""
     rows = list(retried(lambda: list(run.datasets.order_by("ordinal"))))
     failed = [row for row in rows if row.status == DatasetRun.Status.FAILED]
     skipped = sum(row.status == DatasetRun.Status.SKIPPED for row in rows)

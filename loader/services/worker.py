@@ -1,4 +1,4 @@
-"""What a worker process is: a name, a runner, a heartbeat, and one load run or execution at a time."""
+"""Worker process: a name, a runner, a heartbeat, and one load run or execution at a time."""
 
 import logging
 import threading
@@ -48,21 +48,21 @@ class Workplace:
         self._presence: threading.Thread | None = None
 
     def open(self) -> None:
-        """Say that the worker is there, and start Spark before the first run asks for it."""
+        """Record the worker as alive, and start Spark before the first run asks for it."""
         self._beat()
         self._presence = threading.Thread(target=self._be_present, name="presence", daemon=True)
         self._presence.start()
         try:
             self.runner.start()
-        except (Refusal, OSError) as problem:  # the first run that needs the runner says so, too
+        except (Refusal, OSError) as problem:  # the first run that needs the runner reports it, too
             log.error("the runner was not started: %s", problem)
 
     def stop(self) -> None:
-        """Tell whatever is under way to end. May be called from a signal handler."""
+        """Tell all work under way to end. May be called from a signal handler."""
         self.stopping.set()
 
     def close(self) -> None:
-        """End the runner and take the worker's row away."""
+        """End the runner and delete the worker's row."""
         self.stopping.set()
         if self._presence is not None:
             self._presence.join(states.WORKER_BEAT_SECONDS)
@@ -73,10 +73,10 @@ class Workplace:
             log.warning("the worker's row stays behind: %s", error)
 
     def load(self) -> None:
-        """Perform what is queued until nothing is left, unless another thread is at it already.
+        """Perform queued work until nothing is left, unless another thread already does.
 
         Without the warehouse nothing is claimed: the worker that has it, or this one a little
-        later, is woken by the sweeper. What waits for a lease is tried again then, too.
+        later, is woken by the sweeper. Work that waits for a lease is tried again then, too.
         """
         waiting: set[Work] = set()
         while self._next(waiting) is not None and not self.stopping.is_set():
@@ -86,7 +86,7 @@ class Workplace:
                 log.error("what is queued stays queued: %s", busy.one_line())
                 return
             if not self._loading.acquire(blocking=False):
-                return  # who holds the lock looks again after letting it go
+                return  # the thread that holds the lock checks again after releasing it
             try:
                 while (work := self._next(waiting)) is not None and not self.stopping.is_set():
                     if self._perform(work) is None:
@@ -103,7 +103,7 @@ class Workplace:
         perform_read(read_pk=read_pk, worker=self.name, runner=self.runner, stopping=self.stopping)
 
     def _next(self, but: Collection[Work] = ()) -> Work | None:
-        """What is to be done next: rehearsals and executions first, for people wait for them."""
+        """Return the next piece of work: dry runs and executions first, since users wait for them."""
         environment = Environment.objects.filter(name=settings.ENVIRONMENT).first()
         if environment is None:
             return None
@@ -124,7 +124,7 @@ class Workplace:
         connection.close()
 
     def _beat(self) -> None:
-        """Show that this worker is alive, and give up runs of workers that are not."""
+        """Record a heartbeat, and mark the work of dead workers as lost."""
         close_old_connections()
         try:
             retried(self._show_alive, patience=0)

@@ -1,4 +1,4 @@
-"""Which runs wrote rows: what architecture asks before it takes a table back to an older version."""
+"""Runs that wrote rows, which architecture must know before it restores a table to an older version."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -13,9 +13,9 @@ from loader.models import DatasetRun
 def runs_that_wrote(
     *, environment: Environment, dataset_keys: Collection[str], after: datetime
 ) -> Mapping[str, Sequence[str]]:
-    """Ids of the runs whose part in a dataset ended after a time and moved its table, oldest first, by dataset key.
+    """Return ids of the runs that ended on a dataset after a time and moved its table, oldest first, by dataset key.
 
-    A compaction moves the table, but no row of it.
+    A compaction moves the table's version, but no row of it.
     """
     moved = Q(table_version_before__isnull=True) | Q(table_version_after__gt=F("table_version_before"))
     rows = DatasetRun.objects.filter(
