@@ -1,4 +1,4 @@
-"""Questions that pages put to the warehouse."""
+"""Read requests of pages to the warehouse."""
 
 from django.conf import settings
 from django.db import models
@@ -9,8 +9,8 @@ class ReadRequest(models.Model):
 
     ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``check`` (asked by a
     command, answered with findings) or ``observe`` (tables as they are, kept as observations);
-    ``arguments`` and ``answer`` are its JSON. ``table_version`` is the Delta version the answer was
-    read at. ``reason`` is why somebody asked, if they said.
+    ``arguments`` and ``answer`` are its JSON. The answer's ``table_version`` is the Delta version it was
+    read at. ``reason`` is the user's, if one was given.
     """
 
     class Status(models.TextChoices):

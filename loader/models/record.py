@@ -1,4 +1,4 @@
-"""What governed runs leave behind: a sealed record of each attempt."""
+"""Sealed records of maintenance runs, one for each attempt."""
 
 from typing import Any
 from uuid import uuid4
@@ -10,10 +10,10 @@ from metadata.models import AppendOnly
 
 
 class GovernedRunRecord(AppendOnly):
-    """What one attempt of a governed run did, sealed when it ended, however it ended. Append-only.
+    """Record of one attempt of a maintenance run, sealed when it ended, however it ended. Append-only.
 
-    ``document`` says who asked for it and why, what was asked, and the Delta versions and counts it came
-    to (``loader.services.governedrecords``); ``digest`` is over its canonical JSON.
+    ``document`` holds the user, the reason, the request's details, and the resulting Delta versions and counts
+    (``loader.services.governedrecords``); ``digest`` is over its canonical JSON.
     """
 
     record_id = models.UUIDField(unique=True, default=uuid4, editable=False)
@@ -35,7 +35,7 @@ class GovernedRunRecord(AppendOnly):
         return f"record {self.record_id}"
 
     def content(self) -> dict[str, Any]:
-        """Return what the chain's digest covers: every column, the document by a digest made of it now."""
+        """Return the content under the chain's digest: every column, the document by a digest made of it now."""
         return {
             "id": self.pk,
             "record": str(self.record_id),

@@ -1,4 +1,4 @@
-"""Load runs and what each dataset did in them."""
+"""Load runs, their dataset rows and their logs."""
 
 from django.conf import settings
 from django.db import models
@@ -10,17 +10,16 @@ SYSTEM = "system"
 
 
 class LoadRun(models.Model):
-    """One run on the warehouse: it loads and historizes data, or keeps house among what was loaded.
+    """One run on the warehouse: it loads and historizes data, or maintains what was loaded.
 
-    ``kind`` says which; all but ``load`` are about one dataset. ``reason`` is why a person asked for
-    it, ``details`` what was asked (``asked``, see ``loader.domain.governance``) and, once it is done,
+    ``kind`` says which; all but ``load`` are about one dataset. ``reason`` is the user's,
+    ``details`` those of the request (``asked``, see ``loader.domain.governance``) and, once it is done,
     the Delta versions of every table it touched (``tables``).
-    ``run_id`` is what the warehouse knows it by; ``load_timestamp`` dates everything it writes.
+    ``run_id`` identifies it in the warehouse; ``load_timestamp`` dates everything it writes.
     ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
     ``attempt`` counts how often a worker claimed it: the fencing number of its writes.
     ``execution`` is the one that changed tables before the newest attempt loaded, if any did.
-    ``schedule`` is the one that the run was started from. ``queued_at`` is since when it waits for a
-    worker, or waited last.
+    ``schedule`` is the one that the run was started from. ``queued_at`` is when it was last queued.
     """
 
     class Status(models.TextChoices):
@@ -86,7 +85,7 @@ class LoadRun(models.Model):
 
     @property
     def who(self) -> str:
-        """The name of who asked for the run; ``system`` where nobody is named."""
+        """The name of the requester; ``system`` where there is none."""
         return self.requested_by.get_username() if self.requested_by is not None else self.requester or SYSTEM
 
     @property
@@ -97,19 +96,18 @@ class LoadRun(models.Model):
     def seconds(self) -> float | None:
         if self.started_at is None or self.finished_at is None:
             return None
-        # A clock that was set back meanwhile must not make it less than nothing.
+        # A clock that was set back meanwhile must not make it negative.
         return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
 
 class DatasetRun(models.Model):
-    """What one dataset did in one load run; written while the run goes on.
+    """State and result of one dataset in one load run; written while the run goes on.
 
     ``sequence`` is the number this run has in the dataset's history (``txnVersion``): allocated
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
     row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
     changed, deleted, reappeared, unchanged, versions, open, and by policy those of
-    ``loader.domain.counts``. ``reverted_by`` is the run that took
-    this one's part in the dataset's history back.
+    ``loader.domain.counts``. ``reverted_by`` is the run that reverted this one in the dataset's history.
     """
 
     class Status(models.TextChoices):
@@ -166,7 +164,7 @@ class DatasetRun(models.Model):
 
     @property
     def further_counts(self) -> list[tuple[str, str, int]]:
-        """Counts that lists have no column for, where they are not zero: name, words, number."""
+        """The counts that lists have no column for, where they are not zero: name, label, number."""
         return further_counts(self.counts)
 
 

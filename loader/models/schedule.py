@@ -1,4 +1,4 @@
-"""When load runs start by themselves."""
+"""Schedules of load runs."""
 
 import uuid
 
@@ -12,10 +12,9 @@ class Schedule(Versioned):
 
     ``cron`` has five fields and counts in ``time_zone``; ``scope`` is that of the runs
     (``loader.domain.dependencies.Scope`` as JSON). ``next_at`` is the next due time, None while the
-    schedule is not active: whoever moves it on, by compare-and-set, is the one who starts the run.
-    ``last_due_at`` is the due time that was seen to last and ``outcome`` what came of it; ``remark``
-    says why, where no run was started. ``last_run`` is the newest run, whether it was due or a person
-    wanted it now.
+    schedule is not active: the process that moves it on, by compare-and-set, starts the run.
+    ``last_due_at`` is the last due time that was handled and ``outcome`` its result; ``remark``
+    is the reason where no run was started. ``last_run`` is the newest run, due or started by a user.
     """
 
     class Outcome(models.TextChoices):

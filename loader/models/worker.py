@@ -1,4 +1,4 @@
-"""Who is there to do the work."""
+"""Worker processes."""
 
 from django.db import models
 

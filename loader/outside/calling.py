@@ -1,8 +1,8 @@
-"""Calling an address that somebody typed: resolved once, judged, and connected to exactly what was judged.
+"""Calls of addresses that users typed: resolved once, checked, and connected to exactly what was checked.
 
 Nothing else on the way may choose where the request goes: no redirect is followed, no proxy of the
 environment is used, and the name is not resolved a second time. TLS is checked against the name that was
-typed. A call ends when its time is up, however slowly the other side drips, and so does the question for
+typed. A call ends when its time is up, however slowly the other side responds, and so does the lookup of
 the name's address.
 """
 
@@ -20,13 +20,13 @@ from metadata.domain.addresses import Network, is_listed, is_public
 
 CONNECT_SECONDS = 5.0
 WHOLE_SECONDS = 15.0
-# Of an answer only its beginning is read.
+# Bytes of an answer that are read.
 ANSWER_BYTES = 2000
 _TOO_LONG = "{} took longer than {:.0f} seconds"
 
 
 class CannotCall(Exception):
-    """Why there is no answer. ``is_final``: it will be the same next time."""
+    """Error of a call without an answer. ``is_final``: a retry would fail in the same way."""
 
     def __init__(self, said: str, *, is_final: bool = False) -> None:
         super().__init__(said)
@@ -35,7 +35,7 @@ class CannotCall(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the other side said, and after how many milliseconds."""
+    """Status code and text of an answer, with its time in milliseconds."""
 
     code: int
     text: str
@@ -43,10 +43,10 @@ class Answer:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, allowed: Collection[Network] = ()) -> Answer:
-    """Send a body to a URL. CannotCall says why it could not be sent or was not answered.
+    """Send a body to a URL. Raise CannotCall with the reason if it could not be sent or was not answered.
 
     ``allowed`` are networks that may be reached although they are not public; only there plain http is
-    spoken, too.
+    permitted, too.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
@@ -59,7 +59,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allowed: Collecti
     watch.start()
     try:
         if connection.tls is not None:
-            # Not shaken yet while it is wrapped: so the watch always finds the socket that is waited for.
+            # The handshake comes after wrapping: so the timer always finds the socket that is waited for.
             connection.sock = connection.tls.wrap_socket(
                 connection.sock, server_hostname=host, do_handshake_on_connect=False
             )
@@ -67,7 +67,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allowed: Collecti
         connection.request("POST", target, body, {"Connection": "close", **headers})
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES).decode("utf-8", "replace")
-        # Headers that were cut off look like headers that have ended.
+        # Headers that the timer cut off look complete.
         if _since(began) >= WHOLE_SECONDS * 1000:
             raise CannotCall(_TOO_LONG.format(host, WHOLE_SECONDS))
         return Answer(response.status, text, _since(began))
@@ -83,9 +83,9 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allowed: Collecti
 
 
 def judged(host: str, port: int, *, allowed: Collection[Network] = (), plain: bool = False) -> list[str]:
-    """The addresses of a host, all of which may be called. CannotCall names what is refused, and who may allow it.
+    """Return the addresses of a host, if all may be called. Raise CannotCall naming the refused one.
 
-    A name that leads inside as well as outside is refused altogether.
+    A name that has internal as well as public addresses is refused altogether. The error says who may allow an address.
     """
     try:
         addresses = resolved(host, port)
@@ -109,11 +109,11 @@ def judged(host: str, port: int, *, allowed: Collection[Network] = (), plain: bo
 
 
 class _Pinned(http.client.HTTPConnection):
-    """A connection over a socket that is there already; it connects to nothing by itself."""
+    """Connection over a socket that is already open; it connects to nothing by itself."""
 
     def __init__(self, host: str, port: int, opened: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(host, port)
-        # As it is for TLS: a usual port is left out of the Host header.
+        # As for TLS, the default port is left out of the Host header.
         self.default_port = 443 if tls is not None else 80
         self.sock, self.tls = opened, tls
 
@@ -136,7 +136,7 @@ def _connected(host: str, port: int, addresses: list[str], *, tls: bool) -> _Pin
 
 
 def _cut(connection: _Pinned) -> None:
-    """Wake whoever waits for the socket: there is nothing more to come."""
+    """Shut the socket down, which ends the wait for it: its time is up."""
     opened = connection.sock
     if opened is not None:
         try:

@@ -1,4 +1,4 @@
-"""A sample of a delivery in files: names, types with their evidence, a key that could be the business key."""
+"""Sample of a delivery in files: names, types with their evidence, and a possible business key."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +21,10 @@ _SAMPLES = 3
 def sample_files(
     path: Path, format_name: str, options: dict[str, Any] | None, rows: int = ROWS, *, roots: Roots
 ) -> Sample:
-    """The first rows of the first file there. ``options`` None: how it is read is guessed, and told.
+    """Return the first rows of the first file there. ``options`` None: how it is read is guessed, and reported.
 
-    Files that links lead to stand below ``roots``, too.
-    Raises Refusal where a load would refuse the file, too, as far as these rows show it.
+    Files that links lead to must be below ``roots``, too.
+    Raise Refusal where a load would refuse the file, too, as far as these rows show it.
     """
     files = files_at(path, roots)
     first = files[0]
@@ -95,7 +95,7 @@ def sampled(
     notes: tuple[str, ...] = (),
     options: dict[str, Any] | None = None,
 ) -> Sample:
-    """The sample with counts per column and a key: the one that is known, or else one that the data suggest."""
+    """Return the sample with counts per column and a key: the known one, or else one that the data suggest."""
     rows = len(values[0]) if values else 0
     places, why = suggest_key([column.name for column in columns], values)
     if key:
@@ -126,7 +126,7 @@ def _by_text(name: str, values: list[Value]) -> SampledColumn:
 
 
 def _by_notation(name: str, given: list[Any], values: list[Value]) -> SampledColumn:
-    """JSON says itself what is a number and what is text: ``"12"`` stays text."""
+    """Return a column of JSON, which distinguishes numbers from text: ``"12"`` stays text."""
     found, evidence = infer(values, len(values))
     present = [value for value in given if value is not None]
     texts = [value for value in present if isinstance(value, str) and not is_number(value)]

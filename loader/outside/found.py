@@ -1,4 +1,4 @@
-"""What looking at a system answers."""
+"""Results of a connection test, a listing and a sample of an outside system."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +9,7 @@ from loader.domain.sampling import SampledColumn, Value
 
 @dataclass(frozen=True)
 class Reached:
-    """A connection that works: what was reached, and facts about it as (label, text)."""
+    """Result of a connection test: what was reached, and facts about it as (label, text)."""
 
     said: str
     facts: tuple[tuple[str, str], ...] = ()
@@ -17,9 +17,9 @@ class Reached:
 
 @dataclass(frozen=True)
 class Found:
-    """A file, a folder of files or a table. ``location`` is what a source dataset would say.
+    """A file, a folder of files or a table. ``location`` is written as in a source dataset.
 
-    ``size`` is in bytes. ``rows`` is an estimate; None where nobody knows it without reading everything.
+    ``size`` is in bytes. ``rows`` is an estimate; None where it takes reading everything.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Listing:
-    """One page of what was found; ``total`` is how much fits the search. ``cut``: there is more than was looked at."""
+    """One page of results; ``total`` is how many match the search. ``cut``: there are more than were examined."""
 
     items: tuple[Found, ...]
     total: int
@@ -43,9 +43,9 @@ class Listing:
 
 @dataclass(frozen=True)
 class Sample:
-    """The columns of a delivery by its first rows. ``values`` holds each column's values as text.
+    """Columns of a delivery by its first rows. ``values`` holds each column's values as text.
 
-    ``typed``: the delivery says its types itself. ``whole``: these are all its rows.
+    ``typed``: the delivery declares its types. ``whole``: these are all its rows.
     """
 
     columns: tuple[SampledColumn, ...]

@@ -1,4 +1,4 @@
-"""A page does not wait longer than this for a system that is not ours."""
+"""Time limit for outside systems, after which a page waits no longer."""
 
 import threading
 from collections.abc import Callable
@@ -12,9 +12,9 @@ SECONDS = 8.0
 
 
 def within(seconds: float, what: str, work: Callable[[], T]) -> T:
-    """The answer of ``work``; Refusal TOO_SLOW if there is none in time.
+    """Return the answer of ``work``. Raise Refusal TOO_SLOW if there is none within ``seconds``.
 
-    A file system that hangs cannot be interrupted, so the work goes on in a thread that nobody waits for.
+    A file system that hangs cannot be interrupted, so the work then goes on in an abandoned thread.
     """
     answer: list[T] = []
     problem: list[BaseException] = []
@@ -22,7 +22,7 @@ def within(seconds: float, what: str, work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             answer.append(work())
-        except BaseException as error:  # handed on to whoever waits
+        except BaseException as error:  # raised again by the caller
             problem.append(error)
 
     thread = threading.Thread(target=run, name="outside", daemon=True)

@@ -1,4 +1,4 @@
-"""The files of a folder, as deliveries: one file each, or a folder of parts that another program wrote."""
+"""Files of a folder as deliveries: one file each, or a folder of parts that another program wrote."""
 
 import os
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _FORMATS = {
 
 
 def format_of(name: str) -> str:
-    """The format that a file's ending speaks of; empty if it speaks of none."""
+    """Return the format that a file's extension indicates; empty if it indicates none."""
     stem = name.lower()
     for packed in _PACKED:
         stem = stem.removesuffix(packed)
@@ -34,7 +34,7 @@ def format_of(name: str) -> str:
 
 
 def reach_folder(folder: Path, roots: Roots) -> Reached:
-    """That the folder is there, may be read, and what it holds."""
+    """Return the result of a test of the folder, and its contents. Raise Refusal if it is missing or unreadable."""
     found, cut = _deliveries(folder, roots)
     count = f"{'more than ' if cut else ''}{sum(one.files for one in found):,}"
     facts = [("Folder", str(folder)), ("Files that can be read", count)]
@@ -47,7 +47,7 @@ def reach_folder(folder: Path, roots: Roots) -> Reached:
 
 
 def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
-    """Deliveries below the folder whose name has ``search`` in it, in the order of their names."""
+    """Return deliveries below the folder whose location has ``search`` in it, sorted by location."""
     found, cut = _deliveries(folder, roots)
     wanted = search.strip().lower()
     fitting = sorted((one for one in found if wanted in one.location.lower()), key=lambda one: one.location)
@@ -55,9 +55,9 @@ def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0,
 
 
 def files_at(path: Path, roots: Roots) -> list[Path]:
-    """The files that a load of this location would read: the file, or all below the folder; sorted.
+    """Return the files that a load of this location would read: the file, or all below the folder; sorted.
 
-    Raises Refusal MISSING_FILE or UNREADABLE_FILE.
+    Raise Refusal MISSING_FILE or UNREADABLE_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
     """
     if path.is_file():
         return [Path(roots.check_file(str(path)))]
@@ -72,7 +72,7 @@ def files_at(path: Path, roots: Roots) -> list[Path]:
 
 
 def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
-    """Deliveries, and whether there are more files than are looked at."""
+    """Return the deliveries, and whether there are more files than are examined. Raise Refusal MISSING_FOLDER."""
     if not folder.is_dir():
         there = "is a file, not a folder" if folder.exists() else "is not there"
         raise Refusal(
@@ -94,7 +94,7 @@ def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
         try:
             status = entry.stat()
         except FileNotFoundError:
-            continue  # it was moved away while we looked
+            continue  # it was removed meanwhile
         above, _, name = relative.rpartition("/")
         if above and name.startswith("part-"):
             parts.setdefault(above, []).append((name, status))
@@ -106,7 +106,7 @@ def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
 
 
 def _is_open(entry: os.DirEntry, roots: Roots) -> bool:
-    """Return False for a link out of the roots, and for what lies in a folder of the product's own."""
+    """Return False for a link out of the roots, and for a file in a folder of the product's own."""
     try:
         roots.check_file(entry.path)
     except OutsideRoots:
@@ -128,7 +128,7 @@ def _found(location: str, kind: str, statuses: list[os.stat_result], *, folder: 
 
 
 def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEntry, str]]:
-    """Every file below the folder that is not hidden, with its path from there."""
+    """Yield every file below the folder that is not hidden, with its relative path. Raise Refusal UNREADABLE_FOLDER."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The columns of a Parquet file as its footer says them, and its first rows."""
+"""Columns of a Parquet file from its footer, and its first rows."""
 
 import json
 from datetime import date, datetime, time
@@ -32,9 +32,9 @@ _KINDS = (
 
 
 def read_parquet(path: Path, rows: int = ROWS) -> tuple[list[tuple[str, str, DataType | None]], list[list[Value]], int]:
-    """(name, the file's own type, ours or None) per column, columns of values as text, and how many rows there are.
+    """Return (name, the file's own type, ours or None) per column, columns of values as text, and the number of rows.
 
-    Raises Refusal UNREADABLE_FILE.
+    Raise Refusal UNREADABLE_FILE.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -48,7 +48,7 @@ def read_parquet(path: Path, rows: int = ROWS) -> tuple[list[tuple[str, str, Dat
 
 
 def data_type(kind: pa.DataType) -> DataType | None:
-    """Our type for one of Arrow's; None where the warehouse has none."""
+    """Return our type for one of Arrow's; None where the warehouse has none."""
     if pa.types.is_dictionary(kind):
         return data_type(kind.value_type)
     if pa.types.is_decimal(kind):
@@ -60,7 +60,7 @@ def data_type(kind: pa.DataType) -> DataType | None:
 
 
 def _unsigned(kind: pa.DataType) -> int:
-    """One bit more than it has: the next signed type holds it."""
+    """Return 1 for an unsigned type: only a signed type with one more bit holds it."""
     return 1 if pa.types.is_unsigned_integer(kind) else 0
 
 

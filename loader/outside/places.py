@@ -1,7 +1,7 @@
-"""Which places may be looked at: folders below the allowed roots, databases on the allowed hosts.
+"""Permitted places of sources: folders below the allowed roots, databases on the allowed hosts.
 
 An editor may type any location. Without these limits a page would read the product's own secrets, or
-knock at every door of the network it stands in.
+probe any host of its network.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from metadata.models import System
 
 
 def folder_of(system: System) -> Path:
-    """The folder of a system of files. Refusal NO_LOCATION, BAD_LOCATION, NOT_FROM_HERE or OUTSIDE_ROOTS."""
+    """Return a system's folder of files. Raise Refusal NO_LOCATION, BAD_LOCATION, NOT_FROM_HERE, OUTSIDE_ROOTS."""
     if not system.location.strip():
         raise Refusal(
             "NO_LOCATION",
@@ -31,18 +31,18 @@ def folder_of(system: System) -> Path:
 def place_in(system: System, location: str) -> Location:
     """Resolve the place of a file or folder of a system from its location, relative to the system's or absolute.
 
-    Refusal BAD_LOCATION or OUTSIDE_ROOTS.
+    Raise Refusal BAD_LOCATION or OUTSIDE_ROOTS.
     """
     return _checked(place_of(location, system.location, shown=location), location)
 
 
 def allowed(location: str) -> Location:
-    """The place with every link followed. Refusal if it leads out of the roots, whether it is there or not."""
+    """Return the place with every link followed. Raise Refusal if it is outside of the roots, existing or not."""
     return _checked(stands_at(location), location)
 
 
 def local(place: Location) -> Path:
-    """The path of a place of this machine. Refusal NOT_FROM_HERE for one of an object store."""
+    """Return the path of a place on this machine. Raise Refusal NOT_FROM_HERE for one of an object store."""
     if not place.is_local:
         raise Refusal(
             "NOT_FROM_HERE",
@@ -66,7 +66,7 @@ def _checked(place: str, shown: str) -> Location:
 
 
 def database_of(system: System) -> DatabasePlace:
-    """The database of a system. Refusal if its location cannot be read or its host is not allowed."""
+    """Return the database of a system. Raise Refusal BAD_LOCATION or HOST_NOT_ALLOWED."""
     try:
         place = parse_database(system.location)
         check_secret_name(system.secret)
@@ -88,7 +88,10 @@ def database_of(system: System) -> DatabasePlace:
 
 
 def password_of(system: System) -> str:
-    """The password that the system names (``secret_named``); empty if it names none. Never shown, never logged."""
+    """Return the password that the system names (``secret_named``); empty if it names none. Never shown, never logged.
+
+    Raise Refusal SECRET_NOT_SET.
+    """
     if not system.secret:
         return ""
     try:

@@ -1,7 +1,7 @@
-"""A PostgreSQL database: whether it can be reached, its tables, and the columns of one of them.
+"""PostgreSQL database: connection test, tables, and the columns of one of them.
 
-Every connection is read-only, short, and speaks to an allowed host only. What goes wrong is told in a
-person's words; the password is in none of them.
+Every connection is read-only, short, and goes to an allowed host only. Errors are reported in plain
+words, which never include the password.
 """
 
 import re
@@ -62,7 +62,7 @@ _KINDS = {"v": "view", "m": "materialized view", "f": "foreign table", "p": "par
 
 
 def reach_database(system: System) -> Reached:
-    """That the database answers, as whom, and how many tables may be read."""
+    """Return the result of a connection test: server, user, encryption, and the number of tables that may be read."""
     with connected(system) as connection:
         version, user, secure = connection.execute(
             "SELECT current_setting('server_version'), current_user, "
@@ -81,7 +81,7 @@ def reach_database(system: System) -> Reached:
 
 
 def list_tables(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
-    """Tables and views that may be read, by name; rows as the database's own statistics estimate them."""
+    """Return tables and views that may be read, by name; their rows as the database's own statistics estimate them."""
     asked = {"search": search.strip(), "start": start, "count": count}
     with connected(system) as connection:
         (total,) = connection.execute(_COUNT, asked).fetchone()
@@ -103,7 +103,7 @@ def list_tables(system: System, *, search: str = "", start: int = 0, count: int 
 
 
 def sample_table(system: System, location: str, rows: int = ROWS) -> Sample:
-    """The columns of ``schema.table`` as the catalog says them, and its first rows."""
+    """Return the columns of ``schema.table`` from the catalog, and its first rows. Raise Refusal MISSING_TABLE."""
     schema, dot, table = location.strip().partition(".")
     asked = {"schema": schema, "table": table} if dot else {"schema": "public", "table": schema}
     with connected(system) as connection:
@@ -125,7 +125,7 @@ def sample_table(system: System, location: str, rows: int = ROWS) -> Sample:
 
 
 def type_of(text: str, typtype: str = "b") -> tuple[DataType, str]:
-    """Our type for one of PostgreSQL's as ``format_type`` writes it, and what is to be said of it."""
+    """Return our type for one of PostgreSQL's as ``format_type`` writes it, and the evidence with any remark."""
     said = f"the database says {text}"
     plain = re.sub(r"^((?:timestamp|time))(?:\(\d\))? with(?:out)? time zone$", r"\1", text)
     if text.endswith("[]"):
@@ -144,7 +144,7 @@ def type_of(text: str, typtype: str = "b") -> tuple[DataType, str]:
 
 @contextmanager
 def connected(system: System) -> Iterator[psycopg.Connection]:
-    """A read-only connection for a moment. Refusal where there is none, or where a statement fails."""
+    """Yield a read-only connection. Raise Refusal where there is none, or where a statement fails."""
     place, password = database_of(system), password_of(system)
     said: dict[str, Any] = {"user": place.user} if place.user else {}
     try:
@@ -218,7 +218,7 @@ def _column(name: str, text: str, required: bool, description: str | None, typty
 def _first_rows(
     connection: psycopg.Connection, asked: dict[str, str], names: list[str], rows: int
 ) -> tuple[list[tuple], tuple[str, ...]]:
-    """Some rows as text, long values cut. Without them (a slow view, say) the catalog's word still stands."""
+    """Return some rows as text, long values cut; without rows (of a slow view, say) the reason as a note."""
     columns = sql.SQL(", ").join(
         sql.SQL("left({}::text, {})").format(sql.Identifier(name), sql.Literal(_LONGEST_VALUE)) for name in names
     )

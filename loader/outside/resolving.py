@@ -1,7 +1,7 @@
-"""Names to addresses, within a time. The system's resolver has no limit of its own, and cannot be interrupted.
+"""Name resolution within a time limit. The system's resolver has no limit of its own, and cannot be interrupted.
 
-So each name is looked up in a thread that nobody need wait for. A resolver that answers none of them is not
-given more and more to do: there are so many lookups at once, then the next is refused at once.
+So each name is looked up in a thread that may be abandoned. A resolver that does not answer is not
+given more and more to do: the number of lookups at once is limited, and the next one is refused at once.
 """
 
 import queue
@@ -14,11 +14,11 @@ _places = threading.BoundedSemaphore(_MOST)
 
 
 class NotResolved(OSError):
-    """There is no address for the name, for now."""
+    """Error raised if there is no address for a name, for now."""
 
 
 def resolved(host: str, port: int, *, seconds: float = RESOLVE_SECONDS) -> list[str]:
-    """The addresses of a host, each once. NotResolved if the name is not known, or nobody says so in time."""
+    """Return the addresses of a host, each once. Raise NotResolved if the name is unknown or the time is up."""
     if not _places.acquire(blocking=False):
         raise NotResolved(f"{_MOST} other names are still being looked up: the resolver does not answer")
     answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
@@ -37,11 +37,11 @@ def resolved(host: str, port: int, *, seconds: float = RESOLVE_SECONDS) -> list[
 
 
 def _look_up(host: str, port: int, answers: "queue.SimpleQueue[list[str] | Exception]") -> None:
-    """Its place is free again when the resolver has answered, however late."""
+    """Look a name up, and release its place when the resolver has answered, however late."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         answers.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
-    except Exception as error:  # whatever it is, somebody waits for it
+    except Exception as error:  # the caller waits for an answer, whatever it is
         answers.put(error)
     finally:
         _places.release()

@@ -1,8 +1,8 @@
-"""Secrets by reference: metadata names a variable, and whoever runs the installation says what it holds.
+"""Secrets by reference: metadata names an environment variable, and the installation's operator sets it.
 
 A variable ``NAME`` holds the secret itself, ``NAME_FILE`` the path of a file that does (as Docker and
-Kubernetes hand secrets over). Only names made for it can be asked for; the values are read when they are
-used, and are never stored, shown or logged.
+Kubernetes hand secrets over). Metadata may only name variables that are reserved for it; the values are read when
+they are used, and are never stored, shown or logged.
 """
 
 import os
@@ -12,11 +12,11 @@ _LONGEST = 10_000
 
 
 class NoSecret(Exception):
-    """Why there is no secret of this name here; says the name, never a value or a path."""
+    """Error raised if there is no secret of a name; it has the name, never a value or a path."""
 
 
 def secret_named(name: str) -> str:
-    """The secret of this name. NoSecret if neither variable is set, or the file cannot be read or is empty."""
+    """Return the secret of this name. Raise NoSecret if neither variable is set, or the file is unreadable or empty."""
     held = os.environ.get(name, "")
     if held:
         return held

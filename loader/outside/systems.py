@@ -1,4 +1,4 @@
-"""One way to ask any system: test it, discover what it has, sample one of its datasets."""
+"""Uniform access to systems of any kind: test one, discover its datasets, sample one of them."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from metadata.models import System
 
 
 def reach(system: System) -> Reached:
-    """What was reached. Raises Refusal with the reason where nothing was."""
+    """Return the result of a connection test. Raise Refusal with the reason if it fails."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         return within(SECONDS, str(folder), lambda: listing.reach_folder(folder, source_roots()))
@@ -23,7 +23,7 @@ def reach(system: System) -> Reached:
 
 
 def discover(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
-    """Files or tables of the system whose name has ``search`` in it, one page of them."""
+    """Return one page of the system's files or tables whose name has ``search`` in it."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         asked = {"search": search, "start": start, "count": count}
@@ -32,7 +32,7 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
-    """The columns of one file or table by its first rows; ``options`` None: guess how a file is read."""
+    """Return the columns of one file or table by its first rows; ``options`` None: guess how a file is read."""
     if system.kind != System.Kind.FILES:
         return postgres.sample_table(system, location)
     path = local(place_in(system, location))

@@ -1,4 +1,4 @@
-"""The first rows of a CSV or JSON lines file, as text: a type is inferred, never taken from a parser's guess.
+"""First rows of a CSV or JSON lines file, as text: a type is inferred, never taken from a parser's guess.
 
 So CSV goes through the standard library's reader, which keeps ``007`` as it is written.
 """
@@ -31,14 +31,14 @@ class _Number(str):
 
 
 def guess_delimiter(path: Path, encoding: str) -> str:
-    """The delimiter that the first line speaks for; a comma where none does."""
+    """Return the delimiter that is most frequent in the first line; a comma if there is none."""
     with _opened(path, encoding) as stream:
         line = next(_lines(stream, path, encoding), "")
     return max(_DELIMITERS, key=line.count) if any(sign in line for sign in _DELIMITERS) else ","
 
 
 def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
-    """Names, rows of text, and whether these are all. Raises Refusal as a load would."""
+    """Return names, rows of text, and whether these are all. Raise Refusal as a load would."""
     encoding = checked_encoding(options.get("encoding") or "UTF-8")
     quote = options.get("quote", '"')
     escape = options.get("escape", quote)
@@ -78,9 +78,9 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
 
 
 def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tuple[list[str], list[dict], bool]:
-    """Keys in the order they come up, objects by key, and whether these are all.
+    """Return keys in order of appearance, objects by key, and whether these are all. Raise Refusal as a load would.
 
-    Text stays ``str``; numbers are told apart from it as ``is_number`` says.
+    Text stays ``str``; ``is_number`` distinguishes numbers from it.
     """
     found: list[dict[str, Any]] = []
     names: dict[str, None] = {}
@@ -132,7 +132,7 @@ def _opened(path: Path, encoding: str) -> TextIO:
 
 
 def _lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
-    """Lines until too much was read. The BOM is no part of the first name."""
+    """Yield lines until too much was read. The BOM is removed from the first one."""
     taken = 0
     try:
         while taken < MOST_CHARACTERS and (line := stream.readline(MOST_CHARACTERS)):
@@ -177,7 +177,7 @@ def _names(path: Path, header: list[str]) -> list[str]:
 
 
 def _nulls(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
-    """The texts that stand for no value."""
+    """Return the texts that stand for no value."""
     empty = [""] if options.get("empty_is_null", empty_is_null) else []
     return frozenset([*empty, *([options["null_string"]] if options.get("null_string") else [])])
 
@@ -236,11 +236,11 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> Value:
-    """A value of a JSON object as a load reads it: text as it is, all else as it is written."""
+    """Return a value of a JSON object as a load reads it: text as it is, all else as it is written."""
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-# csv refuses longer fields of its own accord; a description may well be longer than its 128 kB.
+# The csv module refuses fields above 128 kB by default; a description may well be longer.
 csv.field_size_limit(io.DEFAULT_BUFFER_SIZE * 256)

@@ -1,7 +1,7 @@
-"""Files that somebody sent: what they are, by what they hold, and how large they become.
+"""Format and size of uploaded files, both determined from their content.
 
-Names and media types are whatever the sender says, so neither counts. A packed file is unpacked once,
-into nothing, before anything else reads it: how large it becomes is known only then.
+Names and media types come from the sender, so neither counts. A packed file is unpacked once,
+without storing the result, before anything else reads it: its size is known only then.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _HEAD = 64 * 1024
 _CHUNK = 1 << 20
 _PARQUET = b"PAR1"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-# Frames to be skipped, which a zstd stream may begin with.
+# Skippable frames, with which a zstd stream may begin.
 _SKIPPABLE = b"\x2a\x4d\x18"
 _FOREIGN = {b"PK\x03\x04": "a zip file", b"\x1f\x8b": "packed with gzip", b"BZh": "packed with bzip2"}
 _FOREIGN |= {b"\xfd7zXZ\x00": "packed with xz", b"%PDF": "a PDF"}
@@ -26,16 +26,16 @@ _HINT = "Send CSV in UTF-8, plain or packed with zstd, or Parquet."
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may become: bytes when it is unpacked, rows of a Parquet file."""
+    """Limits of a file: bytes when it is unpacked, rows of a Parquet file."""
 
     unpacked_bytes: int
     rows: int = 50_000_000
 
 
 def examined(path: Path, shown: str, limits: Limits) -> str:
-    """CSV, PACKED_CSV or PARQUET. Refusal NOT_A_BATCH_FILE, UNREADABLE_FILE or TOO_LARGE_UNPACKED.
+    """Return CSV, PACKED_CSV or PARQUET. Raise Refusal NOT_A_BATCH_FILE, UNREADABLE_FILE or TOO_LARGE_UNPACKED.
 
-    ``shown`` is what messages call the file.
+    ``shown`` is the file's name in messages.
     """
     with path.open("rb") as stream:
         head = stream.read(_HEAD)
@@ -73,7 +73,7 @@ def _examine_packed(path: Path, shown: str, limits: Limits) -> None:
 
 
 def _examine_parquet(path: Path, shown: str, limits: Limits) -> None:
-    """By its footer: few bytes of a column may stand for many rows, so both are counted."""
+    """Check the footer: few bytes of a column may stand for many rows, so both are limited."""
     try:
         with pq.ParquetFile(path) as file:
             footer = file.metadata
