@@ -42,8 +42,8 @@ def _files(said: str) -> serializers.ListField:
 class NewBatchSerializer(ReasonOfRun):
     """The files of a batch, by kind; applied in this order, all of them or none.
 
-    CSV in UTF-8 with a header, plain or packed with zstd, or Parquet, the same for all: what they are is
-    found out from what they hold.
+    CSV in UTF-8 with a header, plain or packed with zstd, or Parquet, the same for all: the format is
+    detected from their content.
     """
 
     dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
@@ -58,7 +58,7 @@ class NewBatchSerializer(ReasonOfRun):
 
 
 class BatchViewSet(Resource, GenericViewSet):
-    """History batches: files that are taken into the history of one dataset."""
+    """History batches: files that are applied to the history of one dataset."""
 
     queryset = LoadRun.objects.none()
     serializer_class = LoadRunSerializer
@@ -71,7 +71,7 @@ class BatchViewSet(Resource, GenericViewSet):
 
     @extend_schema(request=NewBatchSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
-        """Send a history batch. ``Location`` is the run that applies it; its files go once it has succeeded."""
+        """Send a history batch. ``Location`` is the run that applies it; its files are removed once it succeeds."""
         asked, kept = self._sent
         try:
             with refusals():
@@ -94,7 +94,7 @@ class BatchViewSet(Resource, GenericViewSet):
 
     @cached_property
     def _sent(self) -> tuple[dict[str, Any], KeptBatch]:
-        """The fields of the request, and its files where the worker finds them."""
+        """The fields of the request, and its files as stored for the worker."""
         asked, reason = self.given(NewBatchSerializer)
         run_id = asked.get("run_id") or new_run_id()
         with refusals():
@@ -106,7 +106,10 @@ class BatchViewSet(Resource, GenericViewSet):
         self._sent  # noqa: B018  stored and unpacked before the transaction
 
     def digest_of(self, request: Request) -> str:
-        """What was sent, field by field: a form's boundary differs each time, and files need not fit in memory."""
+        """Return a digest of the request, field by field.
+
+        A form's boundary differs each time, and files need not fit in memory.
+        """
         whole = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
         for name, values in sorted(request.data.lists()):
             for value in values:

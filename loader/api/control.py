@@ -1,4 +1,4 @@
-"""What the API of architecture control needs a worker for: looking at the warehouse, executing, resuming."""
+"""Endpoints of architecture control that need a worker: refreshes, dry runs, executions."""
 
 from collections.abc import Collection
 from typing import Any
@@ -51,7 +51,7 @@ from metadata.services.common import writing
 
 
 class LookViewSet(Resource, ListModelMixin, RetrieveModelMixin, GenericViewSet):
-    """Looks at the warehouse, each seen by whoever asked for it."""
+    """Refreshes of the warehouse's observed state, each visible to the user who requested it."""
 
     queryset = ReadRequest.objects.none()
     serializer_class = LookSerializer
@@ -68,7 +68,7 @@ class LookViewSet(Resource, ListModelMixin, RetrieveModelMixin, GenericViewSet):
         parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
     )
     def create(self, request: Request) -> Response:
-        """Ask a worker to look at the tables of a scope, or of a report before it is previewed."""
+        """Request a refresh of the tables of a scope, or of a report before it is previewed."""
         given, reason = self.given(LookRequestSerializer)
         report = given["report"]
         if report is not None and not may(request.user, Permission.EXECUTE_REPORTS, place_of_report(report)):
@@ -79,7 +79,7 @@ class LookViewSet(Resource, ListModelMixin, RetrieveModelMixin, GenericViewSet):
         return _waits_for(look, request)
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How a look stands; ``Retry-After`` says when to ask again while it is not finished."""
+        """Return the state of a refresh; ``Retry-After`` says when to ask again while it is not finished."""
         answer = super().retrieve(request, *args, **kwargs)
         if answer.data["finished_at"] is None:
             answer.headers["Retry-After"] = "1"
@@ -96,7 +96,7 @@ class DriftViewSet(drift.DriftViewSet):
     )
     @action(detail=False, methods=["post"])
     def check(self, request: Request) -> Response:
-        """Ask a worker to look at every table that was applied or is described; the drift is read again then."""
+        """Request a refresh of every table that was applied or is described; afterwards the drift can be read again."""
         _, reason = self.given(NothingSerializer)
         with refusals(), writing(reason):
             look = request_look(keys=_tables(Scope()), then={"do": DRIFT}, user=request.user, reason=reason)
@@ -126,7 +126,7 @@ def _of_report(report_id: UUID) -> dict[str, Any]:
 
 
 def _must_have_seen(pk: int, keys: Collection[str], user: Any) -> None:
-    """Refused unless it is a look of this person's that saw these tables."""
+    """Raise Refused unless it is a refresh of this user that covered these tables."""
     look = looks_of(user).filter(pk=pk).first()
     if look is None:
         raise Refused("UNKNOWN_LOOK")
@@ -139,7 +139,7 @@ class ReportViewSet(views.ReportViewSet):
 
     @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
-        """Make the report of a scope from what was last seen, or (``look``) was seen by this look.
+        """Make the report of a scope from the last observations, or (``look``) after this refresh.
 
         The same report again is the same one.
         """
@@ -152,7 +152,7 @@ class ReportViewSet(views.ReportViewSet):
 
     @extend_schema(request=AfterLookSerializer, responses={201: PreviewSerializer}, parameters=[views.PREVIEW_TAG])
     def make_preview(self, request: Request, report_id: UUID) -> Response:
-        """Make the preview from what was last seen, or (``look``) was seen by this look."""
+        """Make the preview from the last observations, or (``look``) after this refresh."""
         given, reason = self.given(AfterLookSerializer)
         report, look = self.get_object(), given["look"]
         with refusals(), writing(reason):
@@ -167,7 +167,7 @@ class ReportViewSet(views.ReportViewSet):
     )
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def rehearse(self, request: Request, report_id: UUID) -> Response:
-        """Rehearse the newest preview on clones; while one waits or is under way, it is that one."""
+        """Request a dry run of the newest preview on clones; one that is queued or under way is returned instead."""
         _, reason = self.given(NothingSerializer)
         with refusals(), writing(reason):
             preview = newest_preview(self.get_object())
@@ -185,9 +185,9 @@ class ReportViewSet(views.ReportViewSet):
     )
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def execute(self, request: Request, report_id: UUID) -> Response:
-        """Execute the report as the preview shows it whose ETag `If-Match` names.
+        """Execute the report as shown by the preview whose ETag `If-Match` names.
 
-        Asking twice gives the same execution.
+        A repeated request returns the same execution.
         """
         report = self.get_object()
         preview = newest_preview(report)

@@ -1,4 +1,4 @@
-"""Load runs and executions as work that can be followed."""
+"""Logs of load runs and executions, in pages or as streams of events."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _LAST = OpenApiParameter(
 
 
 def as_followed(lines: Any) -> Any:
-    """How a log is described that comes in pages, or as a stream of events by ``Accept``."""
+    """Describe the endpoint of a log: it comes in pages, or as a stream of events by ``Accept``."""
     return extend_schema(
         responses={
             (200, "application/json"): lines(many=True),
@@ -39,7 +39,7 @@ def as_followed(lines: Any) -> Any:
 
 
 def work_of_run(run: LoadRun) -> Work:
-    """A load run as it is told: as lists of runs have it."""
+    """Return the work of a load run, whose state has the fields of lists of runs."""
 
     def standing() -> tuple[dict[str, Any], bool]:
         now = load_runs().get(pk=run.pk)
@@ -52,7 +52,7 @@ def work_of_run(run: LoadRun) -> Work:
 
 
 def work_of_execution(execution: Execution) -> Work:
-    """An execution as it is told: as lists of executions have it."""
+    """Return the work of an execution, whose state has the fields of lists of executions."""
 
     def standing() -> tuple[dict[str, Any], bool]:
         now = executions().get(pk=execution.pk)
@@ -66,12 +66,12 @@ def work_of_execution(execution: Execution) -> Work:
 
 
 class FollowedRun:
-    """For the view set of load runs: ``events``, the run's log."""
+    """Mixin for the view set of load runs: ``events``, the run's log."""
 
     @as_followed(RunEventSerializer)
     @action(detail=True, filter_backends=())
     def events(self, request: Request, run_id: str) -> HttpResponse:
-        """The run's log, oldest line first: a page of it, or (``Accept: text/event-stream``) as it comes."""
+        """Return the run's log, oldest line first: a page of it, or (``Accept: text/event-stream``) as it comes."""
         if is_wanted(request):
             return stream(request, work_of_run(self.get_object()))
         page = self.paginate_queryset(run_events(run=self.get_object(), after=line_after(request)))
@@ -79,12 +79,12 @@ class FollowedRun:
 
 
 class FollowedExecution:
-    """For the view set of executions: ``events``, the execution's log."""
+    """Mixin for the view set of executions: ``events``, the execution's log."""
 
     @as_followed(ExecutionEventSerializer)
     @action(detail=True, filter_backends=())
     def events(self, request: Request, pk: int) -> HttpResponse:
-        """The execution's log, oldest line first: a page of it, or (``Accept: text/event-stream``) as it comes."""
+        """Return the execution's log, oldest line first: a page, or (``Accept: text/event-stream``) as it comes."""
         if is_wanted(request):
             return stream(request, work_of_execution(self.get_object()))
         page = self.paginate_queryset(execution_events(execution=self.get_object(), after=line_after(request)))

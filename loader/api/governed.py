@@ -1,4 +1,4 @@
-"""Reverts, prunes and checks of histories, asked for as the commands ask for them."""
+"""Endpoints of reverts, prunes and checks of histories, with the options of the commands."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ class RevertViewSet(_Governing):
 
     @extend_schema(request=RevertSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
-        """Ask for a revert. ``Location`` is the run that does it; later runs stay right, or it is refused."""
+        """Request a revert. ``Location`` is the run that performs it; refused where later runs depend on the run."""
         asked, reason = self.given(RevertSerializer)
         with refusals():
             run = request_revert(
@@ -90,7 +90,7 @@ class PruneViewSet(_Governing):
 
     @extend_schema(request=PruneSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
-        """Ask for a prune, by a date or a number of days. ``Location`` is the run that does it."""
+        """Request a prune, by a date or a number of days. ``Location`` is the run that performs it."""
         asked, reason = self.given(PruneSerializer)
         name = str(asked["dataset"])
         with refusals():
@@ -158,7 +158,7 @@ class CheckSerializer(serializers.ModelSerializer):
 
 
 class CheckViewSet(AskedViewSet):
-    """Checks of histories, each seen by whoever asked for it; they are kept for a day."""
+    """Checks of histories, each visible to the user who requested it; they are kept for a day."""
 
     serializer_class = CheckSerializer
     needs = dict.fromkeys(("create", "list", "retrieve"), permitted_to(Permission.READ_DATA))
@@ -169,7 +169,7 @@ class CheckViewSet(AskedViewSet):
 
     @extend_schema(request=NewCheckSerializer, responses={202: CheckSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
-        """Ask for a check of every invariant of a history. ``Location`` says where its findings will be."""
+        """Request a check of every invariant of a history. ``Location`` is where its findings will be."""
         asked, reason = self.given(NewCheckSerializer)
         with refusals():
             (dataset,) = historized([str(asked["dataset"])])

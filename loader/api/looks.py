@@ -1,4 +1,4 @@
-"""Looks as the API is asked for them and answers them, and what can be made from one."""
+"""Serializers of refreshes, and of requests that follow one."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from metadata.api.strict import ChangeSerializer
 
 
 class AfterLookSerializer(ChangeSerializer):
-    """What is made from a look waits for it: it is refused until the look has ended well."""
+    """A request that may name a refresh: it is refused until the refresh has succeeded."""
 
     look = serializers.IntegerField(
         required=False,
@@ -26,11 +26,11 @@ class AfterLookSerializer(ChangeSerializer):
 
 
 class ReportRequestSerializer(AfterLookSerializer, ReportScopeSerializer):
-    """The scope of a report, and the look that it is made from."""
+    """The scope of a report, and the refresh that it is made after."""
 
 
 class LookRequestSerializer(ChangeSerializer, ReportScopeSerializer):
-    """Which tables to look at: those of a scope (all, if none is given), or of a report, measured, too."""
+    """The tables to refresh: those of a scope (all, if none is given), or of a report, measured, too."""
 
     kind = serializers.ChoiceField(choices=ReportScopeSerializer().fields["kind"].choices, required=False, default=ALL)
     report = serializers.UUIDField(required=False, allow_null=True, default=None)
@@ -43,7 +43,7 @@ class LookRequestSerializer(ChangeSerializer, ReportScopeSerializer):
 
 
 class LookForSerializer(serializers.Serializer):
-    """What a look is for: a report of a scope, or the preview of a report."""
+    """Purpose of a refresh: a report of a scope, the preview of a report, or the drift."""
 
     do = serializers.ChoiceField(choices=("report", "preview", "drift"))
     scope = ReportScopeSerializer(required=False)

@@ -1,10 +1,10 @@
-"""Progress of long work as Server-Sent Events, for those who would rather listen than ask.
+"""Progress of long work as Server-Sent Events.
 
-A stream tells the lines of a log as they come (``log``, whose id is the line's, so that ``Last-Event-ID``
-goes on after it), how the work stands whenever that changes (``status``), and its end (``end``), which is
-the last thing it says. It takes a thread of the web server, so there are few of them at once, fewer still
-for one person, and none lasts for ever: whoever hears it end without ``end`` comes again, as browsers do by
-themselves. Who does not take what is told loses the connection.
+A stream sends the lines of a log as they come (``log``, whose id is the line's, so that ``Last-Event-ID``
+continues after it), the state of the work whenever that changes (``status``), and its end (``end``), which is
+the last event. It takes a thread of the web server, so the number of streams is limited, altogether and for
+each user, and so is their duration: a client whose stream ends without ``end`` connects again, as browsers do by
+themselves. A client that does not read loses the connection.
 """
 
 import json
@@ -30,9 +30,10 @@ LINES_AT_ONCE = 200
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds: between looks at the work, between signs of life, until a stream ends.
+    """Times of a stream, in seconds.
 
-    ``retry`` is until one comes again, ``hear`` how long a listener may take over what is told at once.
+    ``look`` is between checks of the work, ``silence`` between signs of life, ``whole`` until the stream ends,
+    ``retry`` until a client connects again, ``hear`` how long it may take to read what is sent at once.
     ``now`` and ``wait`` are the clock.
     """
 
@@ -47,24 +48,24 @@ class Patience:
 
 @dataclass(frozen=True)
 class Work:
-    """Work under way: how it stands and whether it is finished; the log's lines after the one with an id."""
+    """Work under way: its state and whether it is finished; the log's lines after the one with an id."""
 
     standing: Callable[[], tuple[dict[str, Any], bool]]
     lines: Callable[[int], list[dict[str, Any]]]
 
 
 def told(work: Work, after: int = 0, patience: Patience | None = None) -> Iterator[str]:
-    """The stream's text, event by event, until the work or the stream's time is over."""
+    """Yield the stream's text, event by event, until the work or the stream's time is over."""
     clock = patience or Patience()
     started = last = clock.now()
     shown: dict[str, Any] | None = None
     yield f"retry: {int(clock.retry * 1000)}\n\n"
     while True:
-        # First how it stands, then the lines: what was logged before the end is told before it.
+        # First the state, then the lines: what was logged before the end is sent before it.
         standing, finished = work.standing()
         lines = work.lines(after)
         for line in lines:
-            # A listener that takes its time over every line has no more of it than others.
+            # A client that reads every line slowly has no more time than others.
             if clock.now() - started >= clock.whole:
                 return
             after = int(line["id"])
@@ -94,7 +95,7 @@ def _event(name: str, said: dict[str, Any], number: int | None = None) -> str:
 
 @dataclass
 class Places:
-    """How many streams this process has open, altogether and for one person each (None: as many as there are).
+    """Open streams of this process, limited altogether and for each user (``each`` None: by the total alone).
 
     A place that is not given back is free when its time is over.
     """
@@ -106,7 +107,7 @@ class Places:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, person: Hashable = None) -> object:
-        """A place for this person; Refusal TOO_MANY_STREAMS if there is none."""
+        """Take and return a place for this user. Raise Refusal TOO_MANY_STREAMS if there is none."""
         now = time.monotonic()
         with self._lock:
             self._taken = {place: held for place, held in self._taken.items() if held[0] > now}
@@ -129,7 +130,7 @@ def _too_many(said: str) -> Refusal:
 
 
 class _Stream:
-    """Text that gives its place back when it is over, or when nobody listens any more."""
+    """Iterator of text that gives its place back when it is over, or when the client has disconnected."""
 
     def __init__(self, text: Iterator[str], leave: Callable[[], None]) -> None:
         self._text, self._leave = text, leave
@@ -145,17 +146,17 @@ class _Stream:
 
 
 _PATIENCE = Patience()
-# Longer than a stream may last, by what a slow listener may take.
+# Longer than a stream may last, since a slow client delays its end.
 PLACES = Places(settings.API_STREAMS, _PATIENCE.whole * 2, settings.API_STREAMS_EACH)
 
 
 def is_wanted(request: Request) -> bool:
-    """Whether somebody asks for events rather than for a page of the log."""
+    """Return whether the client asks for events rather than for a page of the log."""
     return request._request.get_preferred_type(("application/json", EVENT_STREAM)) == EVENT_STREAM
 
 
 def stream(request: Request, work: Work) -> StreamingHttpResponse:
-    """The work as a stream of events, after ``Last-Event-ID`` or ``?after=``."""
+    """Return the work as a stream of events, after ``Last-Event-ID`` or ``?after=``."""
     after = line_after(request)
     with refusals():
         place = PLACES.take(_who_listens(request))
@@ -163,27 +164,27 @@ def stream(request: Request, work: Work) -> StreamingHttpResponse:
     text = _Stream(told(work, after, _PATIENCE), lambda: PLACES.give_back(place))
     sent = StreamingHttpResponse(text, content_type=f"{EVENT_STREAM}; charset=utf-8")
     sent.headers["Cache-Control"] = "no-cache"
-    # A proxy that gathers an answer first would tell everything at the end.
+    # A proxy that buffers an answer would send everything at the end.
     sent.headers["X-Accel-Buffering"] = "no"
     return sent
 
 
 def _who_listens(request: Request) -> int:
-    """The person; of a service account the one who answers for it, who may have many."""
+    """Return the id of the user; of a service account that of its owner, who may have several."""
     user = request.user
     owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first()
     return int(owner or user.pk)
 
 
 def _limit_sending(request: Request) -> None:
-    """End the connection of a listener that takes nothing: it would keep the thread that waits for it."""
+    """Limit the time of a send: a client that reads nothing would keep the thread that waits for it."""
     connection = request.META.get("gunicorn.socket")
     if connection is not None:
         connection.settimeout(_PATIENCE.hear)
 
 
 def line_after(request: Request) -> int:
-    """The id of the last line that was heard; 0 for none."""
+    """Return the id of the last line that the client has; 0 for none."""
     for name, given in (
         ("Last-Event-ID", request.headers.get("Last-Event-ID", "")),
         ("after", request.query_params.get("after", "")),

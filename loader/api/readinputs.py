@@ -1,4 +1,4 @@
-"""Questions to the warehouse as the API is asked them."""
+"""Serializers of read requests, and their arguments."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,7 @@ from metadata.api.strict import ChangeSerializer
 from metadata.domain import types
 from metadata.models import TargetDataset
 
-# What each kind of question is asked with; those that it needs stand first.
+# Arguments of each kind of read; required ones come first.
 TAKES = {
     "sample": ("newest",),
     "key_search": ("text", "after"),
@@ -35,7 +35,7 @@ class _Key(serializers.DictField):
 
 
 class QuestionSerializer(ChangeSerializer):
-    """A question to a dataset's table, or to its history: what a kind does not take is refused."""
+    """A read of a dataset's table, or of its history: fields that its kind does not take are refused."""
 
     dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
     kind = serializers.ChoiceField(choices=KINDS)
@@ -75,7 +75,7 @@ class QuestionSerializer(ChangeSerializer):
 
 
 def arguments_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """The read's arguments (``loader.spark.reads``). Refusal where the dataset cannot be asked that."""
+    """Return the read's arguments (``loader.spark.reads``). Raise Refusal where the dataset has no table for it."""
     table = read_table(asked["dataset"], asked["kind"])
     for name in ("business_key", "after"):
         if name in asked:
@@ -96,7 +96,7 @@ def _check_key(name: str, given: dict[str, str], table: TableSpec) -> None:
 
 
 def _instant(text: str, table: TableSpec) -> str:
-    """An instant as versions are dated: in ISO 8601, UTC unless it says otherwise, or a number as it is."""
+    """Return an instant as versions are dated: in ISO 8601, UTC unless it says otherwise, or a number as it is."""
     if types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT):
         sign, digits = text[:1] == "-", text.lstrip("-")
         if digits.isascii() and digits.isdecimal() and len(digits) < 20 and abs(int(digits)) < 2**63:

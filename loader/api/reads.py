@@ -1,7 +1,7 @@
-"""History queries: a question is put, a worker answers it, and its rows are fetched as lines.
+"""History queries: a read is requested, a worker answers it, and its rows are fetched as lines.
 
-Spark is never started by a request, so a question is a row that the warm runner answers, as it is for
-the pages; whoever asked sees it, and nobody else.
+Spark is never started by a request, so a read is a row that the warm runner answers, as it is for
+the pages; only the user who requested it sees it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ from metadata.api.permits import permitted_to
 from metadata.api.resources import ReadOnly
 from metadata.domain.roles import Permission
 
-# One person's questions that may wait at once: all share the runner.
+# Most reads of one user that may wait at once: all users share the runner.
 MOST_WAITING = 20
 RETRY_AFTER = 1
 JSON_LINES, CSV = "application/x-ndjson", "text/csv"
@@ -52,7 +52,7 @@ class AnsweredColumnSerializer(serializers.Serializer):
 
 
 class AnswerSerializer(serializers.Serializer):
-    """What an answer's rows are; the rows themselves are at ``rows/``."""
+    """Description of an answer's rows; the rows themselves are at ``rows/``."""
 
     table_version = serializers.IntegerField(help_text="The Delta version it was read at.")
     committed_at = serializers.CharField(required=False, help_text="When that was written; of as_of with known_at.")
@@ -93,7 +93,7 @@ class ReadSerializer(ReadListSerializer):
 
 
 def described(read: ReadRequest) -> dict[str, Any]:
-    """What an answer's rows are, without the rows."""
+    """Return the description of an answer's rows, without the rows."""
     answer: dict[str, Any] = read.answer or {}
     base = read.dataset.history_of or read.dataset
     personal = frozenset(base.columns.filter(pii=True).values_list("name", flat=True))
@@ -112,7 +112,7 @@ def described(read: ReadRequest) -> dict[str, Any]:
 
 
 def _table(read: ReadRequest) -> TableSpec | None:
-    """The table as it is described now; None where it no longer is what was asked."""
+    """Return the table as it is described now; None if it cannot be read in this way any more."""
     try:
         return read_table(read.dataset, read.kind)
     except Refusal:
@@ -127,7 +127,7 @@ def _column(name: str, table: TableSpec | None, personal: frozenset[str], masked
 
 
 def _only(read: ReadRequest) -> str:
-    """The kind of changes that is left; the runner tells those that came back apart only when it tells all new ones."""
+    """Return the kind of changes to keep: the runner lists keys that came back only among all inserted ones."""
     return str(read.arguments.get("only", ""))
 
 
@@ -168,7 +168,7 @@ class AskedViewSet(ReadOnly):
 
 
 class ReadViewSet(AskedViewSet):
-    """Questions to the warehouse, each seen by whoever asked it; they are kept for a day."""
+    """Reads of the warehouse, each visible to the user who requested it; they are kept for a day."""
 
     serializer_class = ReadSerializer
     list_serializer_class = ReadListSerializer
@@ -181,7 +181,7 @@ class ReadViewSet(AskedViewSet):
 
     @extend_schema(request=QuestionSerializer, responses={202: ReadSerializer}, parameters=[_LOCATION])
     def create(self, request: Request) -> Response:
-        """Put a question. ``Location`` says where its answer will be; ``rows/`` below it has the rows."""
+        """Request a read. ``Location`` is where its answer will be; ``rows/`` below it has the rows."""
         asked, reason = self.given(QuestionSerializer)
         with refusals():
             must_read(request.user, asked["dataset"])
@@ -202,7 +202,7 @@ class ReadViewSet(AskedViewSet):
     )
     @action(detail=True, filter_backends=(), pagination_class=None)
     def rows(self, request: Request, pk: int) -> StreamingHttpResponse:
-        """The rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``)."""
+        """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``)."""
         media_type, lines = _format(request)
         read = self.get_object()
         with refusals():

@@ -1,4 +1,4 @@
-"""What the loader refuses, as problems: who reads them is a program, so the status tells what to do next."""
+"""Refusals of the loader as problem responses, whose status tells a program how to go on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from architecture.api import refusing
 from loader.domain.refusals import Refusal
 from metadata.api.refusing import RefusedRequest
 
-# Something else stands in the way; the same request may be right later.
+# Conflicts with a state; the same request may succeed later.
 _CONFLICTS = frozenset({"RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_UNFINISHED", "NO_ROWS", "STILL_GOING"})
 _NOT_PERMITTED = frozenset({"NOT_PERMITTED", "MASKED_COLUMN"})
 _TOO_LARGE = frozenset({"TOO_LARGE_UNPACKED"})
@@ -17,7 +17,7 @@ RETRY_AFTER = 2
 
 
 def status_of(refusal: Refusal) -> int:
-    """Return 403 for what the user may not, 409 for what stands in the way, 413, 429 for too much, else 422."""
+    """Return 403 for a missing permission, 409 for a conflict, 413 for too large, 429 for too many, else 422."""
     if refusal.code in _NOT_PERMITTED:
         return 403
     if refusal.code in _CONFLICTS:
@@ -28,14 +28,14 @@ def status_of(refusal: Refusal) -> int:
 
 
 def problem_of(refusal: Refusal) -> RefusedRequest:
-    """The refusal as it is answered; its code is its own."""
+    """Return the refusal as a problem response with its own code."""
     retry = RETRY_AFTER if refusal.code in _AGAIN else 0
     return RefusedRequest(refusal.one_line(), code=refusal.code, status=status_of(refusal), retry=retry)
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What is refused inside, by the loader or by the workflow, is answered as a problem."""
+    """Answer refusals of the loader and of the workflow as problem responses."""
     with refusing.refusals():
         try:
             yield

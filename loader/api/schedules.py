@@ -1,4 +1,4 @@
-"""The API of schedules: load runs that start by themselves, and one of them started now."""
+"""Endpoints of schedules: load runs that start automatically, and one of them started now."""
 
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ from metadata.domain.roles import Permission
 
 
 class ScheduleScopeSerializer(LoadScopeSerializer):
-    """What the runs load; always told as a whole."""
+    """Scope of the runs; always given as a whole."""
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if "kind" not in attrs:
@@ -86,7 +86,7 @@ class ScheduleSerializer(serializers.ModelSerializer):
     destroy=extend_schema(description="Delete it; the runs that it started stay."),
 )
 class ScheduleViewSet(Deletable):
-    """When load runs start by themselves, in the environment that is worked in."""
+    """Schedules: load runs that start automatically, in the current environment."""
 
     queryset = Schedule.objects.none()
     serializer_class = ScheduleSerializer
@@ -111,7 +111,7 @@ class ScheduleViewSet(Deletable):
     @extend_schema(request=ReasonOfRun, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def run(self, request: Request, key: UUID) -> Response:
-        """Start what it loads now, whatever the time is. `Location` is the run's."""
+        """Start the schedule's load now, whatever its times. `Location` is the run."""
         schedule, (_, reason) = self.get_object(), self.given(ReasonOfRun)
         with refusals():
             run = run_now(schedule=schedule, user=request.user, reason=reason).run
@@ -121,5 +121,5 @@ class ScheduleViewSet(Deletable):
 
 
 def _with_scope(given: dict[str, Any]) -> dict[str, Any]:
-    """As services take it."""
+    """Return the fields as services take them."""
     return given | ({"scope": Scope(**given["scope"])} if "scope" in given else {})

@@ -1,4 +1,4 @@
-"""The search with what only control and loads know: reports, load runs, schedules."""
+"""Search that also covers reports, load runs and schedules."""
 
 from django.db.models import Q
 

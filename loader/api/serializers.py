@@ -1,4 +1,4 @@
-"""Load runs and the records of governed ones as the API answers them."""
+"""Serializers of load runs and of the records of maintenance runs."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class ScopeSerializer(serializers.Serializer):
 
 
 class RefusalSerializer(serializers.Serializer):
-    """Why something was not done; only the fields that say something are there."""
+    """Refusal of a request or a run; empty fields are left out."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -30,7 +30,7 @@ class RefusalSerializer(serializers.Serializer):
     samples = serializers.ListField(child=serializers.CharField(), required=False)
 
 
-# The list's states are those of the single run: named there, referred to here.
+# The list has the states of the single run: their schema is named there and referred to here.
 @extend_schema_field({"$ref": "#/components/schemas/LoadRunStatusEnum"})
 class SameStatusField(serializers.CharField):
     pass
@@ -168,7 +168,7 @@ class GovernedRecordListSerializer(serializers.ModelSerializer):
 
 
 class GovernedRecordSerializer(GovernedRecordListSerializer):
-    """With the artifact that ``manage.py verify_artifact`` takes."""
+    """A record with the artifact that ``manage.py verify_artifact`` takes."""
 
     artifact = serializers.SerializerMethodField()
 

@@ -1,4 +1,4 @@
-"""Sources as programs may describe them: a load reads whatever a source names, so places have limits here, too."""
+"""Endpoints of systems and sources that limit their places: a load reads whatever a source names."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ class SystemViewSet(views.SystemViewSet):
 
     def change(self, row: System, expected_version: int, **given: Any) -> System:
         placed = System(kind=given.get("kind", row.kind), location=given.get("location", row.location))
-        # Places that came by YAML stand, whoever edits something else of the system.
+        # Places that came by YAML stay, if other fields of the system are edited.
         if (placed.kind, placed.location) != (row.kind, row.location):
             _must_be_allowed(placed, row.datasets.values_list("location", flat=True))
         return super().change(row, expected_version, **given)
@@ -42,12 +42,12 @@ class MetadataViewSet(exchange.MetadataViewSet):
     __doc__ = exchange.MetadataViewSet.__doc__
 
     def places(self) -> set[tuple[Any, ...]]:
-        """Every system's and source dataset's place."""
+        """Return every system's and source dataset's place."""
         named = System.objects.values_list("short_name", "kind", "location")
         return {*named, *SourceDataset.objects.values_list("key", "system_id", "location")}
 
     def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
-        """Places that stood before stand; the others have limits, as they have one by one."""
+        """Raise MetadataError for a new place outside of the allowed roots; places that were there before stay."""
         for system in System.objects.prefetch_related("datasets"):
             moved = (system.short_name, system.kind, system.location) not in before
             datasets = system.datasets.all()
@@ -57,7 +57,7 @@ class MetadataViewSet(exchange.MetadataViewSet):
 
 
 def _must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
-    """MetadataError ``place_not_allowed`` for a folder or file outside of the allowed roots."""
+    """Raise MetadataError ``place_not_allowed`` for a folder or file outside of the allowed roots."""
     if system.kind != System.Kind.FILES:
         return
     try:

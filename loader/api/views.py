@@ -1,4 +1,4 @@
-"""The API of load runs, and of the records of governed ones."""
+"""Endpoints of load runs, and of the records of maintenance runs."""
 
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ _STARTS = permitted_to(Permission.START_LOAD, on=here)
 
 
 class ReasonOfRun(ChangeSerializer):
-    """A reason as long as a run keeps it."""
+    """A request with a reason, which is at most as long as a run keeps it."""
 
     changelog_message = serializers.CharField(
         required=False, allow_blank=True, max_length=REASON_LENGTH, help_text="Why; it stays with the run."
@@ -45,7 +45,7 @@ class ReasonOfRun(ChangeSerializer):
 
 
 class RunIdField(serializers.RegexField):
-    """The name of a run, which may be left out."""
+    """The id of a run, which may be left out."""
 
     def __init__(self) -> None:
         said = "The same id again is the same run."
@@ -53,7 +53,7 @@ class RunIdField(serializers.RegexField):
 
 
 class LoadScopeSerializer(StrictSerializer):
-    """What to load: everything, a schema, or a dataset by its name (schema.name)."""
+    """Scope of a load: everything, a schema, or a dataset by its name (schema.name)."""
 
     kind = serializers.ChoiceField(choices=(ALL, SCHEMA, DATASET))
     name = serializers.CharField(required=False, allow_blank=True, default="", max_length=310)
@@ -111,7 +111,7 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
 
     @extend_schema(request=NewLoadRunSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     def create(self, request: Request) -> Response:
-        """Ask for a load run. ``Location`` is the run's, and ``events/`` below it tells how it goes."""
+        """Request a load run. ``Location`` is the run, and ``events/`` below it is its log."""
         asked, reason = self.given(NewLoadRunSerializer)
         scope = Scope(**asked.pop("scope")) if "scope" in asked else None
         with refusals():
@@ -133,7 +133,7 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
     @extend_schema(request=ReasonOfRun, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def cancel(self, request: Request, run_id: str) -> Response:
-        """Ask a run to stop: one that waits is cancelled at once, one under way when its worker hears."""
+        """Request that a run stops: a queued one is cancelled at once, one under way when its worker reads it."""
         run, (_, reason) = self.get_object(), self.given(ReasonOfRun)
         if run.is_finished:
             said = f"run {run.run_id} is {run.get_status_display().lower()}"
@@ -150,7 +150,7 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
 
 
 class GovernedRecordViewSet(ReadOnly):
-    """Sealed records of governed runs, the newest first, found by their id."""
+    """Sealed records of maintenance runs, the newest first, found by their id."""
 
     queryset = GovernedRunRecord.objects.none()
     serializer_class = GovernedRecordSerializer
