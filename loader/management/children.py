@@ -1,4 +1,4 @@
-"""Processes that belong together: started by one command, ended with it."""
+"""Child processes of one command, which end with it."""
 
 import contextlib
 import ctypes
@@ -14,30 +14,30 @@ from typing import TextIO
 _PR_SET_PDEATHSIG = 1
 _ENDS_WITHIN = 20.0
 
-# In a container everybody is root; whoever reads the output has chosen that.
+# In a container processes often run as root, by choice of its operator.
 _NO_ROOT_WARNING = ("-W", "ignore:You're running the worker with superuser privileges")
 CELERY = (sys.executable, *_NO_ROOT_WARNING, "-m", "celery", "-A", "elevata.celery", "--quiet")
 
 
 def worker_command(*, log_level: str = "WARNING") -> list[str]:
-    """A worker: threads, because all of them share one Spark."""
+    """Return the command of a worker. It uses threads, because all of them share one Spark."""
     return [
         *CELERY,
         "worker",
         *("--pool", "threads", "--concurrency", "4", "--loglevel", log_level),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-        # Two workers of one machine must not take each other for the same.
+        # Two workers of one machine need different names.
         *("--hostname", f"elevata-{os.getpid()}@%h"),
     ]
 
 
 def beat_command(*, schedule: str, log_level: str = "WARNING") -> list[str]:
-    """The scheduler."""
+    """Return the command of the scheduler."""
     return [*CELERY, "beat", "--schedule", schedule, "--pidfile", "", "--loglevel", log_level]
 
 
 class Family:
-    """Child processes whose output is handed on line by line, and who end together."""
+    """Child processes whose output is passed on line by line, and that end together."""
 
     def __init__(self, say: Callable[[str, str], None]):
         """``say(name, line)`` is called from threads of its own, one line at a time."""
@@ -50,7 +50,7 @@ class Family:
     def start(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder=None
     ) -> None:
-        """Start a child. It is stopped by the kernel should this process be killed."""
+        """Start a child. The kernel ends it if this process is killed."""
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ class Family:
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"},
             cwd=folder,
-            # A Ctrl-C is for the parent, who ends the children in order.
+            # A Ctrl-C is for the parent, which ends the children in order.
             start_new_session=True,
             preexec_fn=_die_with_parent(),
             text=True,
@@ -75,14 +75,14 @@ class Family:
         return self._children[name].pid
 
     def ended(self, timeout: float | None = None) -> tuple[str, int] | None:
-        """Wait for the next child that ends: its name and exit code; None if none does in time."""
+        """Wait for the next child that ends; return its name and exit code, None if none does in time."""
         try:
             return self._ended.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def stop(self) -> None:
-        """Ask all to end, then insist."""
+        """Ask all children to end, and kill those that do not."""
         for process in self._children.values():
             self._signal(process, signal.SIGTERM)
         for process in self._children.values():
@@ -112,7 +112,10 @@ class Family:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux: have the kernel end the child when its parent is killed and cannot clean up."""
+    """Return a function for ``preexec_fn``: on Linux the kernel then ends the child when its parent is killed.
+
+    A killed parent cannot end its children itself.
+    """
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)

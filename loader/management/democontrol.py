@@ -1,4 +1,4 @@
-"""The demo's people, and a change of structure that takes their way: described, approved, executed, proved."""
+"""Users of the demo, and a change of structure in all its steps: described, approved, executed, verified."""
 
 import json
 import secrets
@@ -31,7 +31,7 @@ from metadata.services import chain
 from metadata.services.people import ensure_person
 
 RECORDS = "records"
-# New columns are put before a person, so that the demo shows who they are; tables are made by loads.
+# New columns need an approval, so that the demo shows one; loads create tables without.
 _POLICY = {
     "severities": {"ADD_COLUMN": "needs_approval"},
     "approvals": {"review": {"count": 1, "role": Role.APPROVER.value}},
@@ -40,7 +40,7 @@ _POLICY = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody in the demo, with the password to sign in as them."""
+    """A user of the demo, with the password to sign in."""
 
     user: Any
     role: Role
@@ -53,7 +53,7 @@ class Person:
 
 @dataclass(frozen=True)
 class People:
-    """Who does what in the demo; ``admin`` may do everything but approve their own change."""
+    """Users of the demo by their role; ``admin`` may do everything but approve their own change."""
 
     admin: Person
     editor: Person
@@ -62,7 +62,7 @@ class People:
 
     @classmethod
     def made(cls) -> "People":
-        """All four, with new passwords, and a policy that lets them have something to do."""
+        """Create all four, with new passwords, and a change policy by which added columns need an approval."""
         people = cls(
             admin=_person("demo", Role.ADMIN),
             editor=_person("edda", Role.EDITOR),
@@ -70,7 +70,7 @@ class People:
             operator=_person("otto", Role.OPERATOR),
         )
         environment = current_environment()
-        # Somebody may have made it stricter since: one person alone does not take that back.
+        # It may have been made stricter since, which one user alone cannot take back.
         if not loosening_of(environment, _POLICY):
             update_policies(
                 environment=environment,
@@ -86,20 +86,20 @@ class People:
 
 def _person(name: str, role: Role) -> Person:
     password = secrets.token_urlsafe(9)
-    # Printed to whoever runs the demo, so nobody has to replace it.
+    # It is printed by the demo, so it need not be replaced at the first sign-in.
     user = ensure_person(name=name, roles=[role], password=password, temporary=False)
     return Person(user, role, password)
 
 
 def has_tables() -> bool:
-    """Whether anything was applied: before that, the first load creates all tables as they are described."""
+    """Return whether anything was applied: before that, the first load creates all tables as they are described."""
     return bool(applied_states(environment=current_environment()))
 
 
 def carry_out(*, scope: Scope, people: People, folder: Path) -> ExecutionRecord | None:
-    """Take what the editor described into the warehouse: report, approval, preview, execution, proof.
+    """Apply the editor's change to the warehouse: report, approval, preview, execution, verification.
 
-    The record is written to ``folder`` and verified from that file. None if nothing differs.
+    The record is written to ``folder`` and verified from that file. Return None if nothing differs.
     """
     report = _report(scope, people)
     if report.status == workflow.NO_CHANGES:
@@ -134,7 +134,7 @@ def _executed(report: ChangeReport, preview: str, people: People) -> Execution:
 
 
 def _prove(record: ExecutionRecord, folder: Path) -> None:
-    """Export the record and check it as anybody can who has only the file; then the whole chain."""
+    """Export the record and verify it from the file alone, then verify the whole chain."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{record.record_id}.json"
     place.write_text(json.dumps(record_artifact(record), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -148,7 +148,7 @@ def _prove(record: ExecutionRecord, folder: Path) -> None:
 
 
 def told(columns: list[str], record: ExecutionRecord) -> str:
-    """One line about a change that was carried out."""
+    """Return one line about a change that was executed."""
     document = record.document
     approved = [one["person"] for one in document["approvals"] if one["decision"] == workflow.YES]
     by = f"approved by {', '.join(approved)}" if approved else "no approval needed"

@@ -1,4 +1,4 @@
-"""The demo's data folder: its own, empty at start, and never anybody else's."""
+"""Data folder of the demo: a folder of its own, empty at the start."""
 
 import os
 import shutil
@@ -16,12 +16,12 @@ _PUT_ASIDE = ("DATABASE_URL", "CELERY_BROKER_URL", "ELEVATA_WAREHOUSE", "ELEVATA
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether this process was started for this very folder, which is empty then."""
+    """Return whether this process was started for this very folder, which is empty then."""
     return os.environ.get(PREPARED) == str(folder)
 
 
 def prepare(folder: Path) -> None:
-    """Empty the folder. Refusal if it holds anything that no demo has written, or is in use."""
+    """Empty the folder. Raise Refusal if it holds anything that no demo has written, or is in use."""
     if folder.exists() and not folder.is_dir():
         raise Refusal("NOT_A_FOLDER", f"{folder} is not a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
@@ -47,7 +47,7 @@ def prepare(folder: Path) -> None:
 
 
 def start_again(folder: Path) -> NoReturn:
-    """Run this very command again, with settings that point to the folder."""
+    """Run this command again in this process, with settings that point to the folder."""
     environment = {name: value for name, value in os.environ.items() if name not in _PUT_ASIDE}
     environment |= {"ELEVATA_DATA_DIR": str(folder), PREPARED: str(folder)}
     sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""What the demo leaves for people to find: a change that waits, one that is blocked, a table that drifted.
+"""Work that the demo prepares for its users: a change to approve, one that is blocked, a table that drifted.
 
-All of it comes about as in daily work: the editor describes, workers look and execute, and jobs of other
+All of it is made as in daily work: the editor describes, workers observe and execute, and jobs of other
 teams write to their tables by a Spark of their own. It is about tables on top of the airports, which no
-load writes: so everything can go on being loaded.
+load writes: so everything can still be loaded.
 """
 
 import os
@@ -57,7 +57,7 @@ _LOOK_EVERY = 0.25
 
 @dataclass(frozen=True)
 class Work:
-    """What was left: a report for the approver, one for its author, drift and a schedule for the operator."""
+    """Prepared work: a report for the approver, one for its author; drift, a schedule and a prune for the operator."""
 
     waiting: ChangeReport
     blocked: ChangeReport
@@ -67,7 +67,7 @@ class Work:
 
 
 def leave_work(*, people: People, folder: Path) -> Work:
-    """Make all of it, in a folder whose releases are loaded and whose worker answers."""
+    """Prepare and return all of it, in a folder whose releases are loaded and whose worker answers."""
     with acting_as(people.editor.user):
         import_metadata(EXAMPLE)
     carry_out(scope=Scope(SCHEMA, SERVING), people=people, folder=folder)
@@ -84,7 +84,7 @@ def leave_work(*, people: People, folder: Path) -> Work:
 
 
 def told(work: Work, people: People) -> list[tuple[str, str]]:
-    """Who finds what, and where, one line each."""
+    """Return names of users, each with a line about one piece of work and its page."""
     waiting, blocked = (str(report.report_id)[:8] for report in (work.waiting, work.blocked))
     (difference, *_) = work.drifted.differences
     return [
@@ -97,7 +97,7 @@ def told(work: Work, people: People) -> list[tuple[str, str]]:
 
 
 def _run_others_jobs(folder: Path) -> None:
-    """Another Spark fills the tables for reports, and gives one of them a column more than was agreed."""
+    """Fill the tables for reports by another Spark, which gives one of them a column that nobody described."""
     names = (AIRPORTS, ROUTES, SITE, TIMETABLE, BOARD)
     tables = (Path(settings.WAREHOUSE) / str(_dataset(name).key) for name in names)
     log = folder / "logs" / "other-jobs.log"
@@ -117,7 +117,7 @@ def _run_others_jobs(folder: Path) -> None:
 
 
 def _spark_environment() -> dict[str, str]:
-    """What a Spark of one's own needs: Java, Delta's jars, little memory beside the worker's."""
+    """Return the environment of a separate Spark: Java, Delta's jars, little memory beside the worker's."""
     submit = ["--driver-memory", "512m"]
     jars = sorted(Path(settings.SPARK_JARS).glob("*.jar")) if settings.SPARK_JARS else []
     if jars:
@@ -129,7 +129,7 @@ def _spark_environment() -> dict[str, str]:
 
 
 def _edit(people: People) -> None:
-    """Two changes by the editor: one that needs an approval, one that would lose what is in the table."""
+    """Make two changes by the editor: one that needs an approval, one that would lose values of the table."""
     with acting_as(people.editor.user):
         opened = _column(TIMETABLE, "opened_on")
         rename_column(
@@ -153,7 +153,7 @@ def _report(dataset: str, people: People) -> ChangeReport:
 
 
 def _rehearse(report: ChangeReport, people: People) -> Rehearsal:
-    """The operator previews and rehearses what waits, so that whoever decides sees what it would do."""
+    """Preview and dry-run the waiting report as the operator, so that the approver sees what it would do."""
     preview = make_preview(report=report, person=people.operator.user)
     rehearsal = request_rehearsal(preview=preview, person=people.operator.user)
     why = wake(WAKE_EXECUTION, rehearsal.pk)
@@ -178,13 +178,13 @@ def _drifted() -> DatasetDrift:
 
 
 def _schedule(people: People) -> Schedule:
-    """Out of use, for its releases are old: it shows what a schedule is, and starts nothing by itself."""
+    """Create a schedule that is not active, since its releases are old: an example that starts nothing by itself."""
     with acting_as(people.operator.user):
         return create_schedule(name="Every night", cron="30 3 * * *", time_zone="Europe/Berlin", active=False)
 
 
 def _prune(people: People) -> LoadRun:
-    """A governed run, with a record of its own. It finds nothing that is as old as it asks for."""
+    """Prune once, for a record of a maintenance run. No version is as old as the date it names."""
     with acting_as(people.operator.user):
         asked = request_prune(
             dataset=ROUTES,
@@ -201,7 +201,7 @@ def _prune(people: People) -> LoadRun:
 
 
 def _check(work: Work) -> None:
-    """The demo promises these to people, so it does not end well without them."""
+    """Raise CommandExit unless the reports have the states that the demo promises."""
     if (work.waiting.status, work.blocked.status) != (workflow.OPEN, workflow.BLOCKED):
         raise CommandExit(FAILED, f"reports are {work.waiting.status} and {work.blocked.status}, not open and blocked")
 

@@ -1,4 +1,4 @@
-"""An execution on the terminal: followed while somebody else does it, shown step by step."""
+"""Execution on the terminal: followed, step by step, while a worker performs it."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ _LOOK_EVERY = 0.25
 
 
 class StepLines:
-    """A line for the execution whenever what it does changes, and one for each step that ended."""
+    """Output of a line whenever the execution's state or phase changes, and of one for each step that ended."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
@@ -46,9 +46,9 @@ def follow_execution(
     person: Any,
     is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
 ) -> Execution:
-    """Show the execution until nobody works on it. The first Ctrl-C asks it to stop, the second leaves it.
+    """Show the execution until it is finished. The first Ctrl-C cancels it, the second stops following.
 
-    A queued one that nobody will come for is cancelled: NoWorker.
+    A queued one is cancelled if no worker is alive for it; then raise NoWorker.
     """
     pause, canceled, seen = threading.Event(), False, time.monotonic()
     executions = Execution.objects.select_related("environment", "requested_by")

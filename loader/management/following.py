@@ -12,12 +12,12 @@ from loader.services.reads import withdraw_read
 from loader.services.runs import mark_lost, request_cancel
 from metadata.database import retried
 
-# The work is done in another process, which tells of it in the database only.
+# The work is done in another process, which reports it in the database only.
 _LOOK_EVERY = 0.25
 
 
 class NoWorker(Exception):
-    """Nobody is there to do the work; it was withdrawn."""
+    """Error raised if no worker is alive for the work, which was withdrawn."""
 
     def one_line(self) -> str:
         return "no worker is answering: start one with 'make serve', or use --local"
@@ -31,9 +31,9 @@ def follow(
     *,
     is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
 ) -> LoadRun:
-    """Show the run until it is finished. The first Ctrl-C asks it to stop, the second leaves it.
+    """Show the run until it is finished. The first Ctrl-C cancels it, the second stops following.
 
-    A queued run that nobody will come for is withdrawn: NoWorker.
+    A queued run is cancelled if no worker is alive for it; then raise NoWorker.
     """
     pause = threading.Event()
     canceled = False
@@ -59,7 +59,7 @@ def follow(
 
 
 def follow_read(read: ReadRequest) -> ReadRequest:
-    """Wait until a read is finished. One that nobody answers (NoWorker), or waits for, is withdrawn."""
+    """Wait until a read is finished. It is withdrawn on Ctrl-C, or if no worker is alive for it: raise NoWorker."""
     pause = threading.Event()
     seen = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""How architecture's commands have the warehouse looked at: by a worker, or by this process."""
+"""Refreshes for architecture's commands: by a worker, or by this process."""
 
 from collections.abc import Collection
 from typing import Any
@@ -15,7 +15,7 @@ from loader.services.supervisor import Runner
 
 
 def look(*, keys: Collection[str], sizes: bool, local: bool | None) -> None:
-    """Have tables looked at and what is seen stored. CannotLook says why it could not be."""
+    """Refresh tables, and store the observations. Raise CannotLook with the reason if that fails."""
     arguments = {"tables": sorted(keys), "sizes": sizes}
     here = not live_workers().exists() if local is None else local
     try:

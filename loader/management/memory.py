@@ -1,10 +1,10 @@
-"""How much memory a process and its children have needed at most, from /proc."""
+"""Peak memory of a process and its children, from /proc."""
 
 from pathlib import Path
 
 
 def peak_bytes(pid: int) -> int:
-    """The peaks of the process and of all below it, added up; 0 where there is no /proc."""
+    """Return the sum of the peaks of the process and all its descendants; 0 where there is no /proc."""
     return sum(_peak(one) for one in (pid, *_descendants(pid)))
 
 

@@ -20,13 +20,13 @@ _COUNTS = ("rows", "duplicates", "new", "changed", "deleted", "reappeared", "ver
 
 
 def counts_text(counts: dict) -> str:
-    """What a dataset did, in words: ``28,867 rows, 4 new, 17 changed``."""
+    """Return a dataset's counts in words: ``28,867 rows, 4 new, 17 changed``."""
     told = [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name) or (name in counts and name == "rows")]
     return ", ".join(told)
 
 
 def detail_of(row: DatasetRun) -> str:
-    """The one thing to say about a dataset in its present state."""
+    """Return the detail to show for a dataset in its present state."""
     if row.status == states.FAILED:
         return (row.error or {}).get("message", "")
     if row.status == states.SKIPPED:
@@ -37,7 +37,7 @@ def detail_of(row: DatasetRun) -> str:
 
 
 class PlainLines:
-    """A line for whatever changed: for files, pipes and logs."""
+    """Output of a line for each change: for files, pipes and logs."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
@@ -56,11 +56,11 @@ class PlainLines:
                 self._say(f"  {row.qualified_name} {row.status}{detail}")
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: no table is left open."""
 
 
 class LiveTable:
-    """The run's datasets as a table, drawn over itself."""
+    """The run's datasets as a table, drawn again in place."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -88,11 +88,11 @@ class LiveTable:
         self._drawn = len(lines)
 
     def close(self) -> None:
-        """The table stays on the screen; what follows is written below it."""
+        """Leave the table on the screen; what follows is written below it."""
         self._drawn = 0
 
 
 def progress_on(stream: TextIO, say: Callable[[str], None]) -> PlainLines | LiveTable:
-    """A live table on a terminal, plain lines everywhere else."""
+    """Return a live table for a terminal, plain lines for everything else."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return LiveTable(stream) if is_terminal else PlainLines(say)

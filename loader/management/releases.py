@@ -1,4 +1,4 @@
-"""Releases of the airportsdata package: which were asked for, fetched with pip, and their file."""
+"""Releases of the airportsdata package: their names and order, their download with pip, and their file."""
 
 import os
 import re
@@ -20,12 +20,12 @@ _PIP_SECONDS = 120
 _SUFFIX = r"(?:(a|b|rc|\.post|\.)(\d+))?"
 _COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})" + _SUFFIX)
 _DOTTED = re.compile(r"(\d{4})\.(\d{1,2})\.(\d{1,2})" + _SUFFIX)
-# Where releases of one day stand to each other, as Python orders versions.
+# Order of releases of one day, as Python orders versions.
 _RANK = {"a": -3, "b": -2, "rc": -1, None: 0, ".": 1, ".post": 1}
 
 
 class ReleaseProblem(Exception):
-    """A release that is not to be had, or is no release."""
+    """Error of a release that cannot be fetched, or of a name that is none."""
 
     code = "release"
 
@@ -35,7 +35,7 @@ class ReleaseProblem(Exception):
 
 @dataclass(frozen=True, order=True)
 class Release:
-    """A release by its day; ``part`` tells releases of one day apart, ``at`` is what its load is dated."""
+    """A release by its day; ``part`` distinguishes releases of one day, ``at`` is the timestamp of its load."""
 
     day: date
     part: tuple[int, int]
@@ -44,7 +44,7 @@ class Release:
 
 
 def sorted_releases(names: Iterable[str]) -> tuple[Release, ...]:
-    """The releases by date, none twice; the n-th of one day is dated n - 1 hours after midnight."""
+    """Return the releases by date, none twice; the n-th of one day is dated n - 1 hours after midnight."""
     found: list[Release] = []
     for release in sorted({_parsed(name) for name in names}):
         of_day = sum(other.day == release.day for other in found)
@@ -63,7 +63,7 @@ def _parsed(name: str) -> Release:
 
 
 def fetch(release: Release, cache: Path) -> Path:
-    """The release's file of airports, from the cache or by pip."""
+    """Return the release's file of airports, from the cache or by pip."""
     kept = cache / f"{release.name}.csv"
     if not kept.is_file():
         cache.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def _download(release: Release, folder: Path) -> Path:
 
 
 def _said(text: str) -> str:
-    """pip's reason, without the versions it knows."""
+    """Return pip's reason, without the versions it knows."""
     errors = [line.removeprefix("ERROR: ") for line in text.splitlines() if line.startswith("ERROR: ")]
     said = errors[-1] if errors else (text.strip().splitlines() or ["pip gave no reason"])[-1]
     return re.sub(r"\(from versions: .*?\)", "", said)

@@ -1,4 +1,4 @@
-"""What the commands share that start a run and wait for it: in the worker, or in their own process."""
+"""Base of commands that start a run and wait for it: in the worker, or in their own process."""
 
 import sys
 import threading
@@ -37,7 +37,7 @@ Request = Callable[..., RequestedRun]
 
 
 def timestamp(text: str) -> datetime:
-    """A time as people write it on the command line."""
+    """Return a time as users write it on the command line; without a zone it is UTC."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -46,7 +46,7 @@ def timestamp(text: str) -> datetime:
 
 
 class RunningCommand(ProductCommand):
-    """A command that asks for a run. Ends with 0 succeeded, 1 failed, 2 blocked."""
+    """Base of a command that requests a run. Ends with 0 succeeded, 1 failed, 2 blocked."""
 
     def make_runner(self, holder: str) -> Runner:
         return Runner(holder=holder)
@@ -55,7 +55,7 @@ class RunningCommand(ProductCommand):
         parser.add_argument("--local", action="store_true", help="do the work in this process")
 
     def perform(self, request: Request, *, local: bool) -> None:
-        """Ask for the run and see it through. ``request`` takes ``wake_worker``."""
+        """Request the run and wait for its end. ``request`` takes ``wake_worker``."""
         progress = progress_on(sys.stderr if self._as_json else sys.stdout, self.say)
         run = self._locally(request, progress) if local else self._in_worker(request, progress)
         progress.close()
@@ -74,7 +74,7 @@ class RunningCommand(ProductCommand):
         return follow(asked.run, progress.show)
 
     def _locally(self, request: Request, progress: PlainLines | LiveTable) -> LoadRun:
-        """The work is done in a thread, so that this one can show it and hear Ctrl-C."""
+        """Perform the run in a thread, so that this one can show it and react to Ctrl-C."""
         name = process_name()
         command = type(self).__module__.rpartition(".")[2]
         runner = self.make_runner(f"manage.py {command} --local, {name}")
@@ -97,7 +97,7 @@ class RunningCommand(ProductCommand):
 
 
 class GovernedCommand(RunningCommand):
-    """A command whose run a person answers for: the one whose personal token is in ELEVATA_TOKEN.
+    """Base of a command for a maintenance run, requested by the user whose personal token is in ELEVATA_TOKEN.
 
     Without one, or without the permission, it ends with 2 before anything is started.
     """
@@ -111,12 +111,12 @@ class GovernedCommand(RunningCommand):
 
 
 def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
-    """The run, and the compactions that it asked for: there may be no worker to do them."""
+    """Perform the run, and the compactions that it requested: there may be no worker for them."""
     try:
         before = retried(LoadRun.objects.order_by("-pk").values_list("pk", flat=True).first) or 0
         queued = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED)
         while not stopping.is_set() and retried(queued.exists):
-            # While another holds a lease of its datasets, it is tried again until that is given back.
+            # While another holder has a lease of its datasets, it is tried again until that is released.
             if perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
         waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)

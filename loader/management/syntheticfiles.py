@@ -13,16 +13,16 @@ CSV, PARQUET = "csv", "parquet"
 FORMATS = (CSV, PARQUET)
 INITIAL, INCREMENTAL = "initial", "incremental"
 
-# What is held in memory while Parquet is written, whatever the number of rows and columns.
+# Values held in memory while Parquet is written, whatever the number of rows and columns.
 _VALUES_IN_A_ROW_GROUP = 250_000
 
 
 def write_deliveries(plan: SyntheticPlan, folder: Path, *, format: str, overwrite: bool = False) -> dict[str, Path]:
-    """Write both deliveries below ``folder``; returns the file of each, by the delivery's name.
+    """Write both deliveries below ``folder``; return the file of each, by the delivery's name.
 
     The same plan gives the same bytes (of Parquet: with the same pyarrow). A file appears when it is
-    complete. Refusal ``FOLDER_IN_USE``, before anything is written, if a delivery's folder holds
-    something, unless ``overwrite`` is told and it is only what an earlier call wrote.
+    complete. Raise Refusal ``FOLDER_IN_USE``, before anything is written, if a delivery's folder is not
+    empty, unless ``overwrite`` is set and it holds only what an earlier call wrote.
     """
     files = {name: folder / name / f"rows.{format}" for name in (INITIAL, INCREMENTAL)}
     for file in files.values():

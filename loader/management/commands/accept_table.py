@@ -1,4 +1,4 @@
-"""Accept a table as it is, though runs applied to it are missing."""
+"""Acceptance of a table as it is, though runs applied to it are missing."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -9,7 +9,7 @@ from loader.services.governed import request_accept
 
 
 class Command(GovernedCommand):
-    """Loads go on from the table as it is; the runs that it does not hold count as reverted."""
+    """Command to accept a table, from which loads go on; the runs that it does not hold count as reverted."""
 
     help = (
         "Accept a dataset's table as it is after a restore, a lost volume or a table made anew, so that loads go on. "

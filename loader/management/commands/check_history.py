@@ -1,4 +1,4 @@
-"""Whether the histories in the warehouse are as histories must be."""
+"""Check of the histories in the warehouse."""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def _samples(text: str) -> int:
 
 
 class Command(ProductCommand):
-    """Check every invariant of history on the real tables. Without a name, every history is checked."""
+    """Command to check every invariant of history on the real tables. Without a name, every history is checked."""
 
     help = (
         "Check histories: keys and hashes, intervals, neighbours, states, partitions, and the rawcore table that "
@@ -94,7 +94,7 @@ class Command(ProductCommand):
     def _each(
         self, chosen: list[TargetDataset], answered: Callable[[TargetDataset], ReadRequest]
     ) -> list[dict[str, Any]]:
-        """One after the other: pages' questions come in between."""
+        """Check one history after the other, so that reads of pages come in between."""
         checked = []
         for dataset in chosen:
             checked.append(_described(dataset, answered(dataset)))

@@ -1,4 +1,4 @@
-"""The product's main job on real data: the world's airports over six years."""
+"""Demo of the product's main job on real data: the world's airports over six years."""
 
 import csv
 import shutil
@@ -47,7 +47,7 @@ _LOOK_EVERY = 0.1
 
 
 class Command(ProductCommand):
-    """Load releases of the airportsdata package, each as one day's full snapshot."""
+    """Command to load releases of the airportsdata package, each as one day's full snapshot."""
 
     help = (
         "Load releases of airportsdata into an empty data folder of its own, show what changed, "
@@ -87,7 +87,7 @@ class Command(ProductCommand):
     def _load_all(
         self, files: dict[releases.Release, Future[Path]], worker: Family, folder: Path, people: People
     ) -> tuple[list[dict], float]:
-        """Load release after release; returns the table and the seconds it took."""
+        """Load release after release; return the table and the seconds it took."""
         self.say("".join(f"{name:>12}" for name in ("release", *COUNTS, "seconds")))
         table, loading = [], 0.0
         for release, file in files.items():
@@ -107,14 +107,14 @@ class Command(ProductCommand):
         return table, loading
 
     def _change_tables(self, columns: list[str], people: People, folder: Path) -> None:
-        """New columns of tables that are there: a change of structure, which is put before people."""
+        """Add new columns to existing tables by a change of structure, which needs an approval."""
         scope = ReportScope(ONE_DATASET, DATASET)
         record = democontrol.carry_out(scope=scope, people=people, folder=folder)
         if record is not None:
             self.say(democontrol.told(columns, record))
 
     def _say_end(self, folder: Path, people: People, work: Work) -> None:
-        """Who may sign in, what waits for each of them, and where."""
+        """Print the users with their passwords, their work with its pages, and the product's address."""
         self.say("\nsign in as one of:")
         for person in people:
             self.say(f"  {person.name:<6}{person.role:<10}password {person.password}")
@@ -130,7 +130,7 @@ class Command(ProductCommand):
 
 
 def _set_up(folder: Path) -> People:
-    """People, the metadata that their editor describes, a first delivery."""
+    """Create the users, the metadata that their editor describes, and a first delivery."""
     people = People.made()
     with acting_as(people.editor.user):
         import_metadata(EXAMPLE)
@@ -144,7 +144,7 @@ def _set_up(folder: Path) -> People:
 
 @contextmanager
 def _worker(folder: Path) -> Iterator[Family]:
-    """A worker of the demo's own, whose output goes to a file."""
+    """Run a worker of the demo's own, whose output goes to a file."""
     log = folder / "logs" / "worker.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as output:
@@ -164,16 +164,16 @@ def _wait_for(worker: Family, folder: Path) -> None:
 
 
 def _deliver(file: Path, place: Path) -> None:
-    """Put the file in its place as one move: nobody reads half a delivery."""
+    """Put the file in its place by one rename, so that no load reads half a delivery."""
     pending = place.with_suffix(".new")
     shutil.copy(file, pending)
     pending.replace(place)
 
 
 def _take_new_columns(file: Path, worker: Family, people: People) -> list[str]:
-    """Let the editor take columns that the metadata does not know; the warehouse says which types they have.
+    """Let the editor take columns that the metadata does not know, with inferred types; return their names.
 
-    The header alone tells whether there are any, so that most releases need no look at the rows.
+    The header alone shows whether there are any, so that most releases need no sample of the rows.
     """
     source = SourceDataset.objects.get(system__short_name="air", name="airport")
     with file.open(encoding="utf-8-sig", newline="") as lines:
@@ -197,7 +197,7 @@ def _take_new_columns(file: Path, worker: Family, people: People) -> list[str]:
 
 
 def _load(release: releases.Release, people: People) -> dict[str, Any]:
-    """One load run over everything, dated as the release; returns its line of the table."""
+    """Perform one load run over everything, dated as the release; return its line of the table."""
     operator = people.operator.user
     asked = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}", user=operator)
     if asked.notice:

@@ -1,4 +1,4 @@
-"""Execute an approved, previewed change report: in the worker, or with --local in this process."""
+"""Execution of an approved, previewed change report: in the worker, or with --local in this process."""
 
 import threading
 from argparse import ArgumentParser
@@ -29,7 +29,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Command(ProductCommand):
-    """One that failed, was cancelled or lost goes on where it was: what it had finished is not done twice."""
+    """Command to execute a report. A failed, cancelled or lost execution is resumed without finished steps."""
 
     help = (
         "Execute a change report as the person whose personal token is in ELEVATA_TOKEN, and wait for the end. "
@@ -57,7 +57,7 @@ class Command(ProductCommand):
         try:
             execution, asked_here = do(found, person, preview, lines)
             if execution.status == workflow.LOST and not asked_here:
-                # The process that worked on it is gone, as is whoever asked it to: this person asks anew.
+                # The process of an earlier call that performed it is gone: this user requests it anew.
                 self.say(f"execution {execution.pk} was lost with its process: it goes on here")
                 execution, _ = do(found, person, preview, lines)
         except NoWorker as nobody:
@@ -65,7 +65,7 @@ class Command(ProductCommand):
         self._finish(execution)
 
     def _in_worker(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
-        """Return the execution when it has ended, and whether it was asked for here, not by somebody before."""
+        """Return the execution when it has ended, and whether this call requested it, not an earlier one."""
         if not live_workers().exists():
             raise NoWorker
         asked = request_execution(
@@ -78,7 +78,7 @@ class Command(ProductCommand):
         return follow_execution(asked.execution, lines.show, person=person), asked.requested
 
     def _locally(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
-        """As ``_in_worker``; the work is done in a thread, so that this one can show it and hear Ctrl-C."""
+        """Do as ``_in_worker``, but perform it in a thread, so that this one can show it and react to Ctrl-C."""
         name = process_name()
         runner = self.make_runner(f"manage.py execute --local, {name}")
         stopping = threading.Event()
@@ -126,7 +126,7 @@ class Command(ProductCommand):
 
 
 def _work(execution_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
-    """Do it; while another holds a lease, try again until it is given back."""
+    """Perform the execution; while another holder has a lease, try again until it is released."""
     try:
         waiting = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
         while not stopping.is_set() and retried(waiting.exists):

@@ -11,7 +11,7 @@ from loader.management.syntheticfiles import FORMATS, INCREMENTAL, INITIAL, writ
 
 
 class Command(ProductCommand):
-    """Write synthetic data for change data capture."""
+    """Command to write synthetic data for change data capture."""
 
     help = (
         "Synthetic CDC data: FOLDER/initial holds a first delivery, FOLDER/incremental a second one in which exactly "
@@ -62,7 +62,7 @@ class Command(ProductCommand):
 
 
 def _plan(options: dict[str, Any]) -> SyntheticPlan:
-    """What the options ask for; a problem ends the command and names them."""
+    """Return the plan by the options; a problem ends the command and names them."""
     wanted = ("initial_rows", "incremental_rows", "keys", "nonkeys", "deleted", "updated", "unchanged", "seed")
     given = {name: options[name] for name in wanted}
     if given["incremental_rows"] is None:

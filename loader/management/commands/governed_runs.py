@@ -1,4 +1,4 @@
-"""Records of governed runs: what was done, and whether it stands as it was sealed."""
+"""List of the records of maintenance runs, and their verification."""
 
 from argparse import ArgumentParser
 from pathlib import Path

@@ -11,7 +11,7 @@ from loader.services.runs import request_load_run
 
 
 class Command(RunningCommand):
-    """Load and historize data. Without a scope everything is loaded."""
+    """Command to load and historize data. Without a scope everything is loaded."""
 
     help = "One load run: raw, rawcore and history of everything, of a schema or of a dataset."
 
@@ -44,7 +44,7 @@ class Command(RunningCommand):
 
 
 def _scope(options: dict[str, Any]) -> Scope | None:
-    """The scope that was asked for; None if none was, which a repeated run id leaves as it is."""
+    """Return the requested scope; None if none was given, which leaves that of a repeated run id as it is."""
     if options["schema"]:
         return Scope(SCHEMA, options["schema"])
     if options["dataset"]:

@@ -1,4 +1,4 @@
-"""Take history batch files into a dataset's history."""
+"""Application of history batch files to a dataset's history."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -11,7 +11,7 @@ from loader.services.governed import COMPRESSIONS, FORMATS, request_history_batc
 
 
 class Command(GovernedCommand):
-    """One history batch: earliest-start, upsert, update and delete files, applied in this order."""
+    """Command for one history batch: earliest-start, upsert, update and delete files, applied in this order."""
 
     help = (
         "Take history batch files into the history of a dataset whose policy says input batch_files. "
@@ -47,5 +47,5 @@ class Command(GovernedCommand):
 
 
 def _absolute(path: str) -> str:
-    """A path on the command line stands in the folder the command is called in; a URI stands as it is."""
+    """Return a path as absolute, below the folder the command is called in; a URI stays as it is."""
     return path if ":" in path.split("/")[0] or path.startswith("{{") else str(Path.cwd() / path)

@@ -1,4 +1,4 @@
-"""Remove closed versions from a history, by age."""
+"""Removal of closed versions from a history, by age."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -9,7 +9,7 @@ from loader.services.governed import request_prune
 
 
 class Command(GovernedCommand):
-    """Closed versions that ended before a date go, archived first if asked; open ones always stay."""
+    """Command to remove closed versions that ended before a date, archived first on request; open ones stay."""
 
     help = (
         "Remove the closed versions of a history that ended before a date, or so many days ago; never an open one. "

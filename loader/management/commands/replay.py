@@ -1,4 +1,4 @@
-"""History cases on the real engine, in a folder that is thrown away."""
+"""Run of history cases on the real engine, in a temporary folder."""
 
 import shutil
 import tempfile
@@ -20,7 +20,7 @@ _LOOK_SECONDS = 1.0
 
 
 class Command(ProductCommand):
-    """Apply the batches of each case to an empty history and compare the table with what is expected."""
+    """Command to apply the batches of each case to an empty history and compare the table with the expected one."""
 
     help = "Run history cases on Spark and Delta and compare: exit 0 all as expected, 1 some differ, 4 unreadable."
 
@@ -48,7 +48,7 @@ class Command(ProductCommand):
             raise CommandExit(INVALID, f"{path}: {said}", "unreadable") from None
 
     def _replayed(self, text: str, cases: list[Case]) -> dict[str, dict]:
-        """What the runner says of each case, by id. The folder is where a cluster's workers can see it, too."""
+        """Return the runner's outcome of each case, by id. A cluster's workers can see the temporary folder, too."""
         Path(settings.DATA_DIR).mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="replay-", dir=settings.DATA_DIR))
         config = runner_config() | {"warehouse": str(folder / "warehouse")}

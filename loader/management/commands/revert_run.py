@@ -1,4 +1,4 @@
-"""Take one load run out of a history."""
+"""Revert of one load run in a history."""
 
 from argparse import ArgumentParser
 from functools import partial
@@ -9,7 +9,10 @@ from loader.services.governed import request_revert
 
 
 class Command(GovernedCommand):
-    """What the run opened goes, what it closed opens again; later runs stay right, or it is refused."""
+    """Command to revert a run: versions it opened are removed, those it closed open again.
+
+    It is refused where later runs depend on the run.
+    """
 
     help = (
         "Take one load run out of a dataset's history: what it opened goes, what it closed opens again. "

@@ -22,7 +22,7 @@ _STARTS_WITHIN = 30.0
 
 
 class Command(ProductCommand):
-    """Start everything; one Ctrl-C, or the end of any part, stops all."""
+    """Command to start everything; one Ctrl-C, or the end of any part, stops all."""
 
     help = "Web, worker and scheduler together; Ctrl-C stops them."
     takes_person = False
@@ -61,7 +61,7 @@ class Command(ProductCommand):
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _migrate(self) -> None:
-        """Bring an embedded database up to date; a server's is its owner's business."""
+        """Migrate an embedded database; a server's is left to its operator. Raise CommandExit if it is outdated."""
         executor = MigrationExecutor(connection)
         if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
             return
@@ -71,7 +71,7 @@ class Command(ProductCommand):
         call_command("migrate", interactive=False, verbosity=0)
 
     def _wait_for_web(self, family: Family, host: str, port: int) -> None:
-        """Say the address only when there is somebody at it."""
+        """Wait until the web server answers, before its address is printed."""
         deadline = time.monotonic() + _STARTS_WITHIN
         while time.monotonic() < deadline:
             if (ended := family.ended(timeout=0.1)) is not None:
@@ -119,13 +119,13 @@ def _refuse_busy_port(host: str, port: int) -> None:
 
 
 def _refuse_busy_folder() -> None:
-    """A second runner could not start, so a second worker would be of no use."""
+    """Raise Refusal if another runner has the folder: a second worker could not start one."""
     lock = FolderLock(Path(settings.DATA_DIR))
     lock.acquire("manage.py serve")
     lock.release()
 
 
 def _shown(folder: Path) -> str:
-    """The folder as a person in the checkout would type it."""
+    """Return the folder as a user in the checkout would type it."""
     base = Path(settings.BASE_DIR)
     return str(folder.relative_to(base)) if folder.is_relative_to(base) else str(folder)

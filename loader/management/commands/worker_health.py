@@ -1,4 +1,4 @@
-"""Whether a worker is alive: for health checks of containers."""
+"""Health check of a worker, for containers."""
 
 from argparse import ArgumentParser
 from socket import gethostname
@@ -9,7 +9,7 @@ from loader.selectors import live_workers
 
 
 class Command(ProductCommand):
-    """Exit 0 if a worker of this host has a fresh heartbeat, 1 if not."""
+    """Command that exits with 0 if a worker of this host has a fresh heartbeat, 1 if not."""
 
     help = "Exit 0 if a worker of this host is alive, 1 if not."
     takes_person = False
