@@ -1,6 +1,6 @@
-"""A dataset's data: a sample of its table, what each run changed in its history, and answers as files.
+"""Pages of a dataset's data: a sample of its table, each run's changes in its history, and answers as files.
 
-Like the history explorer's, these pages are frames; what the warehouse answers comes by a read
+Like the history explorer's, these pages are frames; the warehouse's answer comes by a read
 (``loader.views.history``).
 """
 
@@ -35,7 +35,7 @@ _FILES = ("sample", "as_of", "versions")
 @require_safe
 @permitted(Permission.READ_DATA)
 def dataset_data(request: HttpRequest, key: UUID) -> HttpResponse:
-    """A sample of the dataset's table: how many rows, and which first."""
+    """Show a sample of the dataset's table: the form chooses the number of rows, and which come first."""
     dataset = readable(request, headed(), key)
     form = SampleForm(request.GET or None)
     chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
@@ -55,7 +55,7 @@ def dataset_data(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 @permitted(Permission.READ_DATA)
 def dataset_run_changes(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What a run did to each key of a history: the newest run's, unless another is chosen."""
+    """Show the changes of a run to each key of a history: the newest run's, unless another is chosen."""
     dataset = readable(request, headed(), key)
     if not (dataset.historize or dataset.history_of_id):
         raise Http404(f"{dataset} is not historized")
@@ -79,7 +79,7 @@ def dataset_run_changes(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 def _changing_runs(dataset: TargetDataset) -> list[DatasetRun]:
-    """What the dataset did in its newest runs that wrote to it."""
+    """Return the dataset's rows in its newest succeeded loads and history batches."""
     rows = dataset_runs(dataset=dataset).filter(status=DatasetRun.Status.SUCCEEDED)
     return list(rows.filter(run__kind__in=(LOAD, "history_batch"))[:RUNS_OFFERED])
 
@@ -94,7 +94,7 @@ def _named(row: DatasetRun) -> str:
 @require_safe
 @permitted(Permission.READ_DATA)
 def read_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """An answer's rows as CSV. Only whoever asked has it, as on the page."""
+    """Return an answer's rows as CSV. Only the user who asked has it, as on the page."""
     read = get_object_or_404(answered_reads(request.user), pk=pk)
     try:
         must_still_read(request.user, read)
@@ -109,7 +109,7 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def readable(request: HttpRequest, rows: QuerySet[TargetDataset], key: UUID) -> TargetDataset:
-    """Return the dataset. PermissionDenied for one whose data the user may not read."""
+    """Return the dataset. Raise PermissionDenied for one whose data the user may not read."""
     dataset = get_object_or_404(rows, key=key)
     if not may_read(request.user, dataset):
         raise PermissionDenied(f"Reading the data of {dataset} needs the permission {Permission.READ_DATA}.")
@@ -117,7 +117,7 @@ def readable(request: HttpRequest, rows: QuerySet[TargetDataset], key: UUID) -> 
 
 
 def answered_reads(person: Any) -> Any:
-    """Somebody's answers that can be had as a file."""
+    """Return the user's answers that can be downloaded as a file."""
     return read_requests().filter(
         requested_by=person, dataset__isnull=False, kind__in=_FILES, status=ReadRequest.Status.SUCCEEDED
     )

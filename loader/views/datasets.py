@@ -1,4 +1,4 @@
-"""Datasets as the loader knows them: the list with last loads, and a dataset's SQL and runs."""
+"""Datasets as the loader shows them: the list with last loads, and a dataset's SQL and runs."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from metadata.views.paging import filtered, one_page
 
 @require_safe
 def dataset_list(request: HttpRequest) -> HttpResponse:
-    """Target datasets, each with its last load."""
+    """Show target datasets, each with its last load."""
     chosen, page = filtered(request, DatasetFilter, target_datasets())
     keys = {row.pk: (row.history_of or row).key for row in page}
     loads = last_loads(keys.values())
@@ -33,14 +33,14 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def dataset_sql(request: HttpRequest, key: UUID) -> HttpResponse:
-    """The statement of each layer that leads to the dataset."""
+    """Show the statement of each layer that leads to the dataset."""
     dataset = get_object_or_404(headed(), key=key)
     return render(request, "loader/dataset_sql.html", {"dataset": dataset, "statements": statements(dataset)})
 
 
 @require_safe
 def dataset_runs_page(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What the dataset did in its load runs, newest first."""
+    """Show a dataset's rows in its load runs, newest first."""
     dataset = get_object_or_404(headed(), key=key)
     page = one_page(request, dataset_runs(dataset=dataset), 25)
     return render(request, "loader/dataset_runs.html", {"dataset": dataset, "page": page})

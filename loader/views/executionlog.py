@@ -15,7 +15,7 @@ LINES = 300
 
 @dataclass(frozen=True)
 class LogPart:
-    """Some lines, oldest first. ``after`` is the id of the last line that the page then has; ``more`` may come."""
+    """Lines of a log, oldest first. ``after`` is the id of the last line the page then has; ``more`` may follow."""
 
     lines: list[ExecutionEvent]
     after: int
@@ -24,14 +24,14 @@ class LogPart:
 
 
 def newest_lines(execution: Execution) -> LogPart:
-    """What a page begins with. ``execution`` is as it was before the lines were read, so that none is missed."""
+    """Return the lines a page begins with. ``execution`` must be read before the lines, so that none is missed."""
     found = list(execution_events(execution=execution).order_by("-pk")[: LINES + 1])
     lines = found[:LINES][::-1]
     return LogPart(lines, lines[-1].pk if lines else 0, not execution.is_finished, len(found) > LINES)
 
 
 def lines_after(execution: Execution, after: int) -> LogPart:
-    """What came after a line, so many at a time."""
+    """Return the lines after one, so many at a time."""
     found = list(execution_events(execution=execution, after=after)[: LINES + 1])
     lines = found[:LINES]
     return LogPart(lines, lines[-1].pk if lines else after, not execution.is_finished or len(found) > LINES)
@@ -40,7 +40,7 @@ def lines_after(execution: Execution, after: int) -> LogPart:
 @never_cache
 @require_safe
 def execution_log(request: HttpRequest, pk: int) -> HttpResponse:
-    """The lines after ``after``; nothing (204) while there are none and more may come."""
+    """Show the lines after ``after``; nothing (204) while there are none and more may come."""
     execution = get_object_or_404(Execution, pk=pk)
     given = request.GET.get("after", "")
     part = lines_after(execution, int(given) if given.isdecimal() and len(given) < 19 else 0)
@@ -52,7 +52,7 @@ def execution_log(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @require_safe
 def execution_log_file(request: HttpRequest, pk: int) -> HttpResponse:
-    """The whole log as text: time (UTC), attempt, level, what was said."""
+    """Return the whole log as text: time (UTC), attempt, level, message."""
     execution = get_object_or_404(Execution, pk=pk)
     lines = [
         f"{line.at:%Y-%m-%dT%H:%M:%S.%f}Z attempt {line.attempt} {line.level:<7} {line.message}\n"

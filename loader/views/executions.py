@@ -1,4 +1,4 @@
-"""An execution: live step by step, cancelling, resuming, giving it up, and the way back."""
+"""Pages of an execution: live steps, cancelling, resuming, abandoning and undoing it."""
 
 import hashlib
 from typing import Any
@@ -39,7 +39,7 @@ STEPS_SHOWN = 50
 @never_cache
 @require_safe
 def execution_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One execution."""
+    """Show one execution."""
     return _page(request, _execution(pk))
 
 
@@ -51,7 +51,7 @@ def _page(
     where: str = "",
     undo: UndoForm | None = None,
 ) -> HttpResponse:
-    """The page; ``undo`` is the form as it was sent, where it could not be taken."""
+    """Render the page; ``undo`` is the form as it was sent, where it was refused."""
     live, seen, query = _live(request, execution)
     record = getattr(execution, "record", None)
     ways = offered(record) if record is not None else ()
@@ -79,7 +79,7 @@ def _page(
 @never_cache
 @require_safe
 def execution_live(request: HttpRequest, pk: int) -> HttpResponse:
-    """The part of an execution's page that changes; nothing (204) while it is as the page has it already."""
+    """Show the part of an execution's page that changes; nothing (204) while the page is up to date."""
     execution = _execution(pk)
     live, seen, query = _live(request, execution)
     if seen == request.GET.get("seen") and not execution.is_finished:
@@ -91,7 +91,7 @@ def execution_live(request: HttpRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(EXECUTE)
 def execution_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask whether the execution shall stop, then stop it between two steps."""
+    """Ask for confirmation, then stop the execution between two steps."""
     execution = _execution(pk)
     if request.method != "POST":
         return render(request, "architecture/execution_cancel.html", {"tab": "executions", "execution": execution})
@@ -121,7 +121,7 @@ def execution_resume(request: HttpRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(EXECUTE)
 def execution_abandon(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask why the execution shall not go on, then end it for good and seal its record."""
+    """Ask for a reason, then end the execution for good and seal its record."""
     execution = _execution(pk)
     form = ReasonForm(request.POST or None)
     context = {
@@ -145,7 +145,7 @@ def execution_abandon(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @builders
 def execution_undo(request: HttpRequest, pk: int) -> HttpResponse:
-    """Make the report that takes a sealed execution back, or (``choose``) the operations that are ticked."""
+    """Make the report that undoes a sealed execution, or (``choose``) the operations that are ticked."""
     execution = _execution(pk)
     form = UndoForm(request.POST) if "choose" in request.POST else None
     if form is not None and not form.is_valid():
@@ -165,7 +165,7 @@ def _execution(pk: int) -> Execution:
 
 
 def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
-    """The changing part as HTML, a digest that tells whether it changed, and what to ask for to see the same steps."""
+    """Return the changing part as HTML, a digest of it, and the query that shows the same steps again."""
     held = execution.status in workflow.HELD
     workers = live_workers().count() if execution.status in workflow.ACTIVE else 0
     wait = _wait(execution, workers)
@@ -203,7 +203,7 @@ def _wait(execution: Execution, workers: int) -> pickup.Wait | None:
 
 
 def _steps(request: HttpRequest, execution: Execution, current: int | None) -> tuple[Page, str]:
-    """The page of steps that was asked for (by page or step), else the one with what is under way or failed."""
+    """Return the requested page of steps (by page or step), else that of the current or failed step; its query."""
     pages = Paginator(execution.operations.order_by("ordinal"), STEPS_SHOWN)
     page, step = request.GET.get("page", ""), request.GET.get("step", "")
     if page.isdecimal():

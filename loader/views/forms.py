@@ -1,4 +1,4 @@
-"""What people type on the loader's pages."""
+"""Forms of the loader's pages."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ SAMPLE_SIZES = (20, 50, 200, 1000)
 
 
 class StartLoadForm(forms.Form):
-    """A load run: what, and as of when."""
+    """Form of a new load run: its scope, its time, and its decisions."""
 
     SCOPES = ((ALL, "Everything"), (SCHEMA, "One schema"), (DATASET, "One dataset"))
 
@@ -55,7 +55,7 @@ class StartLoadForm(forms.Form):
         help_text="The same id again is the same run: what it has done is not done twice.",
     )
 
-    # Where a refusal of the service is shown.
+    # Fields at which refusals of the service are shown.
     _FIELDS = {
         "UNKNOWN_SCHEMA": "schema",
         "UNKNOWN_DATASET": "dataset",
@@ -84,7 +84,7 @@ class StartLoadForm(forms.Form):
 
 
 def _sentence(text: str) -> str:
-    """With a capital at its beginning and a mark at its end."""
+    """Return the text with a capital at its beginning and a mark at its end."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
@@ -92,13 +92,13 @@ _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
 
 def _number_field(**options: Any) -> forms.IntegerField:
-    """A number that versions are dated by, in the range of a bigint."""
+    """Return a field for a number that versions are dated by, in the range of a bigint."""
     said = {"required": "Choose a number.", "invalid": "Versions are dated by a whole number here."}
     return forms.IntegerField(min_value=-(2**63), max_value=2**63 - 1, error_messages=said, **options)
 
 
 class GovernedForm(forms.Form):
-    """Why a run changes a history."""
+    """Form with the reason of a maintenance run."""
 
     reason = forms.CharField(
         max_length=500,
@@ -109,7 +109,7 @@ class GovernedForm(forms.Form):
 
 
 class RevertForm(GovernedForm):
-    """The history that a run is taken out of."""
+    """Form of a revert: the history that a run is taken out of."""
 
     dataset = forms.ChoiceField(
         label="History",
@@ -127,7 +127,7 @@ class RevertForm(GovernedForm):
 
 
 class PruneForm(GovernedForm):
-    """The age from which closed versions go, and whether they are kept elsewhere."""
+    """Form of a prune: the age from which closed versions are removed, and whether they are archived."""
 
     ended_before = forms.CharField(
         max_length=50,
@@ -166,7 +166,7 @@ class PruneForm(GovernedForm):
 
 
 class AsOfForm(forms.Form):
-    """The table as of an instant, as it was known at another; ``by_number``: versions are dated by a number."""
+    """Form of the table as of an instant, as known at another; ``by_number``: versions are dated by a number."""
 
     at = forms.DateTimeField(
         help_text="Rows are shown whose version was valid then.",
@@ -186,7 +186,7 @@ class AsOfForm(forms.Form):
 
 
 class SampleForm(forms.Form):
-    """How many rows of a table, and which first."""
+    """Form of a sample: the number of rows of a table, and their order."""
 
     ORDERS = (("", "As they are stored"), ("newest", "Loaded last first"))
 
@@ -204,7 +204,7 @@ class SampleForm(forms.Form):
 
 
 class ChangesForm(forms.Form):
-    """What one run did, and which kind of it."""
+    """Form of a run's changes: the run, and the kind of change."""
 
     OPERATIONS = (("", "All changes"), ("I", "Inserted"), ("U", "Updated"), ("D", "Deleted"))
 
@@ -219,7 +219,7 @@ class ChangesForm(forms.Form):
 
 
 class QuestionForm(forms.Form):
-    """A question to a history, as the explorer's pages put it, by themselves."""
+    """Form of a read, which the explorer's pages send by themselves."""
 
     kind = forms.ChoiceField(
         choices=[(kind, kind) for kind in ("sample", "key_search", "versions", "as_of", "changes")],
@@ -259,7 +259,7 @@ class QuestionForm(forms.Form):
         return cleaned
 
     def arguments(self) -> dict[str, Any]:
-        """The read's arguments (``loader.spark.reads``)."""
+        """Return the read's arguments (``loader.spark.reads``)."""
         kind, given = self.cleaned_data["kind"], self.cleaned_data
         if kind == "sample":
             return {"limit": given["rows"], **({"newest": True} if given["newest"] else {})}
@@ -274,5 +274,5 @@ class QuestionForm(forms.Form):
 
 
 def _utc(instant: datetime | int) -> str:
-    """An instant in ISO 8601; a number as it is."""
+    """Return an instant in ISO 8601; a number as it is."""
     return str(instant) if isinstance(instant, int) else instant.astimezone(UTC).isoformat()

@@ -32,7 +32,7 @@ REFUSED = 422
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.START_LOAD, on=here)
 def run_revert(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Say what reverting a run takes out of which history, then ask for it."""
+    """Show the effect of reverting a run on each history, then request it."""
     run = get_object_or_404(load_runs(), run_id=run_id)
     rows = _revertible(run)
     names = [row["name"] for row in rows if not row["refusal"]]
@@ -55,7 +55,7 @@ def run_revert(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _revertible(run: LoadRun) -> list[dict[str, Any]]:
-    """The histories that the run wrote, with what it did there and why it cannot be taken out, if it cannot."""
+    """Return the histories that the run wrote, with its counts there and the refusal of a revert, if there is one."""
     if run.kind not in BRINGING:
         return []
     rows = []
@@ -74,7 +74,7 @@ def _revertible(run: LoadRun) -> list[dict[str, Any]]:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.START_LOAD, on=here)
 def dataset_prune(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Say what pruning removes, then ask for it."""
+    """Show what pruning removes, then request it."""
     dataset, described = _history(key)
     form = PruneForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -102,7 +102,7 @@ def dataset_prune(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.READ_DATA)
 def dataset_check(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Say what a check looks at, then ask for it; its findings come on the page of the question."""
+    """Show what a check covers, then request it; its findings come on the page of the read."""
     dataset, described = _history(key)
     readable(request, TargetDataset.objects.select_related("schema"), described.key)
     if request.method == "POST":
@@ -117,6 +117,6 @@ def dataset_check(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 def _history(key: UUID) -> tuple[TargetDataset, TargetDataset]:
-    """The dataset of a page, and the one whose history it is about."""
+    """Return the dataset of a page, and the one whose history it is about."""
     dataset = get_object_or_404(headed(), key=key)
     return dataset, dataset.history_of or dataset

@@ -1,7 +1,7 @@
-"""The history explorer: keys, the versions of one key, the table as of any date.
+"""History explorer: keys, the versions of one key, the table as of any date.
 
-A page is only the frame; what the warehouse answers comes by htmx: a form inside the page asks a
-question when it appears (``start_read``), and the part it leaves asks for the answer until it is
+A page is only the frame; the warehouse's answer comes by htmx: a form inside the page requests a
+read when it appears (``start_read``), and the part it leaves asks for the answer until it is
 there (``read_part``). Without scripts the form has a button, and the answer a page of its own.
 """
 
@@ -46,7 +46,7 @@ def _historized(request: HttpRequest, key: UUID) -> TargetDataset:
 @require_safe
 @permitted(Permission.READ_DATA)
 def dataset_history(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Search for a key; without a text, the first keys."""
+    """Show the keys that a text finds; without a text, the first keys."""
     text = request.GET.get("q", "").strip()[:200]
     question = {"kind": "key_search", "text": text}
     context = {"dataset": _historized(request, key), "view": "keys", "text": text, "question": question}
@@ -56,7 +56,7 @@ def dataset_history(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 @permitted(Permission.READ_DATA)
 def dataset_versions(request: HttpRequest, key: UUID, entity_key: str) -> HttpResponse:
-    """The versions of one key."""
+    """Show the versions of one key."""
     question = {"kind": "versions", "entity_key": entity_key}
     context = {"dataset": _historized(request, key), "view": "versions", "entity_key": entity_key, "question": question}
     return render(request, "loader/history_versions.html", context)
@@ -65,7 +65,7 @@ def dataset_versions(request: HttpRequest, key: UUID, entity_key: str) -> HttpRe
 @require_safe
 @permitted(Permission.READ_DATA)
 def dataset_as_of(request: HttpRequest, key: UUID) -> HttpResponse:
-    """The table as it was at an instant, as it was known at another."""
+    """Show the table as it was at an instant, as it was known at another."""
     dataset = _historized(request, key)
     by_number = _dated_by_number(dataset)
     form = AsOfForm(request.GET or None, by_number=by_number)
@@ -84,34 +84,34 @@ def dataset_as_of(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 def _as_of_question(asked: dict) -> dict[str, str]:
-    """What the page's form asks; times are UTC."""
+    """Return the read that the page's form requests; times are UTC."""
     known = {"known_at": f"{asked['known_at']:%Y-%m-%dT%H:%M:%S}"} if asked["known_at"] else {}
     at = asked["at"] if isinstance(asked["at"], int) else f"{asked['at']:%Y-%m-%dT%H:%M:%S}"
     return {"kind": "as_of", "at": str(at), **known, "text": asked["q"]}
 
 
 def _dated_by_number(dataset: TargetDataset) -> bool:
-    """Whether versions start and end at numbers (a feed's sequence) instead of times."""
+    """Return whether versions start and end at numbers (a feed's sequence) instead of times."""
     try:
         started = read_table(dataset, "as_of").column("started_at")
-    except Refusal:  # the question itself is refused with the reason
+    except Refusal:  # the read itself is refused with the reason
         return False
     return types.parse(started.type).name in (types.INTEGER, types.BIGINT)
 
 
 def _whole_second(instant: datetime) -> datetime:
-    """The first whole second that is not before the instant: what the page's field can hold."""
+    """Return the first whole second that is not before the instant: the page's field holds no fractions."""
     return instant if instant.microsecond == 0 else instant.replace(microsecond=0) + timedelta(seconds=1)
 
 
-# --- questions and answers ---------------------------------------------------------------------
+# --- reads and answers -------------------------------------------------------------------------
 
 
 @never_cache
 @require_POST
 @permitted(Permission.READ_DATA)
 def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Put a question to the warehouse; the answer's place is returned, or the way to its page."""
+    """Request a read of the warehouse; return the part that waits for its answer, or redirect to its page."""
     dataset = readable(request, TargetDataset.objects.select_related("schema"), key)
     form = QuestionForm(request.POST, by_number="at" in request.POST and _dated_by_number(dataset))
     if not form.is_valid():
@@ -133,7 +133,7 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 @permitted(Permission.READ_DATA)
 def read_part(request: HttpRequest, pk: int) -> HttpResponse:
-    """The answer of a read, or how it stands. Only whoever asked sees it."""
+    """Show the answer of a read, or its state. Only the user who asked sees it."""
     read = get_object_or_404(read_requests().filter(requested_by=request.user, dataset__isnull=False), pk=pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
@@ -145,13 +145,13 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _seen(read: ReadRequest) -> str:
-    """What a waiting page shows of a read; as long as it is the same, nothing is sent."""
+    """Return the state that a waiting page shows of a read; as long as it is the same, nothing is sent."""
     given_up = read.kind != CHECK and timezone.now() - read.requested_at > GIVE_UP_AFTER
     return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
 
 
 def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: dict) -> HttpResponse:
-    """The part, for htmx; else a page of its own around it, with a way to ask how it stands."""
+    """Render the part, for htmx; else a page of its own around it, with the address of its frame."""
     context = {"dataset": dataset, **context}
     if request.htmx:
         return render(request, template, context)
@@ -162,7 +162,7 @@ def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: 
 
 
 def _frame(dataset: TargetDataset, read: ReadRequest | None) -> str:
-    """The page on which a question like this one is put."""
+    """Return the address of the page on which a read like this one is requested."""
     kind = read.kind if read is not None else "sample"
     if kind == "versions" and read is not None:
         return reverse("dataset_versions", args=[dataset.key, read.arguments.get("entity_key") or "-"])
@@ -176,7 +176,7 @@ def _frame(dataset: TargetDataset, read: ReadRequest | None) -> str:
 
 
 def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
-    """The template that shows how a read stands, and what it needs."""
+    """Return the template that shows the state of a read, and its context."""
     context = {"read": read}
     if not read.is_finished:
         seen = _seen(read)
@@ -220,11 +220,11 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
 
 
 def _has_masked_key(table: TableSpec, masked: Collection[str]) -> bool:
-    """Return whether rows must be told apart by the hash of their key, because the key is masked."""
+    """Return whether rows must be distinguished by the hash of their key, because the key is masked."""
     return any(column.name in masked for column in table.of_purpose("business_key"))
 
 
 def _personal(dataset: TargetDataset) -> frozenset[str]:
-    """Names of the columns that are marked as personal data: whoever looks is told so."""
+    """Return the names of the columns marked as personal data, which pages point out."""
     described = dataset.history_of or dataset
     return frozenset(described.columns.filter(pii=True).values_list("name", flat=True))

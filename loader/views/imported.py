@@ -1,4 +1,4 @@
-"""Lines of an import between two requests: what was found travels with the form, so nothing is lost by an error."""
+"""Lines of an import between two requests: the sample's result travels with the form, so an error loses nothing."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +17,7 @@ from metadata.services.source_import import ContractChanges, ImportedColumn
 
 @dataclass
 class Row:
-    """A line with its form; without one there is nothing to decide."""
+    """A line with its form; without a form there is nothing to decide."""
 
     line: Line
     form: ColumnChoiceForm | None
@@ -32,7 +32,7 @@ class Row:
 
 
 def known_columns(source: SourceDataset) -> list[KnownColumn]:
-    """The contract's columns as a comparison needs them."""
+    """Return the contract's columns as a comparison needs them."""
     return [
         KnownColumn(row.name, row.type, row.nullable, row.active, row.version, row.key_ordinal)
         for row in source.columns.all()
@@ -40,7 +40,7 @@ def known_columns(source: SourceDataset) -> list[KnownColumn]:
 
 
 def rows_of(lines: list[Line], *, system: str, dataset: str, data: Any = None) -> list[Row]:
-    """The lines with forms: as they were sent (``data``), or filled with what is proposed."""
+    """Return the lines with forms: as they were sent (``data``), or filled with proposals."""
     if data is not None:
         return [Row(line, _sent(line, f"c{place}", data)) for place, line in enumerate(lines)]
     names = iter(_proposed_names([line.name for line in lines if line.status == NEW], system, dataset))
@@ -68,7 +68,7 @@ def _proposed_names(delivered: list[str], system: str, dataset: str) -> list[str
 def _initial(line: Line, name: str) -> dict[str, Any]:
     found = line.found
     return {
-        # What is new is what one came for; what changes or goes, a person says.
+        # New columns are ticked; the user decides on those that change or are gone.
         "take": line.status in (NEW, RETURNING),
         "target_name": name,
         "type": str(line.type),
@@ -79,7 +79,7 @@ def _initial(line: Line, name: str) -> dict[str, Any]:
 
 
 def chosen(rows: list[Row], *, system: str, dataset: str) -> list[ImportedColumn]:
-    """The new columns that were taken. A name that is only the proposal is not written: the rules say it anyway."""
+    """Return the new columns that were taken. A name is only stored if it differs from the proposal of the rules."""
     taken = [row for row in rows if row.is_new and row.form is not None and row.form.cleaned_data["take"]]
     proposed = _proposed_names([row.line.name for row in taken], system, dataset)
     return [_imported(row, name) for row, name in zip(taken, proposed, strict=True)]
@@ -100,7 +100,7 @@ def _imported(row: Row, proposed: str) -> ImportedColumn:
 
 
 def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractChanges:
-    """What was ticked of a comparison."""
+    """Return the changes of a comparison that were ticked."""
     taken = [row for row in rows if row.form is not None and row.form.cleaned_data["take"]]
     of = {status: [row for row in taken if row.line.status == status] for status in DECIDED}
     return ContractChanges(
@@ -108,7 +108,7 @@ def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractC
         change={
             row.line.name: {
                 "type": row.form.cleaned_data["type"],
-                # A key is never empty, whatever its box says.
+                # A key column is never nullable, whatever was ticked.
                 **({} if row.line.known.key_ordinal else {"nullable": row.form.cleaned_data["nullable"]}),
             }
             for row in of[CHANGED]
@@ -120,7 +120,7 @@ def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractC
 
 
 def seen_again(lines: list[Line], source: SourceDataset) -> list[Line]:
-    """The lines over the contract as it is now: what somebody else changed is said, and seen by that."""
+    """Return the lines over the present contract: each says what another user changed, and counts as seen."""
     now = {column.name: column for column in known_columns(source)}
     found = []
     for line in lines:
@@ -132,16 +132,16 @@ def seen_again(lines: list[Line], source: SourceDataset) -> list[Line]:
     return found
 
 
-# --- travelling --------------------------------------------------------------------------------
+# --- hidden field ------------------------------------------------------------------------------
 
 
 def packed(lines: list[Line]) -> str:
-    """The lines as text for a hidden field."""
+    """Return the lines as text for a hidden field."""
     return json.dumps([asdict(line) for line in lines], default=str, ensure_ascii=False)
 
 
 def unpacked(text: str) -> list[Line]:
-    """What ``packed`` made; ValueError for anything else."""
+    """Return the lines of a text from ``packed``. Raise ValueError for anything else."""
     try:
         return [_line(item) for item in json.loads(text)]
     except (TypeError, KeyError, AttributeError, MetadataError) as error:

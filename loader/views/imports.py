@@ -1,4 +1,4 @@
-"""Importing what a system has: a file or table as a new contract, or what differs from one that is there."""
+"""Import pages of a system: a file or table as a new contract, or its differences from an existing one."""
 
 import json
 from collections.abc import Collection
@@ -51,7 +51,7 @@ FILE_FORMATS = [name for name in SourceDataset.Format.values if name != TABLE]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a delivery is and how it is read; ``options`` None: to be guessed."""
+    """Location, format and reading options of a delivery; ``options`` None: to be guessed."""
 
     location: str
     format: str
@@ -65,7 +65,7 @@ class Place:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def source_import(request: HttpRequest, short_name: str) -> HttpResponse:
-    """Import one file or table: its columns with inferred types are shown, a person decides, then it is written."""
+    """Import one file or table: show its columns with inferred types, let the user decide, then write them."""
     system = get_object_or_404(System, short_name=short_name)
     if request.method == "POST":
         return _import(request, system)
@@ -81,7 +81,7 @@ def source_import(request: HttpRequest, short_name: str) -> HttpResponse:
 
 
 def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | None]:
-    """Where the delivery is, and the form that says how it is read, where one was sent."""
+    """Return the place of the delivery, and the form with its reading options, where one was sent."""
     location = request.GET.get("location", "").strip()[:1000]
     if system.kind != System.Kind.FILES:
         return Place(location, TABLE, {}), None
@@ -111,7 +111,7 @@ def _import_context(system: System, place: Place) -> dict[str, Any]:
 
 
 def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
-    """What was found, with a form filled with proposals; or why nothing could be read."""
+    """Return the sample, with a form filled with proposals; or the refusal if nothing could be read."""
     try:
         found, masked = _readable_sample(request, system, place, known)
     except Refusal as refusal:
@@ -136,8 +136,8 @@ def _readable_sample(
     """Return a sample as the user may see it, and the names in lower case of columns whose values are masked.
 
     Of a source with sensitive columns all are masked but those that are described as harmless, and all where it is
-    read in another way than described. PermissionDenied without the permission to read data. A sample that shows
-    sensitive values is recorded.
+    read with other options than described. Raise PermissionDenied without the permission to read data. A sample that
+    shows sensitive values is recorded.
     """
     if not may_read(request.user, system):
         raise PermissionDenied(f"Samples of {system} need the permission {Permission.READ_DATA}.")
@@ -148,7 +148,7 @@ def _readable_sample(
         raise without_values(refusal, classified.sensitive_names) from None
     if source is None or not classified.sensitive:
         return found, frozenset()
-    # Read in another way, what a column holds is not what is described of it.
+    # Read with other options, a column may hold something else than described.
     is_alike = (place.format, found.options) == (source.format, source.options)
     harmless = _names_of(source) - classified.sensitive_present if is_alike else frozenset()
     hidden = frozenset(column.name.lower() for column in found.columns) - harmless
@@ -200,7 +200,7 @@ def _import_page(request: HttpRequest, context: dict[str, Any], *, status: int =
 
 
 def _import(request: HttpRequest, system: System) -> HttpResponse:
-    """Write what was decided, all or nothing."""
+    """Write the user's decisions, all or nothing."""
     place, lines, said = _posted(request, system)
     form = NewSourceForm(request.POST)
     dataset = request.POST.get("short_name", "")
@@ -220,7 +220,7 @@ def _import(request: HttpRequest, system: System) -> HttpResponse:
 
 
 def _write(system: System, place: Place, form: NewSourceForm, rows: list[Row]) -> SourceDataset | None:
-    """The dataset; None if one of the lines was refused: then the reason stands there."""
+    """Return the new dataset; None if one of the lines was refused, whose form then has the reason."""
     given = form.cleaned_data
     columns = chosen(rows, system=system.short_name, dataset=given["short_name"])
     try:
@@ -234,7 +234,7 @@ def _write(system: System, place: Place, form: NewSourceForm, rows: list[Row]) -
 
 
 def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], dict[str, Any]]:
-    """What the page sent along: where the delivery is, what was found. 400 for what no page of ours sends."""
+    """Return what the page sent: place, lines and facts. Raise BadRequest (400) for a form of no page of ours."""
     posted = request.POST
     try:
         options = options_of(posted.get("options", ""))
@@ -257,7 +257,7 @@ def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], di
 
 
 def _all_valid(rows: list[Row]) -> bool:
-    # Every form is asked, so that every line says what is wrong with it.
+    # Every form is validated, so that every line shows its errors.
     found = [row.form.is_valid() for row in rows if row.form is not None]
     return all(found)
 
@@ -269,7 +269,7 @@ def _all_valid(rows: list[Row]) -> bool:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def source_columns(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What the system has now beside what the contract says; nothing is overwritten, a person takes what they want."""
+    """Show the system's columns beside the contract's; nothing is changed but the lines that the user takes."""
     source = get_object_or_404(_sources(), key=key)
     if request.method == "POST":
         return _take(request, source)
@@ -303,7 +303,7 @@ def _columns_page(request: HttpRequest, context: dict[str, Any], *, status: int 
 
 
 def _take(request: HttpRequest, source: SourceDataset) -> HttpResponse:
-    """Take what was ticked, all or nothing."""
+    """Take the ticked lines, all or nothing."""
     try:
         lines = unpacked(request.POST.get("lines", ""))
         said = json.loads(request.POST.get("said") or "{}")
@@ -330,7 +330,7 @@ def _take(request: HttpRequest, source: SourceDataset) -> HttpResponse:
 
 
 def _by_its_line(error: MetadataError, rows: list[Row], source: str) -> str:
-    """Put the problem by its line; what is about none is said on top."""
+    """Add the error to the form of its line; return it as a sentence if it belongs to none."""
     for row in rows:
         if row.form is not None and error.where in (row.line.name, f"{source}.{row.line.name}"):
             row.form.add_problem(error)

@@ -1,4 +1,4 @@
-"""Leases in force: who writes where, since when, and taking the right away from who should not have it."""
+"""Leases in force: their holders and times, and breaking one whose holder should not have it."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ PER_PAGE = 50
 @never_cache
 @require_safe
 def lease_list(request: HttpRequest) -> HttpResponse:
-    """Every lease somebody holds in this environment, the oldest first."""
+    """Show every lease that is held in this environment, the oldest first."""
     environment = current_environment()
     page = one_page(request, leases_held(environment=environment).order_by("taken_at", "pk"), PER_PAGE)
     context = {
@@ -47,7 +47,7 @@ def lease_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.EXECUTE_REPORTS)
 def lease_break(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask why the lease shall be broken, then break it and shut its holder out."""
+    """Ask for a reason, then break the lease and shut its holder out."""
     lease = get_object_or_404(Lease.objects.select_related("environment"), pk=pk, environment=current_environment())
     form = ReasonForm(request.POST or None)
     if request.method != "POST":
@@ -84,7 +84,7 @@ def _ask(request: HttpRequest, lease: Lease, form: ReasonForm, *, status: int = 
 
 
 def _shown(leases: Any) -> list[dict[str, Any]]:
-    """Leases with the names of their datasets, and whether their holders have gone quiet."""
+    """Return leases with the names of their datasets, and whether their holders' heartbeats are overdue."""
     leases = list(leases)
     if not leases:
         return []

@@ -1,4 +1,4 @@
-"""Looking at the warehouse on a page's behalf: the page waits for the answer, then goes on with what it was for."""
+"""Refreshes on a page's behalf: the page waits for the result, then goes on with its purpose."""
 
 from collections.abc import Collection
 from typing import Any
@@ -22,21 +22,21 @@ _TITLES = {REPORT: "Making a report", PREVIEW: "Making a preview", DRIFT: "Looki
 def look_first(
     request: HttpRequest, keys: Collection[str], then: dict[str, Any], *, sizes: bool = False
 ) -> HttpResponse:
-    """Have these tables looked at (``sizes``: measured, too); the person is led to the page that waits for it."""
+    """Request a refresh of these tables (``sizes``: measured, too), and redirect to the page that waits for it."""
     return redirect("look_page", request_look(keys=keys, then=then, user=request.user, sizes=sizes).pk)
 
 
 @never_cache
 @require_safe
 def look_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """The page that waits."""
+    """Show the page that waits for a refresh."""
     return render(request, "architecture/look_page.html", _context(_look(request, pk)))
 
 
 @never_cache
 @require_safe
 def look_live(request: HttpRequest, pk: int) -> HttpResponse:
-    """The part of it that changes; nothing (204) while it is as the page has it already."""
+    """Show the part of it that changes; nothing (204) while the page is up to date."""
     read = _look(request, pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
@@ -47,7 +47,7 @@ def look_live(request: HttpRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @builders_go_on
 def look_go(request: HttpRequest, pk: int) -> HttpResponse:
-    """Go on with what the look was for. By POST, because something is made."""
+    """Go on with the purpose of the refresh. By POST, because something is made."""
     read = _look(request, pk)
     if request.method != "POST" or not read.is_finished:
         return redirect("look_page", read.pk)
@@ -64,7 +64,7 @@ def _look(request: HttpRequest, pk: int) -> ReadRequest:
 
 
 def _seen(read: ReadRequest) -> str:
-    """What the waiting page shows; as long as it is the same, nothing is sent."""
+    """Return the state that the waiting page shows; as long as it is the same, nothing is sent."""
     return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
 
 

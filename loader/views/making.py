@@ -1,4 +1,4 @@
-"""Making reports and previews from what was seen of the warehouse, and saying why not where it is refused."""
+"""Creation of reports and previews from the last observations, with the reason where it is refused."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ PREVIEW_SECTION = "preview"
 
 
 def make_report(request: HttpRequest, scope: Scope) -> HttpResponse:
-    """The report of a scope from the last observation; refused, the form comes back with the reason."""
+    """Make the report of a scope from the last observations; if it is refused, show the form with the reason."""
     try:
         report = build_report(environment=current_environment(), scope=scope, person=request.user)
     except (Refused, MetadataError) as refused:
@@ -32,12 +32,12 @@ def make_report(request: HttpRequest, scope: Scope) -> HttpResponse:
 
 
 def refuse_report(request: HttpRequest, form: ScopeForm, refused: Refused | MetadataError) -> HttpResponse:
-    """The list with the form and why the report was not made."""
+    """Show the list with the form and the reason why the report was not made."""
     return list_page(request, form, opened=True, refused=refused, status=status_of(refused))
 
 
 def make_preview_of(request: HttpRequest, report: ChangeReport) -> HttpResponse:
-    """The preview of a report from the last observation; refused, its section says why."""
+    """Make the preview of a report from the last observations; if it is refused, show the reason in its section."""
     try:
         make_preview(report=report, person=request.user)
     except (Refused, MetadataError) as refused:
@@ -46,7 +46,7 @@ def make_preview_of(request: HttpRequest, report: ChangeReport) -> HttpResponse:
 
 
 def to_section(report: ChangeReport, section: str) -> HttpResponse:
-    """To a section of the report's page."""
+    """Redirect to a section of the report's page."""
     address: Any = redirect("report_page", report.report_id)
     address["Location"] += f"#{section}"
     return address

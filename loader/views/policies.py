@@ -1,4 +1,4 @@
-"""A dataset's history policy: chosen in a form, and shown by what it makes of five rows."""
+"""History policy of a dataset: chosen in a form, and demonstrated on five rows."""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ SHOW = "show"
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA, methods=("POST",))
 def dataset_policy(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Read the policy; who may change metadata chooses another, sees what it would do, and saves it."""
+    """Show the policy; a user who may change metadata chooses another, sees its effect, and saves it."""
     dataset = dataset_here(key)
     described, without = _described(dataset), _why_none(dataset)
     may_edit = may_change(request.user, dataset)
@@ -68,12 +68,12 @@ def _save(request: HttpRequest, dataset: TargetDataset, form: PolicyForm) -> Htt
 
 
 def _described(dataset: TargetDataset) -> TargetDataset:
-    """The dataset that a policy is described for: of a history, its base."""
+    """Return the dataset that a policy is described for: of a history, its base."""
     return dataset_here(dataset.history_of.key) if dataset.history_of_id else dataset
 
 
 def _why_none(dataset: TargetDataset) -> str:
-    """Why nothing can be chosen for this dataset; empty if something can."""
+    """Return why no policy can be chosen for this dataset; empty if one can."""
     if dataset.history_of_id:
         return ""
     if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
@@ -94,7 +94,7 @@ def _page(
     without: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """The tab. ``shown``: a person asked what their choices do, and saved nothing."""
+    """Render the tab. ``shown``: the user asked for the effect of the choices, and saved nothing."""
     context: dict[str, Any] = {"dataset": dataset, "described": described, "may_edit": may_edit, "without": without}
     if not without:
         form = form or PolicyForm.of(described, dataset=described)
@@ -113,7 +113,7 @@ def _page(
 
 
 def _shown_by(dataset: TargetDataset, form: PolicyForm, stored: HistoryPolicy) -> dict[str, Any]:
-    """What the chosen policy does, to the five rows and to the history that is there; or why that cannot be shown."""
+    """Return the effect of the chosen policy on the five rows and on the existing history; else why there is none."""
     if form.is_bound and form.policy is None:
         return {"problems": [(form[name], errors) for name, errors in form.errors.items() if name in form.fields]}
     policy = form.policy or stored

@@ -1,4 +1,4 @@
-"""The sealed records of governed runs, as files."""
+"""Sealed records of maintenance runs, as files."""
 
 from uuid import UUID
 
@@ -15,6 +15,6 @@ from loader.services.governedrecords import record_artifact
 @never_cache
 @require_safe
 def run_record(request: HttpRequest, run_id: str, record_id: UUID) -> HttpResponse:
-    """A record as a file that ``verify_artifact`` takes."""
+    """Return a record as a file that ``verify_artifact`` takes."""
     record = get_object_or_404(GovernedRunRecord, run__run_id=run_id, record_id=record_id)
     return json_file(record_artifact(record), f"record-{record.record_id}.json")

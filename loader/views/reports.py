@@ -1,4 +1,4 @@
-"""What a report needs a worker for: being made from a fresh look, preview, rehearsal, execution."""
+"""Steps of a report that need a worker: a refresh before it is made, preview, dry run, execution."""
 
 from uuid import UUID
 
@@ -37,7 +37,7 @@ EXECUTE = Permission.EXECUTE_REPORTS
 @require_http_methods(["GET", "HEAD", "POST"])
 @builders
 def report_build(request: HttpRequest) -> HttpResponse:
-    """Make a report: look at the warehouse first, or (``last``) take what was seen last."""
+    """Make a report: refresh the tables first, or (``last``) take the last observations."""
     if request.method != "POST":
         return redirect("report_list")
     form = ScopeForm(request.POST)
@@ -59,7 +59,7 @@ def report_build(request: HttpRequest) -> HttpResponse:
 @require_POST
 @permitted(EXECUTE)
 def report_preview(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Make a report's preview: look at its tables first, or (``last``) take what was seen last."""
+    """Make a report's preview: refresh its tables first, or (``last``) take the last observations."""
     report = find(report_id)
     if "last" in request.POST:
         return make_preview_of(request, report)
@@ -73,7 +73,7 @@ def report_preview(request: HttpRequest, report_id: UUID) -> HttpResponse:
 @require_POST
 @permitted(EXECUTE)
 def drift_look(request: HttpRequest) -> HttpResponse:
-    """Look at every table that was applied or is described, then show the drift."""
+    """Refresh every table that was applied or is described, then show the drift."""
     keys = tables_in_scope(environment=current_environment(), scope=Scope())
     return look_first(request, keys, {"do": DRIFT}) if keys else redirect("drift_page")
 
@@ -81,7 +81,7 @@ def drift_look(request: HttpRequest) -> HttpResponse:
 @require_POST
 @permitted(EXECUTE)
 def report_rehearse(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Ask for the newest preview to be rehearsed on clones."""
+    """Request a dry run of the newest preview on clones."""
     report = find(report_id)
     try:
         preview = newest_preview(report)
@@ -97,7 +97,7 @@ def report_rehearse(request: HttpRequest, report_id: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def rehearsal_live(request: HttpRequest, pk: int) -> HttpResponse:
-    """The part of a report's page that shows a rehearsal; nothing (204) while it stands as the page has it."""
+    """Show the part of a report's page about a dry run; nothing (204) while the page is up to date."""
     rehearsal = get_object_or_404(Rehearsal.objects.select_related("preview__report"), pk=pk)
     if request.GET.get("seen") == rehearsal.status:
         return HttpResponse(status=204)
@@ -112,7 +112,7 @@ def rehearsal_live(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @permitted(EXECUTE)
 def report_execute(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Execute the report as it was previewed: the fingerprint of the preview that was seen is sent along."""
+    """Execute the report as previewed: the request holds the fingerprint of the preview that the user saw."""
     report = find(report_id)
     try:
         asked = request_execution(

@@ -1,7 +1,7 @@
-"""The part of a load run's page that changes, and how to tell cheaply whether it did.
+"""The part of a load run's page that changes, and a cheap check of whether it did.
 
-A run may have thousands of datasets, and everybody who looks asks every second: so first only what can
-change is read, and the part is made anew only for those who have seen something else.
+A run may have thousands of datasets, and every open page asks every second: so first only what can
+change is read, and the part is rendered only for those that show another state.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ _DECISIONS = {
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run stands: everything that changes while it goes on, read once."""
+    """State of a run: everything that changes while it goes on, read once."""
 
     run: LoadRun
     parts: tuple[Part, ...]
@@ -81,7 +81,7 @@ class Standing:
 
     @cached_property
     def seen(self) -> str:
-        """A digest by which the next request tells whether anything changed."""
+        """A digest that tells the next request whether anything changed."""
         run = self.run
         said = [
             (run.status, run.phase, run.attempt, run.started_at, run.finished_at, self.newest_line, self.wait),
@@ -96,7 +96,7 @@ class Standing:
 
 
 def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
-    """The part as HTML, and what to ask for (as a query) to be shown the same datasets again."""
+    """Return the part as HTML, and the query that shows the same datasets again."""
     run, picture = standing.run, standing.picture
     chosen = _Chosen(request, standing.parts)
     urls = chosen.urls()
@@ -119,7 +119,7 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "workers": standing.workers,
         "decisions": _decisions(run),
         "may_start": may(request.user, Permission.START_LOAD, on=here),
-        # Asking for a run again gives it up first, if its worker was silent for too long.
+        # Repeating a run marks it as lost first, if its worker was silent for too long.
         "restartable": run.status in LoadRun.RESTARTABLE
         or (standing.wait is not None and standing.wait.code == pickup.GONE),
         "revertible": run.is_finished and run.kind in BRINGING and _reached_tables(standing),
@@ -129,12 +129,12 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
 
 
 def _reached_tables(standing: Standing) -> bool:
-    """Whether the run loaded anything beyond raw tables."""
+    """Return whether the run loaded anything beyond raw tables."""
     return any(part.status == DatasetRun.Status.SUCCEEDED and part.layer != "raw" for part in standing.parts)
 
 
 class _Chosen:
-    """Which of the run's datasets are shown: of a state, a page of them, or the page that has one dataset on it."""
+    """Selection of the run's datasets: of a state, a page of them, or the page that has one dataset on it."""
 
     def __init__(self, request: HttpRequest, parts: tuple[Part, ...]) -> None:
         counts = Counter(part.status for part in parts)
@@ -151,7 +151,7 @@ class _Chosen:
 
     @property
     def query(self) -> str:
-        """What the next request has to ask for to be shown the same."""
+        """The query that selects the same in the next request."""
         return self._with(self.page.number)
 
     @property
@@ -166,7 +166,7 @@ class _Chosen:
         return urlencode({"state": self.state, "page": page})
 
     def urls(self) -> dict[str, str]:
-        """Where each dataset is told of: on this page, or on the one that has it."""
+        """Return the address of each dataset: on this page, or on the one that has it."""
         shown = set(self.page.object_list)
         return {
             part.key: f"#dataset-{part.key}" if part.key in shown else f"?dataset={part.key}#dataset-{part.key}"
@@ -175,7 +175,7 @@ class _Chosen:
 
 
 def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The rows of a page by layer, each with what it waits for, when it was worked on, and its slack."""
+    """Return the rows of a page by layer, each with the datasets it waits for, its bar of time, and its slack."""
     run, picture = standing.run, standing.picture
     names = {part.key: part.name for part in standing.parts}
     bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
@@ -197,7 +197,7 @@ def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, An
 
 
 def _decisions(run: LoadRun) -> list[dict[str, str]]:
-    """What a person can let through, of a run that failed for want of it."""
+    """Return the decisions by which a user can repeat a failed run successfully."""
     if run.status not in LoadRun.RESTARTABLE:
         return []
     codes = set(DatasetRun.objects.filter(run=run, error__isnull=False).values_list("error__code", flat=True))
@@ -205,7 +205,7 @@ def _decisions(run: LoadRun) -> list[dict[str, str]]:
 
 
 def _asked(run: LoadRun) -> list[tuple[str, str]]:
-    """What a governed run was asked, as names with values."""
+    """Return the details of a maintenance run's request, as names with values."""
     asked = dict(run.details.get("asked") or {})
     asked |= {f"{kind} files": paths for kind, paths in asked.pop("files", {}).items()}
     shown = ((name.replace("_", " "), value) for name, value in asked.items() if value not in (None, "", "none"))

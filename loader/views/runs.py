@@ -31,7 +31,7 @@ SUGGESTED = 500
 @never_cache
 @require_safe
 def run_list(request: HttpRequest) -> HttpResponse:
-    """Load runs, newest first, and the form that starts one."""
+    """Show load runs, newest first, and the form that starts one."""
     wanted = request.GET.get("start", "")
     initial = {"scope": "dataset", "dataset": wanted} if wanted else None
     return _list(request, StartLoadForm(initial=initial), opened=bool(wanted))
@@ -57,7 +57,7 @@ def _list(request: HttpRequest, form: StartLoadForm, *, opened: bool, status: in
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(START, on=here)
 def run_start(request: HttpRequest) -> HttpResponse:
-    """Ask for a load run; what cannot be taken is said beside its field. The form itself is on the list."""
+    """Request a load run; a refusal is shown beside its field. The form itself is on the list."""
     if request.method != "POST":
         return redirect("run_list")
     form = StartLoadForm(request.POST)
@@ -80,7 +80,7 @@ def run_start(request: HttpRequest) -> HttpResponse:
 
 
 def tell(request: HttpRequest, asked: Any) -> None:
-    """Say what asking for a run came to, where its page does not say it."""
+    """Add a message about the result of a request where the run's page does not show it."""
     if not asked.requested:
         state = asked.run.get_status_display().lower()
         messages.info(request, f"This run was there already and is {state}; nothing was changed.")
@@ -91,14 +91,14 @@ def tell(request: HttpRequest, asked: Any) -> None:
 @never_cache
 @require_safe
 def run_page(request: HttpRequest, run_id: str) -> HttpResponse:
-    """One load run."""
+    """Show one load run."""
     return _shown(request, Standing.of(_run(run_id)), "loader/run_page.html")
 
 
 @never_cache
 @require_safe
 def run_live(request: HttpRequest, run_id: str) -> HttpResponse:
-    """The part of a run's page that changes; nothing (204) while it is as the page has it already."""
+    """Show the part of a run's page that changes; nothing (204) while the page is up to date."""
     standing = Standing.of(_run(run_id))
     if standing.seen == request.GET.get("seen") and not standing.run.is_finished:
         return HttpResponse(status=204)
@@ -113,7 +113,7 @@ def _shown(request: HttpRequest, standing: Standing, template: str) -> HttpRespo
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(START, on=here)
 def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Ask whether the run shall stop, then stop it."""
+    """Ask for confirmation, then stop the run."""
     run = _run(run_id)
     if request.method != "POST":
         return render(request, "loader/run_cancel.html", {"run": run})

@@ -1,4 +1,4 @@
-"""What people type about schedules."""
+"""Forms of schedules."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _NO_CRON = "Say when, for example 30 6 * * 1-5 (06:30 from Monday to Friday)."
 
 
 class ScheduleFields(MetadataForm):
-    """A schedule: when, what, and whether at all."""
+    """Fields of a schedule: its times, its scope, and whether it is active."""
 
     name = forms.CharField(
         max_length=100,
@@ -86,17 +86,17 @@ class ScheduleFields(MetadataForm):
         return Scope(kind, self.cleaned_data[kind].strip(), self.cleaned_data["target_only"])
 
     def described(self) -> dict[str, Any]:
-        """The fields of the schedule, as its services take them."""
+        """Return the fields of the schedule, as its services take them."""
         taken = ("name", "cron", "time_zone", "allow_empty", "active")
         return {name: self.cleaned_data[name] for name in taken} | {"scope": self.scope_chosen()}
 
 
 class NewScheduleForm(ScheduleFields):
-    """A schedule that is not there yet."""
+    """Form of a new schedule."""
 
 
 class ScheduleForm(ScheduleFields, EditForm):
-    """A schedule that is there."""
+    """Form of an existing schedule."""
 
     _SCOPE = ("scope", "schema", "dataset", "target_only")
     seen = ("name", "cron", "time_zone", *_SCOPE, "allow_empty", "active")
@@ -109,7 +109,7 @@ class ScheduleForm(ScheduleFields, EditForm):
         return own | named | {"scope": scope.kind, "target_only": scope.target_only}
 
     def scope_seen(self) -> SafeString:
-        """The kind of scope as it was when the page was made; the template draws the choice itself."""
+        """Return a hidden field with the kind of scope when the page was made; the template draws the choice itself."""
         return self["scope"].as_hidden(only_initial=True)
 
     def changes(self) -> dict[str, Any]:
@@ -119,17 +119,17 @@ class ScheduleForm(ScheduleFields, EditForm):
 
 
 class DeleteForm(EditForm):
-    """What is to be deleted, as it was seen."""
+    """Form that deletes a schedule in the version that the user saw."""
 
 
 class TimesForm(forms.Form):
-    """When a schedule that is being typed would start something; its fields are those of the schedule."""
+    """Form of the times that a schedule being typed would have; its fields are those of the schedule."""
 
     cron = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
     time_zone = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
 
 def zone_names() -> list[str]:
-    """Time zones to choose from: UTC, then places by name."""
+    """Return time zones to choose from: UTC, then places by name."""
     places = sorted(name for name in time_zones() if "/" in name and not name.startswith(("Etc/", "SystemV/", "US/")))
     return ["UTC", *places]

@@ -36,7 +36,7 @@ LATEST = 10
 @never_cache
 @require_safe
 def schedule_list(request: HttpRequest) -> HttpResponse:
-    """The schedules of this environment, each with its last run and its next time."""
+    """Show the schedules of this environment, each with its last run and its next time."""
     rows = [_row(schedule) for schedule in schedules()]
     context = {"rows": rows, "may_edit": may(request.user, START, on=here), "alone": _alone()}
     return render(request, "loader/schedule_list.html", context)
@@ -45,7 +45,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def schedule_page(request: HttpRequest, key: UUID) -> HttpResponse:
-    """One schedule: its next times, its last runs, who changed it."""
+    """Show one schedule: its next times, its last runs, its changes."""
     schedule = _schedule(key)
     runs = newest_runs().filter(schedule=schedule)[:LATEST]
     context = _row(schedule) | {
@@ -60,7 +60,7 @@ def schedule_page(request: HttpRequest, key: UUID) -> HttpResponse:
 
 @require_safe
 def schedule_times(request: HttpRequest) -> HttpResponse:
-    """The part of a form that shows when the schedule would start something, or what is wrong with it."""
+    """Show the part of a form with the next times of the schedule, or its error."""
     form = TimesForm(request.GET)
     typed = form.cleaned_data if form.is_valid() else {}
     return render(request, "loader/schedule_times.html", _preview(typed.get("cron", ""), typed.get("time_zone", "")))
@@ -69,7 +69,7 @@ def schedule_times(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(START, on=here)
 def schedule_new(request: HttpRequest) -> HttpResponse:
-    """Describe a schedule that is not there yet."""
+    """Create a schedule."""
     if request.method != "POST":
         return _form_page(request, NewScheduleForm())
     form = NewScheduleForm(request.POST)
@@ -84,7 +84,7 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(START, on=here)
 def schedule_edit(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Change a schedule. Who comes second sees both people's values."""
+    """Change a schedule. If another user changed it meanwhile, show both users' values."""
     schedule = _schedule(key)
     if request.method != "POST":
         return _form_page(request, ScheduleForm.of(schedule), schedule)
@@ -106,7 +106,7 @@ def schedule_edit(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(START, on=here)
 def schedule_delete(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Ask whether the schedule shall go, then delete it; its runs stay."""
+    """Ask for confirmation, then delete the schedule; its runs stay."""
     schedule = _schedule(key)
     if request.method != "POST":
         context = _row(schedule) | {"form": DeleteForm.of(schedule), "run_count": schedule.runs.count()}
@@ -127,7 +127,7 @@ def schedule_delete(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_POST
 @permitted(START, on=here)
 def schedule_run(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Start what the schedule loads now."""
+    """Start the schedule's load now."""
     try:
         asked = run_now(schedule=_schedule(key), user=request.user)
     except Refusal as refusal:
@@ -160,7 +160,7 @@ def _form_page(
 
 
 def _row(schedule: Schedule) -> dict[str, Any]:
-    """A schedule with what every page shows of it."""
+    """Return a schedule with the facts that every page shows of it."""
     timetable = timetable_of(schedule)
     run = schedule.last_run
     return {
@@ -177,7 +177,7 @@ def _local(instant: datetime | None, timetable: Timetable) -> datetime | None:
 
 
 def _preview(cron: str, time_zone: str) -> dict[str, Any]:
-    """What a cron line says and when that is; ``problem`` where it says nothing. Empty while nothing is typed."""
+    """Return a cron expression in words and its next times, or its ``problem``; empty while nothing is typed."""
     if not cron.strip():
         return {}
     try:
@@ -188,10 +188,10 @@ def _preview(cron: str, time_zone: str) -> dict[str, Any]:
 
 
 def _times(timetable: Timetable) -> list[tuple[datetime, datetime]]:
-    """The next times, each in the schedule's zone and in UTC."""
+    """Return the next times, each in the schedule's zone and in UTC."""
     return [(time, time.astimezone(UTC)) for time in timetable.first(TIMES, after=timezone.now())]
 
 
 def _alone() -> bool:
-    """Nobody is there who would start what is due: the scheduler's sweep is a worker's task."""
+    """Return whether no worker would start what is due: the scheduler's sweep is a worker's task."""
     return not live_workers().exists()

@@ -1,4 +1,4 @@
-"""A source dataset's own facts, edited: what it is called, where it is and how it is read."""
+"""Edit page of a source dataset: its names, its location and its reading options."""
 
 from uuid import UUID
 
@@ -26,7 +26,7 @@ REFUSED = 422
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def source_edit(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What a source dataset is, besides its columns and its policy."""
+    """Edit a source dataset, except its columns and its policy."""
     source = _here(key)
     if request.method != "POST":
         return _page(request, source, SourceForm.of(source, system=source.system))
@@ -55,12 +55,12 @@ def _here(key: UUID) -> SourceDataset:
 
 
 def _place_is_allowed(form: SourceForm, source: SourceDataset) -> bool:
-    """Whether a place that is new here may be read: a load would read whatever stands there.
+    """Return whether a new location may be read: a load would read whatever is there.
 
-    Places that came by YAML stand, whoever edits something else of the source.
+    A location that came by YAML stays, if other fields of the source are edited.
     """
     if not form.is_valid() or source.system.kind != System.Kind.FILES:
-        return True  # ``attempt`` says what is wrong
+        return True  # ``attempt`` reports the error
     if form.cleaned_data["location"] == source.location:
         return True
     try:

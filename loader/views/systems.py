@@ -1,4 +1,4 @@
-"""Systems: register one, see whether it can be reached, and look through what it has."""
+"""Systems: registration, connection test, and the files or tables of one."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ from metadata.views.paging import one_page
 
 REFUSED = 422
 PER_PAGE = 50
-# Whoever asks for more pages than this wants to search.
+# Beyond so many pages a search is of more use.
 MOST_PAGES = 1_000
 
 
@@ -54,7 +54,7 @@ def system_create(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def system_edit(request: HttpRequest, short_name: str) -> HttpResponse:
-    """What a system is and where."""
+    """Edit a system's names and location."""
     system = get_object_or_404(System, short_name=short_name)
     if request.method != "POST":
         return _form_page(request, system, SystemForm.of(system))
@@ -76,12 +76,12 @@ def system_edit(request: HttpRequest, short_name: str) -> HttpResponse:
 
 
 def _place_is_allowed(form: MetadataForm, system: System | None) -> bool:
-    """Whether a folder that is new here may be read: a load would read whatever stands there.
+    """Return whether a new folder may be read: a load would read whatever is there.
 
-    Places that came by YAML stand, whoever edits something else of the system.
+    A location that came by YAML stays, if other fields of the system are edited.
     """
     if not form.is_valid():
-        return True  # ``attempt`` says what is wrong
+        return True  # ``attempt`` reports the error
     given = form.cleaned_data
     moved = system is None or (given["kind"], given["location"]) != (system.kind, system.location)
     if not moved or given["kind"] != System.Kind.FILES or not given["location"]:
@@ -103,12 +103,12 @@ def _form_page(request: HttpRequest, system: System | None, form: MetadataForm, 
     return render(request, "loader/system_form.html", {"system": system, "form": form, "back": back}, status=status)
 
 
-# --- looking -----------------------------------------------------------------------------------
+# --- showing -----------------------------------------------------------------------------------
 
 
 @require_safe
 def system_page(request: HttpRequest, short_name: str) -> HttpResponse:
-    """What a system is, and which of its datasets are described."""
+    """Show a system, and its source datasets that are described."""
     system = get_object_or_404(System, short_name=short_name)
     return render(request, "loader/system_page.html", _about(request, system))
 
@@ -126,7 +126,7 @@ def _about(request: HttpRequest, system: System) -> dict[str, Any]:
 @require_POST
 @permitted(Permission.CHANGE_METADATA)
 def system_test(request: HttpRequest, short_name: str) -> HttpResponse:
-    """Whether the system can be reached: what was reached, or why not."""
+    """Test whether the system can be reached, and show the result."""
     system = get_object_or_404(System, short_name=short_name)
     try:
         answer: dict[str, Any] = {"reached": reach(system)}
@@ -139,7 +139,7 @@ def system_test(request: HttpRequest, short_name: str) -> HttpResponse:
 
 @dataclass(frozen=True)
 class ShownFound:
-    """A thing that was found, and the source dataset that describes it, if one does."""
+    """A listed file or table, and the source dataset that describes it, if one does."""
 
     found: Found
     source: SourceDataset | None
@@ -149,7 +149,7 @@ class ShownFound:
 @require_safe
 @permitted(Permission.CHANGE_METADATA)
 def system_discover(request: HttpRequest, short_name: str) -> HttpResponse:
-    """Look through a system's files or tables. The page comes at once, what is found follows."""
+    """List a system's files or tables. The page comes at once, the listing follows."""
     system = get_object_or_404(System, short_name=short_name)
     search, number = request.GET.get("q", "")[:200], _page_number(request)
     context = {"system": system, "search": search, "is_database": system.kind != System.Kind.FILES}

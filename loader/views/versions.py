@@ -1,6 +1,6 @@
-"""A key's versions as the history explorer shows them: what changed, gaps, a time line to scale.
+"""A key's versions as the history explorer shows them: changes, gaps, a time line to scale.
 
-Pure: the answer of a read goes in. Its values are text, as the warehouse casts them.
+Pure: it works on the answer of a read. Its values are text, as the warehouse casts them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,10 +32,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Version:
-    """One version. ``began`` is new, changed or reappeared; ``gap`` is the time the key was away before.
+    """One version. ``began`` is new, changed or reappeared; ``gap`` is the time the key was absent before.
 
     ``interval`` is start and end as they are stored; of a history dated by numbers there are no times.
-    An open version has no end, whatever stands for it.
+    An open version has no end, whatever value is stored for it.
     """
 
     number: int
@@ -68,7 +68,7 @@ class Version:
 
 
 def versions(answer: Mapping, table: TableSpec) -> list[Version]:
-    """The versions of an answer, oldest first."""
+    """Return the versions of an answer, oldest first."""
     purpose = {column.name: column.purpose for column in table.columns}
     name_of = {column.purpose: column.name for column in table.columns}
     shown = [name for name in answer["columns"] if _is_value(purpose.get(name))]
@@ -101,7 +101,7 @@ def versions(answer: Mapping, table: TableSpec) -> list[Version]:
 
 
 def _end(values: Mapping[str, str | None], name_of: Mapping[str, str]) -> str | None:
-    """The end as stored, None for an open version: a high date may stand there."""
+    """Return the end as stored, None for an open version, which may have a high date."""
     end = values.get(name_of["ended_at"])
     ended = instant(end)
     is_open = values.get(name_of["segment"]) == OPEN or (ended is not None and ended.year == MAXYEAR)
@@ -109,7 +109,7 @@ def _end(values: Mapping[str, str | None], name_of: Mapping[str, str]) -> str | 
 
 
 def _meet(earlier: Version, start: str) -> bool:
-    """Whether there is no gap: an inclusive end lies a millisecond before the next start."""
+    """Return whether there is no gap: an inclusive end lies a millisecond before the next start."""
     started = instant(start)
     if earlier.ended is None or started is None:
         return earlier.interval[1] == start
@@ -117,7 +117,7 @@ def _meet(earlier: Version, start: str) -> bool:
 
 
 def _is_value(purpose: str | None) -> bool:
-    """Described columns, foreign keys, and columns that only the table still knows."""
+    """Return whether a column holds values to show: described, a foreign key, or known to the table only."""
     return purpose in (None, "business_key", "attribute", "foreign_key")
 
 
@@ -141,7 +141,7 @@ def _differs(before: str | None, now: str | None) -> bool:
 
 
 def instant(text: str | None) -> datetime | None:
-    """An instant as Spark writes it, in UTC; None for nothing, and for a number."""
+    """Return an instant from text as Spark writes it, in UTC; None for no text, and for a number."""
     if not text or text.lstrip("-").isdigit():
         return None
     read = datetime.fromisoformat(text)
@@ -181,7 +181,7 @@ class TimeLine:
 
 
 def time_line(found: list[Version], now: datetime) -> TimeLine:
-    """Versions and gaps to scale, none narrower than can be seen and hit."""
+    """Return versions and gaps to scale, none too narrow to be seen and clicked."""
     stretches: list[tuple[datetime, datetime, Version | None]] = []
     for version in found:
         if version.started is None:
@@ -204,7 +204,7 @@ def time_line(found: list[Version], now: datetime) -> TimeLine:
 
 
 def _widths(lengths: list[float]) -> list[float]:
-    """Shares of 100 in proportion, each at least NARROWEST (or an equal share, if there are many)."""
+    """Return shares of 100 in proportion, each at least NARROWEST (or an equal share, if there are many)."""
     if not lengths:
         return []
     floor = min(NARROWEST, 100 / len(lengths))
@@ -258,7 +258,7 @@ class FoundRows:
 
 
 def found_rows(answer: Mapping, table: TableSpec) -> FoundRows:
-    """Business keys, attributes and foreign keys of an answer's rows, and when their version began."""
+    """Return an answer's rows: entity key, business key, attributes and the start of their version."""
     purpose = {column.name: column.purpose for column in table.columns}
     entity_key = table.column("entity_key").name
     columns = tuple(
