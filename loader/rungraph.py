@@ -48,7 +48,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class RunPicture:
-    """A run's datasets in load order. ``usual`` is the duration of each in the run before, by stable key."""
+    """A run's datasets in load order. ``usual`` is the duration of each in the comparable run before, by stable key."""
 
     parts: tuple[Part, ...]
     usual: Mapping[str, float] = field(default_factory=dict)

@@ -209,7 +209,7 @@ class ExecutionViewSet(FollowedExecution, views.ExecutionViewSet):
     @extend_schema(request=NothingSerializer, responses={202: ExecutionSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def resume(self, request: Request, pk: int) -> Response:
-        """Queue an execution again that failed, was cancelled or lost."""
+        """Queue a failed, cancelled or lost execution again; finished steps are not repeated."""
         _, reason = self.given(NothingSerializer)
         with refusals(), writing(reason):
             resumed = resume_execution(execution=self.get_object(), person=request.user)

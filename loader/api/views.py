@@ -121,7 +121,7 @@ class LoadRunViewSet(FollowedRun, ReadOnly):
     @extend_schema(request=LoadRunAgainSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def again(self, request: Request, run_id: str) -> Response:
-        """Queue a run again that did not succeed: what it finished is not done twice."""
+        """Queue a run again that did not succeed: finished datasets are not repeated."""
         run, (decisions, reason) = self.get_object(), self.given(LoadRunAgainSerializer)
         with refusals():
             asked = request_load_run(run_id=run.run_id, user=request.user, reason=reason, **decisions)

@@ -145,7 +145,10 @@ class Attempt:
                 row.save()
 
     def _reset(self, steps: list[LoadStep]) -> None:
-        """Assign all rows to this attempt: unfinished ones are queued again, those out of scope skipped."""
+        """Assign all rows to this attempt.
+
+        Rows that did not succeed, or whose delivery was replaced since, are queued again; those out of scope, skipped.
+        """
         rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
         overwritten = _overwritten_since(rows.values())
         for ordinal, step in enumerate(steps, start=1):

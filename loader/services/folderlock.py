@@ -78,7 +78,7 @@ def _holder(descriptor: int) -> dict:
 
 def _is_alive(holder: dict) -> bool:
     if holder.get("host") != socket.gethostname():
-        return bool(holder)  # another machine's processes cannot be looked at
+        return bool(holder)  # processes of another machine cannot be checked
     return lives(holder["pid"])
 
 

@@ -304,7 +304,7 @@ def _foreign_keys(dataset: DatasetState) -> tuple[ForeignKey, ...]:
 def newest_applied(
     *, environment: Environment, leading: Mapping[str, str], but: LoadRun | None = None
 ) -> dict[str, Applied]:
-    """Return the newest run applied to each dataset, leaving one run out.
+    """Return the newest run applied to each dataset, except the run ``but``.
 
     ``leading`` gives the key of the table that a dataset's runs commit to first, by the dataset's key.
     """

@@ -64,7 +64,7 @@ class Exchange:
             return None
 
     def cancel(self) -> None:
-        """Ask the runner to stop this request; ``finished`` still comes."""
+        """Ask the runner to stop this request; its ``finished`` still comes."""
         self._owner.tell({"id": self.id, "kind": "cancel"})
 
     def put(self, event: dict) -> None:
@@ -162,7 +162,7 @@ class Runner:
             child.kill()
 
     def close(self) -> None:
-        """End the runner and give the data folder back."""
+        """End the runner and release the data folder."""
         self._closed.set()
         child = self._child
         if child is not None:

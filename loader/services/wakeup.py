@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 WAKE_RUN, WAKE_READ = "loader.tasks.wake_run", "loader.tasks.wake_read"
 WAKE_EXECUTION = "loader.tasks.perform_execution"
 WAKE_DELIVERIES = "loader.tasks.send_deliveries"
-# Older messages wake nobody: by then the sweeper has sent another one.
+# Older messages wake no worker: by then the sweeper has sent another one.
 EXPIRES_SECONDS = 120
 
 

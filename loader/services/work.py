@@ -130,7 +130,7 @@ class LoadWork:
         for key in sorted(self.crowded):
             try:
                 asked = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
-            except Exception:  # the run itself is done; the next one over these tables asks again
+            except Exception:  # the run itself is done; the next one over these tables requests it again
                 log.exception("a compaction of %s could not be asked for", key)
             else:
                 if asked is not None:

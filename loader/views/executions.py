@@ -108,7 +108,7 @@ def execution_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @permitted(EXECUTE)
 def execution_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    """Queue an execution that failed, was cancelled or lost again; finished steps are not repeated."""
+    """Queue a failed, cancelled or lost execution again; finished steps are not repeated."""
     execution = _execution(pk)
     try:
         resumed = resume_execution(execution=execution, person=request.user)

@@ -68,7 +68,7 @@ def _proposed_names(delivered: list[str], system: str, dataset: str) -> list[str
 def _initial(line: Line, name: str) -> dict[str, Any]:
     found = line.found
     return {
-        # New columns are ticked; the user decides on those that change or are gone.
+        # New and returning columns are ticked; the user decides on those that change or are gone.
         "take": line.status in (NEW, RETURNING),
         "target_name": name,
         "type": str(line.type),

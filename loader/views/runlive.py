@@ -197,7 +197,7 @@ def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, An
 
 
 def _decisions(run: LoadRun) -> list[dict[str, str]]:
-    """Return the decisions by which a user can repeat a failed run successfully."""
+    """Return the decisions that a user can make for a run whose datasets were refused without them."""
     if run.status not in LoadRun.RESTARTABLE:
         return []
     codes = set(DatasetRun.objects.filter(run=run, error__isnull=False).values_list("error__code", flat=True))

@@ -130,7 +130,7 @@ def run_cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 @permitted(START, on=here)
 def run_again(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Queue a run that did not succeed again, under its own id: what it finished is not done twice.
+    """Queue a run again that did not succeed, under its own id: finished datasets are not repeated.
 
     ``allow_empty`` and ``allow_deletes`` in the form are decisions for this run.
     """

@@ -136,7 +136,7 @@ def _fields(
 
 
 def _differs(before: str | None, now: str | None) -> bool:
-    """Return whether a value is another than in the version before; a masked one says so itself."""
+    """Return whether a value differs from that of the version before; a mask tells whether its value changed."""
     return now == MASK_CHANGED if is_mask(now) else before != now
 
 

@@ -41,7 +41,7 @@ _ODD_DOUBLES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "-0.0": "-
 
 
 class DoesNotFit(ValueError):
-    """A value that its column's type cannot hold."""
+    """Error for a value that its column's type cannot hold."""
 
 
 def typed(value: Any, type_: DataType) -> Any:

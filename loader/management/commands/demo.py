@@ -53,7 +53,7 @@ class Command(ProductCommand):
         "Load releases of airportsdata into an empty data folder of its own, show what changed, "
         "and leave work for the people it makes."
     )
-    # It works in a data folder of its own, where nobody has a token yet.
+    # It works in a data folder of its own, where no user has a token yet.
     takes_person = False
 
     def arguments(self, parser: ArgumentParser) -> None:
