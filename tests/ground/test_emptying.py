@@ -12,6 +12,7 @@ from metadata.domain.errors import MetadataError
 from metadata.models import ChangeLogEntry, System
 from metadata.services.sources import create_system
 from tests import remembering
+from tests.audit import triggers_lifted
 from tests.emptying import Emptier, all_tables, rows_of, tables_with_rows
 from tests.remembering import remembered
 
@@ -134,8 +135,22 @@ def test_over_other_rows_it_is_made_anew(made: Callable[[], System], emptier: Em
         made()
 
 
-def test_what_changes_rows_that_were_there_is_not_remembered(nothing_remembered: None) -> None:
+def test_rows_that_were_changed_are_changed_again(nothing_remembered: None) -> None:
     system = air()
-    for name in ("Sea", "Land"):
-        remembered("renamed", lambda name=name: System.objects.filter(pk=system.pk).update(name=name))
-    assert System.objects.get().name == "Land"
+
+    def rename() -> None:
+        assert System.objects.get(pk=system.pk).name == "Air"
+        System.objects.filter(pk=system.pk).update(name=next(names))
+
+    names = iter(["Sea"])  # a second run of the services would end the test
+    remembered("renamed", rename)
+    System.objects.filter(pk=system.pk).update(name="Air")
+    remembered("renamed", rename)
+    assert System.objects.get().name == "Sea"
+
+
+def test_removed_rows_of_append_only_tables_are_not_remembered(nothing_remembered: None) -> None:
+    air()
+    with triggers_lifted():
+        remembered("emptied", lambda: asked(f'DELETE FROM "{LOG}"'))
+    assert remembering._REMEMBERED == {}
