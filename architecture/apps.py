@@ -6,7 +6,8 @@ class ArchitectureConfig(AppConfig):
 
     def ready(self) -> None:
         from architecture.needed_entries import entries_needed
-        from architecture.services import policies, proof, records
+        from architecture.services.executions import proof, records
+        from architecture.services.policies import policies
         from metadata.services import retention
 
         records.register()

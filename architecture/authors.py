@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 from architecture.domain import operations as ops
 from architecture.domain.operations import METADATA_ONLY, Operation
 from architecture.models import AppliedDataset, Environment, ExecutionOperation
-from architecture.services.proof import is_proven, proven_marks
+from architecture.services.executions.proof import is_proven, proven_marks
 from metadata.domain.state import DatasetState
 from metadata.models import ChainLink, ChangeLogEntry, DatasetInput, Reference, TargetDataset
 

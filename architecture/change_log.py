@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from architecture.authors import hands
 from architecture.models import ChangeReport
-from architecture.services.reports import operations_of
+from architecture.services.reports.reports import operations_of
 from metadata.change_log import ShownEntry, entries, shown
 
 

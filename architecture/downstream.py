@@ -9,11 +9,11 @@ from architecture.domain import operations as ops
 from architecture.domain.operations import Operation
 from architecture.domain.policy import DESTRUCTIVE, REVIEW, SAFE, risk_of
 from architecture.models import ChangeReport
-from architecture.services.reports import operations_of
+from architecture.services.reports.reports import operations_of
+from metadata.computed_fields import stable_keys
 from metadata.graph import HISTORY, LAYERS, Edge, Graph, Node, of_lineage
 from metadata.models import TargetDataset
 from metadata.selectors import Lineage, downstream
-from metadata.shown import stable_keys
 
 # More boxes than that nobody can read; they are listed only.
 DRAWN = 300

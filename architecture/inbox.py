@@ -15,17 +15,17 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from architecture import holding
-from architecture.domain import waiting, workflow
+from architecture import report_validity
 from architecture.domain.policy import PolicySet
-from architecture.domain.waiting import Facts, Person
-from architecture.domain.workflow import Decided
+from architecture.domain.reports import waiting_reasons, workflow
+from architecture.domain.reports.waiting_reasons import Facts, Person
+from architecture.domain.reports.workflow import Decided
 from architecture.models import ChangeReport, PolicyProposal
-from architecture.places import place_of_environment, place_of_report
+from architecture.report_details import ReportRow, may_build, report_rows
+from architecture.report_places import place_of_environment, place_of_report
 from architecture.selectors import reports_in_play
-from architecture.services.policies import default_policy
-from architecture.services.reports import Gathered
-from architecture.shown import ReportRow, may_build, report_rows
+from architecture.services.policies.policies import default_policy
+from architecture.services.reports.reports import Gathered
 from metadata.domain.roles import PEOPLE_ONLY, Permission, Role
 from metadata.permissions import MODEL_BACKEND, granted_to, may, may_somewhere, people_who_may, roles_of
 
@@ -34,9 +34,9 @@ _PATIENCE = 1.5  # seconds
 _OWN = ("pk", "report_id", "status", "risk", "fingerprint", "authors", "created_by_id", "environment_id", "live")
 _LONG = ("document", "content")
 _NEEDED = {
-    waiting.DECIDE: Permission.APPROVE_REPORTS,
-    waiting.EXECUTE: Permission.EXECUTE_REPORTS,
-    waiting.RESUME: Permission.EXECUTE_REPORTS,
+    waiting_reasons.DECIDE: Permission.APPROVE_REPORTS,
+    waiting_reasons.EXECUTE: Permission.EXECUTE_REPORTS,
+    waiting_reasons.RESUME: Permission.EXECUTE_REPORTS,
 }
 _APPROVALS = tuple(f"approvals__{name}" for name in ("person_name", "decision", "fingerprint", "roles"))
 # What a service account decided, its owner did.
@@ -67,15 +67,15 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
     found = []
     for pk, report_id, environment, facts in known:
         refusal: dict[str, Any] | None = {}
-        if waiting.asked_of(facts, person) and _may_be_stale(facts):
+        if waiting_reasons.asked_of(facts, person) and _may_be_stale(facts):
             if environment not in signals:
-                signals[environment] = holding.signal(environment)
-            refusal = holding.known_refusal(report_id, signals[environment])
+                signals[environment] = report_validity.signal(environment)
+            refusal = report_validity.known_refusal(report_id, signals[environment])
             facts = replace(facts, stale=(refusal or {}).get("code", ""))
-        ask = waiting.asked_of(facts, person)
+        ask = waiting_reasons.asked_of(facts, person)
         if ask and _is_theirs(user, ask, pk):
             found.append(Ask(ask, pk, facts, refusal or {}, refusal is not None))
-    return tuple(sorted(found, key=lambda one: (waiting.ASKS.index(one.ask), one.pk)))
+    return tuple(sorted(found, key=lambda one: (waiting_reasons.ASKS.index(one.ask), one.pk)))
 
 
 def count_for(user: Any) -> int:
@@ -108,7 +108,7 @@ def policies_waiting(user: Any) -> tuple[PolicyAsk, ...]:
 
 
 def count(asks: Iterable[Ask]) -> int:
-    return sum(one.ask != waiting.OTHERS for one in asks)
+    return sum(one.ask != waiting_reasons.OTHERS for one in asks)
 
 
 def checked(user: Any) -> tuple[Ask, ...]:
@@ -119,8 +119,8 @@ def checked(user: Any) -> tuple[Ask, ...]:
     gathered, began = Gathered(), None
     for report in found.order_by("pk"):
         if report.environment_id not in signals:
-            signals[report.environment_id] = holding.signal(report.environment_id)
-        holding.refusal_of(report, signals[report.environment_id], gathered)
+            signals[report.environment_id] = report_validity.signal(report.environment_id)
+        report_validity.refusal_of(report, signals[report.environment_id], gathered)
         # To gather takes longer than all that follows from it: the patience is for that.
         began = began or monotonic()
         if monotonic() - began > _PATIENCE:
@@ -237,10 +237,10 @@ class _Whom:
     def asked(self, one: Ask) -> tuple[str, ...]:
         """Names of all who are asked, sorted."""
         facts = one.facts
-        if one.ask in (waiting.EXECUTE, waiting.RESUME) or self._is_executable(facts):
+        if one.ask in (waiting_reasons.EXECUTE, waiting_reasons.RESUME) or self._is_executable(facts):
             kept = facts.approved_by if facts.need.count and not facts.approver_may_execute else ()
             return tuple(name for name in self._who_may(Permission.EXECUTE_REPORTS) if name not in kept)
-        if one.ask in (waiting.DECIDE, waiting.OTHERS):
+        if one.ask in (waiting_reasons.DECIDE, waiting_reasons.OTHERS):
             out = facts.authors | {decided.person for decided in facts.decided}
             may_approve = self._who_may(Permission.APPROVE_REPORTS, facts.need.role)
             return tuple(name for name in may_approve if name not in out)

@@ -6,12 +6,13 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from architecture.domain import workflow
 from architecture.domain.planning.identity import as_known
+from architecture.domain.reports import workflow
+from architecture.domain.reports.workflow import Refused
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.tables import TableSpec, tables_of
 from architecture.domain.steps.step import CREATE_TABLE
-from architecture.domain.workflow import Refused
+from architecture.json_cache import Parsed
 from architecture.models import (
     AppliedDataset,
     Approval,
@@ -24,8 +25,7 @@ from architecture.models import (
     Lease,
     PolicyProposal,
 )
-from architecture.parsed import Parsed
-from metadata.domain.canonical import sha256_hex
+from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_state, dataset_states

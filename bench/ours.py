@@ -16,9 +16,9 @@ from architecture.domain.steps.report_steps import plan_steps
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time
-from loader.domain.governance import COMPACT
-from loader.domain.history import DeleteGuard
-from loader.domain.manifest import (
+from loader.domain.historization.history import DeleteGuard
+from loader.domain.runs.maintenance import COMPACT
+from loader.domain.runs.manifest import (
     CompactManifest,
     DeliveredColumn,
     HashComponent,
@@ -29,15 +29,15 @@ from loader.domain.manifest import (
     StageColumn,
     StageInput,
 )
-from loader.spark import steps
-from loader.spark.batches import SnapshotBatch
-from loader.spark.compaction import is_crowded
-from loader.spark.datasets import Task, historize
-from loader.spark.governed import govern
-from loader.spark.load import SUCCEEDED, LoadAttempt
-from loader.spark.stage import with_hashes
-from loader.spark.tables import DeltaTable
-from loader.spark.target import Target
+from loader.spark.historization.batches import SnapshotBatch
+from loader.spark.historization.stage import with_hashes
+from loader.spark.historization.target import Target
+from loader.spark.maintenance.compaction import is_crowded
+from loader.spark.maintenance.requests import govern
+from loader.spark.runtime.datasets import Task, historize
+from loader.spark.runtime.load import SUCCEEDED, LoadAttempt
+from loader.spark.tables import steps
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 

@@ -16,7 +16,7 @@ DELETION_VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVec
 
 def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
     """The settings of the product's runner, for two cores and the benchmark's driver memory."""
-    from loader.spark.session import RunnerConfig, settings_of
+    from loader.spark.runtime.session import RunnerConfig, settings_of
 
     if not list(jars.glob("*.jar")):
         raise BenchProblem(f"Delta's jars are not in {jars}: run make setup")

@@ -12,9 +12,9 @@ class ElevataConfig(AppConfig):
     def ready(self) -> None:
         # Whoever sends a message must know the broker, not only the worker.
         import elevata.celery
-        import elevata.checks  # noqa: F401
-        from elevata import cli
-        from elevata.people import acting_for
+        import elevata.ops.checks  # noqa: F401
+        from elevata.accounts.command_user import acting_for
+        from elevata.core import cli
 
         cli.people_are_known_by(acting_for)
         for said in settings.MENDED_FILES:

@@ -5,8 +5,8 @@ import os
 from celery import Celery
 from django.conf import settings
 
-from elevata.beat import SteadySchedule
-from elevata.broker import use_whole_messages
+from elevata.ops.broker import use_whole_messages
+from elevata.ops.scheduler import SteadySchedule
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 

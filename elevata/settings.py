@@ -12,19 +12,20 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from elevata import datafolder, mail
+from elevata.accounts.single_sign_on_provider import provider_of_environment
 from elevata.bootstrap import java
-from elevata.logs import logging_settings
-from elevata.provider import provider_of_environment
-from metadata.domain.errors import MetadataError
+from elevata.core import data_folder
+from elevata.core.errors import MetadataError
+from elevata.notifications import mail
+from elevata.ops.logging import logging_settings
 from metadata.domain.locations import Roots, split_roots
 from metadata.domain.signing import SHORTEST
 
-BASE_DIR = datafolder.PROJECT_DIR
-DATA_DIR = datafolder.data_dir()
-os.umask(datafolder.UMASK)
+BASE_DIR = data_folder.PROJECT_DIR
+DATA_DIR = data_folder.data_dir()
+os.umask(data_folder.UMASK)
 # Logged once logging is set up (``elevata.apps``).
-MENDED_FILES = datafolder.make_private(DATA_DIR)
+MENDED_FILES = data_folder.make_private(DATA_DIR)
 
 
 def _flag(name: str, default: bool = False) -> bool:
@@ -113,24 +114,24 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "elevata.middleware.RequestIdMiddleware",
-    "elevata.access.AccessMiddleware",
+    "elevata.web.middleware.RequestIdMiddleware",
+    "elevata.ops.access_log.AccessMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "elevata.middleware.CacheControlMiddleware",
-    "elevata.limits.LimitsMiddleware",
+    "elevata.web.middleware.CacheControlMiddleware",
+    "elevata.web.request_limits.LimitsMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "elevata.middleware.ActorMiddleware",
-    "elevata.middleware.SignInFirstMiddleware",
-    "elevata.middleware.ReadersOnlyMiddleware",
+    "elevata.web.middleware.ActorMiddleware",
+    "elevata.web.middleware.SignInFirstMiddleware",
+    "elevata.web.middleware.ReadersOnlyMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "elevata.middleware.OwnPasswordFirstMiddleware",
-    "elevata.middleware.DatabaseDownMiddleware",
+    "elevata.web.middleware.OwnPasswordFirstMiddleware",
+    "elevata.web.middleware.DatabaseDownMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -147,7 +148,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "elevata.context.shell",
+                "elevata.web.context.shell",
             ],
         },
     },
@@ -187,8 +188,8 @@ if not PASSWORD_SIGN_IN and SINGLE_SIGN_ON is None:
 AUTHENTICATION_BACKENDS = [
     # Counts wrong passwords, and stops who gave too many of them.
     "axes.backends.AxesStandaloneBackend",
-    "elevata.accounts.AccountBackend",
-    *(["elevata.single_sign_on.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
+    "elevata.accounts.session_users.AccountBackend",
+    *(["elevata.accounts.single_sign_on.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
 ]
 # The header that a proxy in front tells the caller's address in, and how many proxies add to it; none is believed
 # otherwise: anybody can send one.
@@ -200,15 +201,15 @@ AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
 AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # Wider bounds, for the same time: for a name wherever from, for an address whatever names.
-AXES_HANDLER = "elevata.throttling.Handler"
+AXES_HANDLER = "elevata.accounts.throttling.Handler"
 SIGN_IN_FAILURES_OF_NAME = max(1, int(os.environ.get("ELEVATA_SIGN_IN_FAILURES_OF_NAME") or 50))
 SIGN_IN_FAILURES_OF_ADDRESS = max(1, int(os.environ.get("ELEVATA_SIGN_IN_FAILURES_OF_ADDRESS") or 50))
 AXES_RESET_ON_SUCCESS = True
 # Trying on while locked out neither makes the lock longer nor writes anything.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_CLIENT_IP_CALLABLE = "elevata.throttling.address_of"
-AXES_WHITELIST_CALLABLE = "elevata.throttling.is_no_guess"
-AXES_LOCKOUT_CALLABLE = "elevata.throttling.locked_out"
+AXES_CLIENT_IP_CALLABLE = "elevata.accounts.throttling.address_of"
+AXES_WHITELIST_CALLABLE = "elevata.accounts.throttling.is_no_guess"
+AXES_LOCKOUT_CALLABLE = "elevata.accounts.throttling.locked_out"
 AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
@@ -259,16 +260,16 @@ SILENCED_SYSTEM_CHECKS = ["security.W021"]
 REST_FRAMEWORK = {
     # The token first: who sends one means it, whatever cookie comes along.
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "elevata.authentication.PersonalTokenAuthentication",
-        "elevata.authentication.BrowserAuthentication",
+        "elevata.accounts.authentication.PersonalTokenAuthentication",
+        "elevata.accounts.authentication.BrowserAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.DjangoModelPermissions"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["metadata.api.parsing.StrictJson"],
+    "DEFAULT_PARSER_CLASSES": ["metadata.api.json_body.StrictJson"],
     "DEFAULT_FILTER_BACKENDS": ["metadata.api.parameters.KnownValues"],
     "DEFAULT_PAGINATION_CLASS": "metadata.api.paging.Paging",
-    "DEFAULT_SCHEMA_CLASS": "metadata.api.describing.DescribedSchema",
-    "EXCEPTION_HANDLER": "elevata.api.problem_json",
+    "DEFAULT_SCHEMA_CLASS": "metadata.api.openapi.DescribedSchema",
+    "EXCEPTION_HANDLER": "elevata.api.errors.problem_json",
     "LIST_SERIALIZER_ERRORS_AS_DICT": True,
     "PAGE_SIZE": 50,
 }
@@ -291,7 +292,7 @@ SPECTACULAR_SETTINGS = {
         "ExecutionStatusEnum": "architecture.models.Execution.Status",
         "DeliveryStatusEnum": "metadata.models.Delivery.Status",
         "ReadStatusEnum": "loader.models.ReadRequest.Status",
-        "ReadKindEnum": "loader.api.readinputs.KINDS",
+        "ReadKindEnum": "loader.api.read_arguments.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",

@@ -6,15 +6,18 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
+from architecture.api.dry_runs import RehearsalViewSet
 from architecture.api.environments import EnvironmentViewSet
-from architecture.api.rehearsals import RehearsalViewSet
 from architecture.api.views import RecordViewSet
-from elevata import api_pages, monitoring, people_pages, views
-from elevata.sign_in import SignIn
-from elevata.single_sign_on import SingleSignOn, SingleSignOnCallback
+from elevata.accounts import views as people_pages
+from elevata.accounts.sign_in import SignIn
+from elevata.accounts.single_sign_on import SingleSignOn, SingleSignOnCallback
+from elevata.api import description
+from elevata.ops import monitoring
+from elevata.web import views
+from loader.api.architecture import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
 from loader.api.batches import BatchViewSet
-from loader.api.control import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
-from loader.api.governed import CheckViewSet, PruneViewSet, RevertViewSet
+from loader.api.maintenance import CheckViewSet, PruneViewSet, RevertViewSet
 from loader.api.reads import ReadViewSet
 from loader.api.schedules import ScheduleViewSet
 from loader.api.search import SearchViewSet
@@ -24,7 +27,7 @@ from metadata.api.changes import ChangeLogViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet
 from metadata.api.notices import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from metadata.api.people import PersonViewSet
-from metadata.api.permits import Reads
+from metadata.api.permissions import Reads
 from metadata.api.references import ReferenceViewSet
 from metadata.api.resources import JsonOnly
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
@@ -72,7 +75,7 @@ router.register("webhooks", WebhookViewSet, basename="api-webhook")
 router.register("deliveries", DeliveryViewSet, basename="api-delivery")
 
 describe_api = SpectacularAPIView.as_view(
-    generator_class=api_pages.Describer, permission_classes=[IsAuthenticated, Reads]
+    generator_class=description.Describer, permission_classes=[IsAuthenticated, Reads]
 )
 
 urlpatterns = [
@@ -92,15 +95,15 @@ urlpatterns = [
     path("readyz", monitoring.readyz, name="readyz"),
     path("metrics", monitoring.metrics_page, name="metrics"),
     path("api/v1/schema/", describe_api, name="api-schema-document"),
-    path("api/v1/docs/", api_pages.swagger, name="api_swagger"),
-    path("api/v1/redoc/", api_pages.redoc, name="api_redoc"),
+    path("api/v1/docs/", description.swagger, name="api_swagger"),
+    path("api/v1/redoc/", description.redoc, name="api_redoc"),
     path("api/v1/", include(router.urls)),
     path("", include("metadata.urls")),
     path("", include("architecture.urls")),
     path("", include("loader.urls")),
 ]
 
-handler400 = "elevata.views.bad_request"
-handler403 = "elevata.views.forbidden"
-handler404 = "elevata.views.not_found"
-handler500 = "elevata.views.server_error"
+handler400 = "elevata.web.views.bad_request"
+handler403 = "elevata.web.views.forbidden"
+handler404 = "elevata.web.views.not_found"
+handler500 = "elevata.web.views.server_error"

@@ -13,7 +13,7 @@ class Request(WSGIRequest):
     """A request whose texts are read as UTF-8, whatever it says.
 
     Django would decode them by any codec that Python has, compressions included, before a middleware could
-    answer. ``elevata.limits`` refuses what says another encoding.
+    answer. ``elevata.web.request_limits`` refuses what says another encoding.
     """
 
     def _set_content_type_params(self, meta: dict[str, str]) -> None:

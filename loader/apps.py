@@ -6,14 +6,14 @@ class LoaderConfig(AppConfig):
     verbose_name = "Loading"
 
     def ready(self) -> None:
-        from architecture.services import observing, writers
-        from loader.management.looking import look
-        from loader.services.governedrecords import register
-        from loader.services.wakeup import wake_for_deliveries
-        from loader.services.writers import runs_that_wrote
+        from architecture.services.states import observed_states, writing_runs
+        from loader.management.refresh_command import look
+        from loader.services.maintenance.records import register
+        from loader.services.runs.wakeup import wake_for_deliveries
+        from loader.services.runs.writing_runs import runs_that_wrote
         from metadata.services.notices import provide_wake
 
         register()
-        observing.provide(look)
-        writers.provide(runs_that_wrote)
+        observed_states.provide(look)
+        writing_runs.provide(runs_that_wrote)
         provide_wake(wake_for_deliveries)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 EXAMPLE = "for example 30 6 * * 1-5 (06:30 from Monday to Friday)"
 SHORTHANDS = {

@@ -6,7 +6,7 @@ import django_filters as filters
 from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
-from loader.domain.governance import GOVERNED
+from loader.domain.runs.maintenance import GOVERNED
 from loader.models import GovernedRunRecord, LoadRun, Schedule
 from loader.models.run import SYSTEM
 from metadata.filtersets import StableOrdering, YesNoFilter, is_dataset, is_there

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, replace
 
 from architecture.domain.operations import Operation
-from architecture.domain.report import build_report
+from architecture.domain.reports.report import build_report
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, Environment
 from architecture.services import current_environment
-from architecture.services.policies import policy_of
-from loader.domain.policy_effect import Effect, effects
-from loader.figures import last_loads
-from metadata.domain.errors import MetadataError
+from architecture.services.policies.policies import policy_of
+from elevata.core.errors import MetadataError
+from loader.domain.historization.policy_effect import Effect, effects
+from loader.statistics import last_loads
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset

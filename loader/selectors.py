@@ -6,16 +6,16 @@ from typing import Any
 from django.db.models import Case, Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from architecture.domain import workflow
+from architecture.domain.reports import workflow
 from architecture.models import Environment, Execution
 from architecture.selectors import executions
 from architecture.services import current_environment
-from loader.domain import runs as states
-from loader.domain.layers import history_sql, layer_sql
-from loader.domain.refusals import Refusal
+from elevata.core.database import silent_before
+from loader.domain.historization.layers import history_sql, layer_sql
+from loader.domain.runs import run_states as states
+from loader.domain.runs.refusals import Refusal
 from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Schedule, Worker
-from loader.services.manifests import source_datasets, source_of, source_spec
-from metadata.database import silent_before
+from loader.services.runs.manifests import source_datasets, source_of, source_spec
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_states
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loader.domain.layers import history_sql, layer_sql
-from loader.domain.refusals import Refusal
-from loader.services.manifests import source_datasets, source_of, source_spec
+from loader.domain.historization.layers import history_sql, layer_sql
+from loader.domain.runs.refusals import Refusal
+from loader.services.runs.manifests import source_datasets, source_of, source_spec
 from metadata.domain.state import DatasetState
 from metadata.models import DatasetInput, TargetDataset
 from metadata.selectors import dataset_states

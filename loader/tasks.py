@@ -8,8 +8,8 @@ import threading
 
 from celery import shared_task, signals
 
-from loader.services import deliveries, schedules, sweeper
-from loader.services.worker import Workplace
+from loader.services.runner.worker import Workplace
+from loader.services.runs import deliveries, schedules, sweeper
 
 _guard = threading.Lock()
 _workplace: Workplace | None = None

@@ -3,24 +3,11 @@
 from django.urls import path, register_converter
 
 from loader.converters import RunIdConverter
-from loader.views import (
-    data,
-    datasets,
-    executionlog,
-    executions,
-    governed,
-    history,
-    imports,
-    leases,
-    looks,
-    policies,
-    records,
-    reports,
-    runs,
-    schedules,
-    sources,
-    systems,
-)
+from loader.views.maintenance import maintenance, records
+from loader.views.queries import data, datasets, history, policies, refreshes
+from loader.views.reports import execution_log, executions, reports
+from loader.views.runs import leases, runs, schedules
+from loader.views.sources import imports, sources, systems
 
 register_converter(RunIdConverter, "run_id")
 
@@ -41,8 +28,8 @@ urlpatterns = [
     path("datasets/<uuid:key>/data/changes/", data.dataset_run_changes, name="dataset_run_changes"),
     path("datasets/<uuid:key>/history/", history.dataset_history, name="dataset_history"),
     path("datasets/<uuid:key>/history/as-of/", history.dataset_as_of, name="dataset_as_of"),
-    path("datasets/<uuid:key>/history/prune/", governed.dataset_prune, name="dataset_prune"),
-    path("datasets/<uuid:key>/history/check/", governed.dataset_check, name="dataset_check"),
+    path("datasets/<uuid:key>/history/prune/", maintenance.dataset_prune, name="dataset_prune"),
+    path("datasets/<uuid:key>/history/check/", maintenance.dataset_check, name="dataset_check"),
     path("datasets/<uuid:key>/history/<str:entity_key>/", history.dataset_versions, name="dataset_versions"),
     path("datasets/<uuid:key>/reads/", history.start_read, name="start_read"),
     path("reads/<int:pk>/", history.read_part, name="read_part"),
@@ -53,7 +40,7 @@ urlpatterns = [
     path("load-runs/<run_id:run_id>/live/", runs.run_live, name="run_live"),
     path("load-runs/<run_id:run_id>/cancel/", runs.run_cancel, name="run_cancel"),
     path("load-runs/<run_id:run_id>/again/", runs.run_again, name="run_again"),
-    path("load-runs/<run_id:run_id>/revert/", governed.run_revert, name="run_revert"),
+    path("load-runs/<run_id:run_id>/revert/", maintenance.run_revert, name="run_revert"),
     path("load-runs/<run_id:run_id>/records/<uuid:record_id>/", records.run_record, name="run_record"),
     path("schedules/", schedules.schedule_list, name="schedule_list"),
     path("schedules/new/", schedules.schedule_new, name="schedule_new"),
@@ -70,13 +57,13 @@ urlpatterns = [
     path("reports/<uuid:report_id>/execute/", reports.report_execute, name="report_execute"),
     path("rehearsals/<int:pk>/", reports.rehearsal_live, name="rehearsal_live"),
     path("drift/look/", reports.drift_look, name="drift_look"),
-    path("looks/<int:pk>/", looks.look_page, name="look_page"),
-    path("looks/<int:pk>/live/", looks.look_live, name="look_live"),
-    path("looks/<int:pk>/go/", looks.look_go, name="look_go"),
+    path("looks/<int:pk>/", refreshes.look_page, name="look_page"),
+    path("looks/<int:pk>/live/", refreshes.look_live, name="look_live"),
+    path("looks/<int:pk>/go/", refreshes.look_go, name="look_go"),
     path("executions/<int:pk>/", executions.execution_page, name="execution_page"),
     path("executions/<int:pk>/live/", executions.execution_live, name="execution_live"),
-    path("executions/<int:pk>/log/", executionlog.execution_log, name="execution_log"),
-    path("executions/<int:pk>/log.txt", executionlog.execution_log_file, name="execution_log_file"),
+    path("executions/<int:pk>/log/", execution_log.execution_log, name="execution_log"),
+    path("executions/<int:pk>/log.txt", execution_log.execution_log_file, name="execution_log_file"),
     path("executions/<int:pk>/cancel/", executions.execution_cancel, name="execution_cancel"),
     path("executions/<int:pk>/resume/", executions.execution_resume, name="execution_resume"),
     path("executions/<int:pk>/abandon/", executions.execution_abandon, name="execution_abandon"),

@@ -5,7 +5,7 @@ from django.db import connections
 from django.db.models import Field
 from django.db.models.signals import post_migrate
 
-from metadata.lookups import Among
+from elevata.core.lookups import Among
 
 
 class MetadataConfig(AppConfig):

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import models
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.sensitivity import is_sensitive, spread
 from metadata.domain.sql import check_expression
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset

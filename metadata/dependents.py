@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import check_expression, rename_in_expression
 from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset

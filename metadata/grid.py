@@ -6,10 +6,10 @@ from uuid import UUID
 
 from django.db.models import Prefetch, QuerySet
 
+from metadata.computed_fields import shown_columns
 from metadata.domain.cells import CELLS, Cell, cell_text, role_choices
 from metadata.models import ColumnInput, TargetColumn, TargetDataset
 from metadata.selectors import ShownColumn
-from metadata.shown import shown_columns
 
 ROLES = TargetColumn.Role
 
@@ -39,7 +39,7 @@ class GridRow:
 
 
 def grid_rows(dataset: TargetDataset) -> list[GridRow]:
-    """Every column of a dataset (of ``metadata.shown.details``) in the order of its table."""
+    """Every column of a dataset (of ``metadata.computed_fields.details``) in the order of its table."""
     shown = list(shown_columns(dataset))
     aside = [c for c in dataset.columns.all() if c.active and c.role == ROLES.TECHNICAL]
     shown += [ShownColumn(column.name, str(column.type), column=column) for column in aside]

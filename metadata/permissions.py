@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from metadata.domain.errors import MetadataError, as_sentence
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.domain.roles import (
     PEOPLE_ONLY,
     ROLES,

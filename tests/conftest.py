@@ -26,7 +26,7 @@ def committed_rows_go_quickly() -> Generator[None]:
 @pytest.fixture(autouse=True)
 def no_outage_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage that an earlier test simulated is none of this test's."""
-    monkeypatch.setattr("metadata.database._outage_at", float("-inf"))
+    monkeypatch.setattr("elevata.core.database._outage_at", float("-inf"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.spark.session import RunnerConfig, start_session
+from loader.spark.runtime.session import RunnerConfig, start_session
 
 _JAVA_OPTIONS = (
     # Tests run each plan a few times: compiling it well takes longer than running it.

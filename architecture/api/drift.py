@@ -7,14 +7,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.api.refusing import refusals
+from architecture.api.errors import refusals
 from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
-from architecture.drifting import current_drift
-from architecture.services.drift import adopt_as_baseline
-from architecture.services.environments import current_environment
-from metadata.api.permits import permitted_to
+from architecture.drift_pages import current_drift
+from architecture.services.states.drift import adopt_as_baseline
+from architecture.services.states.environments import current_environment
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import Resource
-from metadata.api.strict import ChangeSerializer, both
+from metadata.api.strict_fields import ChangeSerializer, both
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
 

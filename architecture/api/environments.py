@@ -9,22 +9,22 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from architecture.api.refusing import refusals
+from architecture.api.errors import refusals
 from architecture.domain.policy import RISKS, RULE_CODES, SEVERITIES
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import Environment, PolicyProposal
-from architecture.services.environments import current_environment
-from architecture.services.policies import (
+from architecture.services.policies.policies import (
     accept_policy,
     policy_of,
     reject_policy,
     update_policies,
     withdraw_policy,
 )
+from architecture.services.states.environments import current_environment
 from metadata.api.etags import check_match
-from metadata.api.permits import permitted_to
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import NAME, ReadOnly
-from metadata.api.strict import ChangeSerializer
+from metadata.api.strict_fields import ChangeSerializer
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
 

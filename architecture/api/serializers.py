@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.reports.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -16,12 +16,12 @@ from architecture.models import (
     ExecutionRecord,
     Preview,
 )
-from architecture.services.approvals import approvals_missing
-from architecture.services.policies import policy_of
-from architecture.services.records import record_artifact
-from architecture.services.reports import authors_of_report, shown
-from architecture.services.ways_back import offered
-from metadata.api.strict import ChangeSerializer
+from architecture.services.executions.records import record_artifact
+from architecture.services.policies.policies import policy_of
+from architecture.services.reports.approvals import approvals_missing
+from architecture.services.reports.reports import authors_of_report, shown
+from architecture.services.reports.undo_options import offered
+from metadata.api.strict_fields import ChangeSerializer
 
 SCOPE_KINDS = ((ALL, ALL), (SCHEMA, SCHEMA), (DATASET, DATASET))
 

@@ -11,7 +11,7 @@ from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from architecture.api.refusing import MayBuild, refusals
+from architecture.api.errors import MayBuild, refusals
 from architecture.api.serializers import (
     ApprovalSerializer,
     ExecutionEventSerializer,
@@ -28,21 +28,21 @@ from architecture.api.serializers import (
     UndoSerializer,
     scope_of,
 )
-from architecture.domain.scope import Scope
+from architecture.domain.reports.scope import Scope
 from architecture.filtersets import ExecutionFilter, RecordFilter, ReportFilter
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.selectors import execution_events, executions, records, reports
-from architecture.services.approvals import approve, reject
-from architecture.services.environments import current_environment
-from architecture.services.executions import abandon_execution, cancel_execution
-from architecture.services.previews import make_preview, newest_preview
-from architecture.services.records import approval_artifact
-from architecture.services.reports import build_report
-from architecture.services.undo import undo_report
+from architecture.services.executions.executions import abandon_execution, cancel_execution
+from architecture.services.executions.records import approval_artifact
+from architecture.services.reports.approvals import approve, reject
+from architecture.services.reports.previews import make_preview, newest_preview
+from architecture.services.reports.reports import build_report
+from architecture.services.reports.undo_reports import undo_report
+from architecture.services.states.environments import current_environment
 from metadata.api.etags import must_name
-from metadata.api.permits import permitted_to
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import PAGES, ReadOnly
-from metadata.api.strict import NothingSerializer, both
+from metadata.api.strict_fields import NothingSerializer, both
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain.operations import Operation
-from architecture.domain.workflow import Need
-from metadata.domain.errors import MetadataError
+from architecture.domain.reports.workflow import Need
+from elevata.core.errors import MetadataError
 
 ALLOW, APPROVE, BLOCK = "allow", "needs_approval", "block"
 SEVERITIES = (ALLOW, APPROVE, BLOCK)

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from architecture.domain import workflow
-from metadata.domain.canonical import sha256_hex
+from architecture.domain.reports import workflow
+from elevata.core.canonical_json import sha256_hex
 from metadata.models.audit import AppendOnly
 
 SYSTEM = "system"

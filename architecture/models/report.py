@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Length
 
-from architecture.domain import workflow
+from architecture.domain.reports import workflow
 from metadata.models.audit import AppendOnly
 
 models.CharField.register_lookup(Length)
@@ -58,7 +58,7 @@ class ChangeReport(models.Model):
     undo_of = models.ForeignKey(
         "architecture.ExecutionRecord", on_delete=models.PROTECT, null=True, related_name="undo_reports"
     )
-    # By the audit key, over everything but the state (architecture.services.proof).
+    # By the audit key, over everything but the state (architecture.services.executions.proof).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
@@ -145,7 +145,7 @@ class Preview(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(auto_now=True)
-    # By the audit key, over report and fingerprint (architecture.services.proof).
+    # By the audit key, over report and fingerprint (architecture.services.executions.proof).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:

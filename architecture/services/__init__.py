@@ -1,5 +1,5 @@
 """What changes architecture's tables: environments, reports, approvals, previews, executions, leases, records."""
 
-from architecture.services.environments import current_environment
+from architecture.services.states.environments import current_environment
 
 __all__ = ["current_environment"]

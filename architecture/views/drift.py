@@ -6,16 +6,16 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from architecture.domain.reports.workflow import Refused
 from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
-from architecture.domain.workflow import Refused
-from architecture.drifting import current_drift, known_drift
+from architecture.drift_pages import current_drift, known_drift
 from architecture.models import Environment
-from architecture.places import here
-from architecture.services.drift import adopt_as_baseline
-from architecture.services.environments import current_environment
-from architecture.views.deciding import as_shown, permitted, status_of
+from architecture.report_places import here
+from architecture.services.states.drift import adopt_as_baseline
+from architecture.services.states.environments import current_environment
+from architecture.views.decisions import as_shown, permitted, status_of
 from architecture.views.forms import AdoptForm
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.models import TargetDataset
 from metadata.permissions import may

@@ -8,9 +8,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from architecture.filtersets import ExecutionFilter
+from architecture.report_details import environments
 from architecture.selectors import executions, records
-from architecture.services.records import record_artifact
-from architecture.shown import environments
+from architecture.services.executions.records import record_artifact
 from architecture.views.reports import json_file
 from metadata.views.paging import filtered
 

@@ -6,8 +6,8 @@ from uuid import UUID
 from django import forms
 
 from architecture.domain.policy import DESTRUCTIVE, REVIEW, RISKS, RULES, SAFE, SEVERITIES, PolicySet
-from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
-from metadata.domain.errors import as_sentence
+from architecture.domain.reports.scope import ALL, DATASET, SCHEMA, Scope
+from elevata.core.errors import as_sentence
 from metadata.domain.roles import ROLES, Permission
 
 ALONE = "dataset_alone"

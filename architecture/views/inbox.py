@@ -8,8 +8,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from architecture.inbox import Ask, checked, count, policies_waiting, sections, waiting_for
-from architecture.shown import may_build
-from metadata.domain.canonical import sha256_hex
+from architecture.report_details import may_build
+from elevata.core.canonical_json import sha256_hex
 
 
 @never_cache

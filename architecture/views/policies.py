@@ -7,12 +7,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import Environment
-from architecture.places import place_of_environment
+from architecture.report_details import environments
+from architecture.report_places import place_of_environment
 from architecture.selectors import open_proposal
-from architecture.services.environments import current_environment
-from architecture.services.policies import (
+from architecture.services.policies.policies import (
     accept_policy,
     default_policy,
     policy_of,
@@ -21,11 +21,11 @@ from architecture.services.policies import (
     update_policies,
     withdraw_policy,
 )
-from architecture.shown import environments
-from architecture.views.deciding import as_shown, status_of
+from architecture.services.states.environments import current_environment
+from architecture.views.decisions import as_shown, status_of
 from architecture.views.forms import PolicyForm, ProposalForm
+from elevata.core.errors import MetadataError
 from metadata.change_log import entries, shown
-from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.permissions import may, people_who_may, permitted
 

@@ -10,13 +10,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from architecture import change_log
-from architecture.domain.comparison import compare
+from architecture.domain.reports.comparison import compare
 from architecture.downstream import touched_by
 from architecture.models import ChangeReport
-from architecture.services.reports import operations_of
-from architecture.shown import names_of, scope_of
+from architecture.report_details import names_of, scope_of
+from architecture.services.reports.reports import operations_of
+from architecture.views.report_status import state_of
 from architecture.views.reports import CHANGES_SHOWN, OPERATIONS_SHOWN, find
-from architecture.views.standing import state_of
 
 COMPARED = 20
 

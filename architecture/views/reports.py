@@ -11,18 +11,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from architecture import change_log
-from architecture.domain.scope import Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.scope import Scope
+from architecture.domain.reports.workflow import Refused
+from architecture.dry_run_results import rehearsed
 from architecture.filtersets import ReportFilter
 from architecture.models import ChangeReport
-from architecture.rehearsed import rehearsed
-from architecture.selectors import reports
-from architecture.services.approvals import approve, reject
-from architecture.services.environments import current_environment
-from architecture.services.observing import seen_at
-from architecture.services.records import approval_artifact
-from architecture.services.reports import shown
-from architecture.shown import (
+from architecture.report_details import (
     environments,
     may_build,
     operation_rows,
@@ -31,10 +25,16 @@ from architecture.shown import (
     steps_by_table,
     touched,
 )
-from architecture.views.deciding import as_shown, permitted, status_of
+from architecture.selectors import reports
+from architecture.services.executions.records import approval_artifact
+from architecture.services.reports.approvals import approve, reject
+from architecture.services.reports.reports import shown
+from architecture.services.states.environments import current_environment
+from architecture.services.states.observed_states import seen_at
+from architecture.views.decisions import as_shown, permitted, status_of
 from architecture.views.forms import DecisionForm, ScopeForm
-from architecture.views.standing import state_of
-from metadata.domain.errors import MetadataError
+from architecture.views.report_status import state_of
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Permission
 from metadata.selectors import schemas, target_datasets
 from metadata.views.paging import filtered

@@ -7,8 +7,8 @@ from architecture.domain.states.flat import as_row
 from architecture.domain.states.tables import ObservedTable, TableSpec, tables_of
 from architecture.domain.steps.step import shape_of_spec
 from architecture.models import AppliedDataset, Environment
-from architecture.services.applied import sign_applied
-from architecture.services.observing import store_observations
+from architecture.services.states.applied_states import sign_applied
+from architecture.services.states.observed_states import store_observations
 from bench.web.described import stored
 from bench.web.size import Size
 from metadata.domain.state import DatasetState

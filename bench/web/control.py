@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
 from architecture.services import current_environment
-from architecture.services.reports import build_report
+from architecture.services.reports.reports import build_report
 from bench.web.applied import apply
 from bench.web.decided import decide, everything_anew
 from bench.web.described import Described, describe

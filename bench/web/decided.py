@@ -12,8 +12,8 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain import workflow
-from architecture.domain.scope import Scope
+from architecture.domain.reports import workflow
+from architecture.domain.reports.scope import Scope
 from architecture.domain.states.flat import flat
 from architecture.domain.states.tables import tables_of
 from architecture.models import (
@@ -25,14 +25,14 @@ from architecture.models import (
     ExecutionOperation,
     Preview,
 )
-from architecture.services.basis import Basis
-from architecture.services.observing import Seen
-from architecture.services.policies import policy_of
-from architecture.services.previews import execution_rows, plan_preview
-from architecture.services.proof import sign_execution
-from architecture.services.records import seal
-from architecture.services.reports import operations_of, store_report
-from architecture.services.verification import planned_of
+from architecture.services.executions.proof import sign_execution
+from architecture.services.executions.records import seal
+from architecture.services.executions.verification import planned_of
+from architecture.services.policies.policies import policy_of
+from architecture.services.reports.previews import execution_rows, plan_preview
+from architecture.services.reports.report_inputs import Basis
+from architecture.services.reports.reports import operations_of, store_report
+from architecture.services.states.observed_states import Seen
 from bench.web.applied import observed
 from bench.web.size import Size
 from metadata.domain.state import DatasetState

@@ -11,9 +11,9 @@ from django.utils import timezone
 from architecture.models import Environment, Lease
 from bench.web.described import stored
 from bench.web.size import Size
-from loader.domain.dependencies import Scope
+from loader.domain.runs.dependencies import Scope
 from loader.models import DatasetRun, LoadRun, RunEvent, Schedule, Worker
-from loader.services.schedules import create_schedule
+from loader.services.runs.schedules import create_schedule
 from metadata.domain.state import DatasetState
 
 FAILURE = {"code": "BAD_VALUE", "message": "3 values of amount do not fit decimal(14,2)", "row": 1204}

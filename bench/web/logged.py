@@ -10,7 +10,7 @@ from django.db import transaction
 
 from bench.web.described import Described
 from bench.web.size import Size
-from metadata.domain.canonical import canonical_json
+from elevata.core.canonical_json import canonical_json
 from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset
 from metadata.services import chain
 

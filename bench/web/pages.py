@@ -11,9 +11,9 @@ from django.urls import reverse
 from architecture.models import Preview, Rehearsal
 from bench.problem import BenchProblem
 from bench.web.control import Control
-from loader.domain.governance import REVERT
+from loader.domain.runs.maintenance import REVERT
 from loader.models import GovernedRunRecord, LoadRun, ReadRequest
-from loader.services.governedrecords import seal_end
+from loader.services.maintenance.records import seal_end
 from metadata.models import ChangeLogEntry, Delivery, Notice, Reference, Webhook
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 from tests.web.routes import RULES

@@ -75,7 +75,7 @@ def percentile(ordered: list[float], share: float) -> float:
 
 def of_report(control: Control) -> dict[str, Any]:
     """Making the report of everything that is described, as a report's page does to know whether it still holds."""
-    from architecture.services.reports import basis_of
+    from architecture.services.reports.reports import basis_of
 
     began, cpu = time.perf_counter(), time.process_time()
     basis = basis_of(control.everything)

@@ -22,7 +22,7 @@ def _make() -> str:
     home = java_home()
     try:
         run(
-            [PYTHON, "-m", "loader.spark.classes", SPARK_JARS],
+            [PYTHON, "-m", "loader.spark.runtime.classes", SPARK_JARS],
             failure="no archive of Spark's classes",
             env={"JAVA_HOME": home} if home else {},
         )

@@ -4,11 +4,11 @@ import os
 import re
 import shutil
 
-from elevata import datafolder
 from elevata.bootstrap.console import run
 from elevata.bootstrap.environment import RUNTIME
 from elevata.bootstrap.places import PYTHON, ROOT, STATIC_ROOT
 from elevata.bootstrap.stamps import digest, once
+from elevata.core import data_folder
 
 SETTINGS = ROOT / "elevata" / "settings.py"
 SQLITE = "control.sqlite3"
@@ -23,7 +23,7 @@ def database() -> str:
     if os.environ.get("DATABASE_URL"):
         return _migrate()
     migrations = sorted(ROOT.glob("*/migrations/*.py"))
-    folder = datafolder.data_dir()
+    folder = data_folder.data_dir()
     return once(
         ".migrated",
         digest(*migrations, RUNTIME, SETTINGS),

@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from architecture.views.deciding import as_sentence
+from architecture.views.decisions import as_sentence
 
 register = template.Library()
 

@@ -7,10 +7,10 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from architecture.places import here
-from elevata import sqltext
+from architecture.report_places import here
+from elevata.web import sql_html
 from loader.models import DatasetRun
-from loader.services.reading import readable_error
+from loader.services.queries.read_work import readable_error
 from metadata.domain.roles import Permission
 from metadata.graph import LAYERS
 from metadata.permissions import may
@@ -88,7 +88,7 @@ def at(mapping: dict, key: str) -> Any:
 
 @register.filter
 def sql(text: str) -> SafeString:
-    return sqltext.highlight(text)
+    return sql_html.highlight(text)
 
 
 @register.simple_tag(takes_context=True)

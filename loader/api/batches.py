@@ -15,18 +15,18 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.places import here
-from loader.api.refusing import refusals
+from architecture.report_places import here
+from loader.api.errors import refusals
 from loader.api.serializers import LoadRunSerializer
 from loader.api.views import ACCEPTED_AT, ReasonOfRun, RunIdField
 from loader.domain.reference.batch_files import FILES
 from loader.models import LoadRun
 from loader.selectors import load_run_detail
-from loader.services.governed import request_history_batch
-from loader.services.manifests import plan_history_batch
-from loader.services.runs import new_run_id
-from loader.services.uploads import KeptBatch, SentFile, keep_batch
-from metadata.api.permits import permitted_to
+from loader.services.maintenance.maintenance import request_history_batch
+from loader.services.runs.manifests import plan_history_batch
+from loader.services.runs.runs import new_run_id
+from loader.services.runs.uploads import KeptBatch, SentFile, keep_batch
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import Resource
 from metadata.domain.roles import Permission
 from metadata.models import TargetDataset

@@ -20,8 +20,8 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
-from loader.api.refusing import refusals
-from loader.domain.refusals import Refusal
+from loader.api.errors import refusals
+from loader.domain.runs.refusals import Refusal
 from metadata.models import ServiceAccount
 
 EVENT_STREAM = "text/event-stream"

@@ -18,17 +18,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from architecture.domain.states.tables import TableSpec
-from loader.api.readinputs import KINDS, TAKES, QuestionSerializer, arguments_of
-from loader.api.refusing import refusals
+from loader.api.errors import refusals
+from loader.api.read_arguments import KINDS, TAKES, QuestionSerializer, arguments_of
 from loader.api.serializers import RefusalSerializer
-from loader.domain.exported import csv_lines, json_lines, next_after, rows_of
-from loader.domain.refusals import Refusal
-from loader.domain.rows import CAME_BACK, INSERTED, header_of, heading
+from loader.domain.queries.result_rows import CAME_BACK, INSERTED, header_of, heading
+from loader.domain.runs.refusals import Refusal
+from loader.domain.sources.csv_export import csv_lines, json_lines, next_after, rows_of
 from loader.models import ReadRequest
 from loader.selectors import read_requests
-from loader.services.reading import must_read, must_still_read
-from loader.services.reads import must_be_askable, read_table, request_read
-from metadata.api.permits import permitted_to
+from loader.services.queries.read_work import must_read, must_still_read
+from loader.services.queries.reads import must_be_askable, read_table, request_read
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import ReadOnly
 from metadata.domain.roles import Permission
 

@@ -11,18 +11,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from architecture.places import here
-from loader.api.refusing import refusals
+from architecture.report_places import here
+from loader.api.errors import refusals
 from loader.api.serializers import LoadRunSerializer
 from loader.api.views import ACCEPTED_AT, LoadScopeSerializer, ReasonOfRun
-from loader.domain.dependencies import Scope
+from loader.domain.runs.dependencies import Scope
 from loader.filtersets import ScheduleFilter
 from loader.models import Schedule
 from loader.selectors import load_run_detail, schedules
-from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
-from metadata.api.permits import permitted_to
+from loader.services.runs.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import Deletable
-from metadata.api.strict import ChangeSerializer
+from metadata.api.strict_fields import ChangeSerializer
 from metadata.domain.roles import Permission
 
 

@@ -5,7 +5,7 @@ from django.db.models import Q
 from architecture.models import ChangeReport
 from loader.models import LoadRun, Schedule
 from metadata.api import search
-from metadata.searching import Kind
+from metadata.search import Kind
 
 _REPORT = Kind(
     "report",

@@ -6,8 +6,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from loader.models import DatasetRun, GovernedRunRecord, LoadRun, RunEvent
-from loader.services.governedrecords import record_artifact
-from loader.services.reading import readable_error
+from loader.services.maintenance.records import record_artifact
+from loader.services.queries.read_work import readable_error
 from metadata.services.actor import current_actor
 
 

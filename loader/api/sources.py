@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from loader.domain.refusals import Refusal
-from loader.outside.places import allowed, place_in
+from elevata.core.errors import MetadataError, as_sentence
+from loader.domain.runs.refusals import Refusal
+from loader.sources.permitted_places import allowed, place_in
 from metadata.api import exchange, views
-from metadata.domain.errors import MetadataError, as_sentence
 from metadata.models import SourceDataset, System
 
 

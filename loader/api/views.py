@@ -10,9 +10,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from architecture.places import here
-from loader.api.followed import FollowedRun
-from loader.api.refusing import refusals
+from architecture.report_places import here
+from loader.api.errors import refusals
+from loader.api.live_logs import FollowedRun
 from loader.api.serializers import (
     GovernedRecordListSerializer,
     GovernedRecordSerializer,
@@ -20,15 +20,15 @@ from loader.api.serializers import (
     LoadRunSerializer,
 )
 from loader.converters import RunIdConverter
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
-from loader.domain.refusals import Refusal
+from loader.domain.runs.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.runs.refusals import Refusal
 from loader.filtersets import GovernedRecordFilter, LoadRunFilter
 from loader.models import GovernedRunRecord, LoadRun
 from loader.selectors import load_run_detail, load_runs
-from loader.services.runs import request_cancel, request_load_run
-from metadata.api.permits import permitted_to
+from loader.services.runs.runs import request_cancel, request_load_run
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import PAGES, ReadOnly
-from metadata.api.strict import ChangeSerializer, StrictSerializer
+from metadata.api.strict_fields import ChangeSerializer, StrictSerializer
 from metadata.domain.roles import Permission
 
 REASON_LENGTH = 500

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from loader.domain import runs as states
+from loader.domain.runs import run_states as states
 from loader.models import DatasetRun, LoadRun
 
 _SIGNS = {

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from django.db import models
 
-from metadata.domain.canonical import sha256_hex
+from elevata.core.canonical_json import sha256_hex
 from metadata.models import AppendOnly
 
 
@@ -13,7 +13,7 @@ class GovernedRunRecord(AppendOnly):
     """Record of one attempt of a maintenance run, sealed when it ended, however it ended. Append-only.
 
     ``document`` holds the user, the reason, the request's details, and the resulting Delta versions and counts
-    (``loader.services.governedrecords``); ``digest`` is over its canonical JSON.
+    (``loader.services.maintenance.records``); ``digest`` is over its canonical JSON.
     """
 
     record_id = models.UUIDField(unique=True, default=uuid4, editable=False)

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from loader.domain.counts import further_counts
+from loader.domain.historization.counts import further_counts
 
 SYSTEM = "system"
 
@@ -13,7 +13,7 @@ class LoadRun(models.Model):
     """One run on the warehouse: it loads and historizes data, or maintains what was loaded.
 
     ``kind`` says which; all but ``load`` are about one dataset. ``reason`` is the user's,
-    ``details`` those of the request (``asked``, see ``loader.domain.governance``) and, once it is done,
+    ``details`` those of the request (``asked``, see ``loader.domain.runs.maintenance``) and, once it is done,
     the Delta versions of every table it touched (``tables``).
     ``run_id`` identifies it in the warehouse; ``load_timestamp`` dates everything it writes.
     ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
@@ -107,7 +107,7 @@ class DatasetRun(models.Model):
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
     row. ``counts`` depend on the kind: raw has rows and duplicates; rawcore has those and new,
     changed, deleted, reappeared, unchanged, versions, open, and by policy those of
-    ``loader.domain.counts``. ``reverted_by`` is the run that reverted this one in the dataset's history.
+    ``loader.domain.historization.counts``. ``reverted_by`` is the run that reverted this one in the dataset's history.
     """
 
     class Status(models.TextChoices):

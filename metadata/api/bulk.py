@@ -23,9 +23,9 @@ from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from metadata.api.refusing import refusals, status_of
-from metadata.api.strict import ChangeSerializer, StrictSerializer
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
+from metadata.api.errors import refusals, status_of
+from metadata.api.strict_fields import ChangeSerializer, StrictSerializer
 from metadata.services.common import writing
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"

@@ -13,8 +13,8 @@ from typing import Any
 
 from django.db.models import Q
 
+from elevata.core.errors import MetadataError
 from metadata.api.bulk import CREATE, UPDATE, BulkRun, keys_named
-from metadata.domain.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.column_batches import BatchProblem, ColumnEdit, edit_target_columns
 

@@ -12,11 +12,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
+from metadata.api.errors import refusals
 from metadata.api.etags import etag, is_known
-from metadata.api.permits import permitted_to
-from metadata.api.refusing import refusals
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import Resource
-from metadata.api.strict import ChangeSerializer, StrictSerializer
+from metadata.api.strict_fields import ChangeSerializer, StrictSerializer
 from metadata.domain.exchange import FORMAT, Record
 from metadata.domain.roles import Permission
 from metadata.services.common import writing

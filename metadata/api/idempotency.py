@@ -16,7 +16,7 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 
 from metadata.models import KeptAnswer
-from metadata.services.kept_answers import claim_answer, keep_answer, release_claim
+from metadata.services.stored_responses import claim_answer, keep_answer, release_claim
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
 KEY_LENGTH = 255

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from metadata.api.strict import ChangeSerializer
+from metadata.api.strict_fields import ChangeSerializer
 from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.models.base import Classified
 

@@ -11,11 +11,11 @@ from rest_framework.response import Response
 
 from metadata import dependents
 from metadata.api import views
-from metadata.api.refusing import refusals
+from metadata.api.errors import refusals
 from metadata.api.serializers import LineageNodeSerializer, LineageSerializer
-from metadata.columnlineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
+from metadata.column_lineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
+from metadata.computed_fields import stable_keys
 from metadata.selectors import Lineage, LineageNode, lineage
-from metadata.shown import stable_keys
 
 COLUMN_KINDS = (("source", "source"), ("target", "target"))
 RENAME, RETIRE, DELETE = "rename", "retire", "delete"

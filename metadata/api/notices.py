@@ -10,10 +10,10 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from metadata.api.permits import permitted_to
-from metadata.api.refusing import refusals
+from metadata.api.errors import refusals
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import Deletable, ReadOnly
-from metadata.api.strict import ChangeSerializer, NothingSerializer
+from metadata.api.strict_fields import ChangeSerializer, NothingSerializer
 from metadata.domain.notices import CHOICES, URL_LENGTH
 from metadata.domain.roles import Place
 from metadata.models import Delivery, DeliveryAttempt, Event, Notice, Webhook

@@ -11,11 +11,11 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 
-from metadata.api.permits import permitted_to
+from elevata.core.canonical_json import canonical_json
+from elevata.core.errors import MetadataError
+from metadata.api.permissions import permitted_to
 from metadata.api.resources import NAME, Editable
-from metadata.api.strict import ChangeSerializer, StrictSerializer
-from metadata.domain.canonical import canonical_json
-from metadata.domain.errors import MetadataError
+from metadata.api.strict_fields import ChangeSerializer, StrictSerializer
 from metadata.domain.roles import ROLES, Permission, Place, Role
 from metadata.filtersets import PersonFilter
 from metadata.models import RoleGrant, TargetSchema

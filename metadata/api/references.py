@@ -14,7 +14,7 @@ from metadata import dependents
 from metadata.api.lineage import RETIRE, ImpactSerializer
 from metadata.api.resources import Made
 from metadata.api.serializers import ReferenceSerializer
-from metadata.api.strict import ChangeSerializer, NothingSerializer, StrictSerializer
+from metadata.api.strict_fields import ChangeSerializer, NothingSerializer, StrictSerializer
 from metadata.domain import naming
 from metadata.filtersets import ReferenceFilter
 from metadata.models import Reference, TargetColumn, TargetDataset

@@ -16,15 +16,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ReadOnlyModelViewSet
 
+from metadata.api.errors import refusals
 from metadata.api.etags import check_match, etag, is_known
 from metadata.api.idempotency import Idempotent
 from metadata.api.inputs import RenameSerializer
 from metadata.api.parameters import check_parameters
-from metadata.api.permits import ByAction, permitted_to
-from metadata.api.refusing import refusals
-from metadata.api.sparse import PARAMETER as FIELDS
-from metadata.api.sparse import SparseFields
-from metadata.api.strict import ChangeSerializer, NothingSerializer
+from metadata.api.permissions import ByAction, permitted_to
+from metadata.api.sparse_fields import PARAMETER as FIELDS
+from metadata.api.sparse_fields import SparseFields
+from metadata.api.strict_fields import ChangeSerializer, NothingSerializer
 from metadata.domain.roles import Permission
 from metadata.services.common import writing
 
@@ -67,7 +67,7 @@ class Resource(Idempotent, ByAction):
 
     @staticmethod
     def most_bytes() -> int:
-        """Return how long a body may be; ``elevata.limits`` asks."""
+        """Return how long a body may be; ``elevata.web.request_limits`` asks."""
         return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
     def given(self, serializer: type[ChangeSerializer], *, partial: bool = False) -> tuple[dict[str, Any], str]:

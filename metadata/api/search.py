@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from metadata.api.parsing import is_storable
+from metadata.api.json_body import is_storable
 from metadata.api.resources import Resource
-from metadata.searching import KINDS, Kind, search
+from metadata.search import KINDS, Kind, search
 
 MOST, USUAL = 100, 25
 LONGEST = 200

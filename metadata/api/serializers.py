@@ -3,6 +3,7 @@
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from metadata.computed_fields import retired_columns, shown_columns
 from metadata.models import (
     ColumnInput,
     Reference,
@@ -13,7 +14,6 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.shown import retired_columns, shown_columns
 
 DATASET_KINDS = ("source", "target")
 

@@ -37,7 +37,8 @@ from metadata.api.serializers import (
     SystemSerializer,
     TargetColumnSerializer,
 )
-from metadata.api.strict import NothingSerializer
+from metadata.api.strict_fields import NothingSerializer
+from metadata.computed_fields import details, stable_keys
 from metadata.filtersets import (
     ColumnFilter,
     DatasetFilter,
@@ -84,7 +85,6 @@ from metadata.services.targets import (
     update_target_column,
     update_target_dataset,
 )
-from metadata.shown import details, stable_keys
 
 
 @extend_schema_view(

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metadata.domain.canonical import canonical_json, sha256_hex
+from elevata.core.canonical_json import canonical_json, sha256_hex
+from elevata.core.errors import MetadataError
 from metadata.domain.chain import Head, Link, Problem, check_link, link_hash, parse_head
-from metadata.domain.errors import MetadataError
 
 FORMAT = "audit-export/v2"
 SEGMENT, SELECTION = "segment", "selection"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from metadata.domain.canonical import sha256_hex
-from metadata.domain.errors import MetadataError
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import MetadataError
 
 # What the first link has for a previous hash, and the head of a chain that has no link yet.
 GENESIS = "0" * 64

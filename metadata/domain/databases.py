@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 POSTGRES = ("postgresql", "postgres")
 POSTGRES_PORT = 5432

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.sql import VARIABLE
 from metadata.domain.types import BIGINT, DATE, INTEGER, STRING, TIMESTAMP, DataType
 

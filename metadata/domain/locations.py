@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 LOCAL = "file"
 SCHEMES = (LOCAL, "s3a", "s3", "gs", "abfss", "abfs", "wasbs", "wasb", "hdfs")

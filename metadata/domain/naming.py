@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
 from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
 from metadata.domain.sql import VARIABLE

@@ -15,8 +15,8 @@ from datetime import timedelta
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from metadata.domain.canonical import canonical_json
-from metadata.domain.errors import MetadataError
+from elevata.core.canonical_json import canonical_json
+from elevata.core.errors import MetadataError
 
 
 class Kind(StrEnum):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = "public", "internal", "confidential", "restricted"
 # From the most open to the most closed.

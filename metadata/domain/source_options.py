@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.sql import VARIABLE
 
 # Option to the type of its value. One character means: exactly one, or none to switch it off.

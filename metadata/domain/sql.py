@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 PLACEHOLDERS = ("load_timestamp", "load_run_id")
 MAX_LENGTH = 10_000

@@ -8,7 +8,7 @@ normalised, so that two people who mean the same type write the same state.
 import re
 from dataclasses import dataclass
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 STRING, INTEGER, BIGINT, DECIMAL, FLOAT = "string", "integer", "bigint", "decimal", "float"
 BOOLEAN, DATE, TIME, TIMESTAMP = "boolean", "date", "time", "timestamp"

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from django import forms
 from django.http import QueryDict
 
-from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
+from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from metadata.models import Versioned
 from metadata.models.base import Classified
 

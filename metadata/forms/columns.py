@@ -5,9 +5,9 @@ from typing import Any
 
 from django import forms
 
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.change_log import values_before
 from metadata.domain.cells import read_cell, role_choices, role_text
-from metadata.domain.errors import MetadataError, as_sentence
 from metadata.domain.types import NAMES
 from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
 from metadata.models import SourceColumn, TargetColumn, TargetDataset

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 
-from metadata.domain.errors import MetadataError, as_sentence
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
 from metadata.models import SourceDataset, TargetDataset, TargetSchema
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from django import forms
 
-from metadata.domain.errors import MetadataError, as_sentence
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.domain.history_policy import LOAD_TIME, STATES, TIME_TYPES, HistoryPolicy
 from metadata.domain.policy_choices import CHOICES, Chosen, described_policy, not_applying
 from metadata.domain.types import BIGINT, INTEGER, STRING, DataType
 from metadata.forms.base import EditForm
-from metadata.forms.shown_choices import Group, shown_group
+from metadata.forms.choices import Group, shown_group
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.checks import input_column_names
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from django import forms
 
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.domain import naming
 from metadata.domain.databases import SECRET_PREFIX, without_password
-from metadata.domain.errors import MetadataError, as_sentence
 from metadata.domain.types import NAMES, DataType, parse
 from metadata.forms.base import DescribedFields, EditForm, MetadataForm, sensitivity_field
 from metadata.models import SourceDataset, System

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.db import models
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 
 class AppendOnlyQuerySet(models.QuerySet):

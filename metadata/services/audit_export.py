@@ -10,9 +10,9 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.domain.audit_files import SEGMENT, SELECTION, Broken, Exported, written
 from metadata.domain.chain import Head, Link
-from metadata.domain.errors import MetadataError
 from metadata.models import AuditSegment, ChainLink, ChangeLogEntry
 from metadata.services import chain
 from metadata.services.export_files import read_export, write_whole

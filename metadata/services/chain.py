@@ -19,8 +19,8 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from elevata.core.canonical_json import sha256_hex
 from metadata.append_only import wrong_triggers
-from metadata.domain.canonical import sha256_hex
 from metadata.domain.chain import GENESIS, Head, Link, Problem, check_link, link_hash, next_link
 from metadata.domain.signing import Signature
 from metadata.models import AppendOnly, AuditSegment, ChainHead, ChainLink, ChainPending, ChangeLogEntry

@@ -18,14 +18,14 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.utils import timezone
 
-from metadata.domain.canonical import canonical_json
+from elevata.core.canonical_json import canonical_json
 from metadata.models import ChangeLogEntry
 from metadata.permissions import must_write
 from metadata.services import chain
 from metadata.services.actor import Actor, current_actor
 from metadata.services.declassification import must_stay_classified
+from metadata.services.row_changes import EMPTY, Change, Touched
 from metadata.services.subjects import plain
-from metadata.services.touched import EMPTY, Change, Touched
 
 
 class Unit(Touched):

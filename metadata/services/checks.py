@@ -6,9 +6,9 @@ Services and the YAML import share these. The models' constraints say the same t
 import re
 from collections.abc import Iterable
 
+from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.databases import check_database_location, check_secret_name
-from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.locations import check_location
 from metadata.domain.source_options import check_options

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
-from metadata.domain.errors import MetadataError, StaleVersion
+from elevata.core.errors import MetadataError, StaleVersion
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.checks import check_dataset_columns
 from metadata.services.common import claim, writing

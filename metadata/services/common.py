@@ -13,9 +13,9 @@ from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, models, transaction
 from django.db.models.deletion import Collector
 
-from metadata.domain.errors import MetadataError, StaleVersion
+from elevata.core.errors import MetadataError, StaleVersion
 from metadata.models import Versioned
-from metadata.places import must_be_changeable
+from metadata.row_places import must_be_changeable
 from metadata.services.changelog import unit_of_work
 
 Row = TypeVar("Row", bound=Versioned)

@@ -7,15 +7,15 @@ the sensitive column that it reads need ``read_sensitive`` there: the tables sti
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from elevata.core.errors import MetadataError
 from metadata.classification import classifications
-from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Permission, Place
 from metadata.domain.sensitivity import is_sensitive
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, TargetColumn, TargetDataset
 from metadata.permissions import may
 from metadata.services.actor import current_actor
+from metadata.services.row_changes import Touched
 from metadata.services.subjects import read
-from metadata.services.touched import Touched
 
 _OF_A_COLUMN = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
 

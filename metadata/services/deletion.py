@@ -7,7 +7,7 @@ Systems and schemas hold nothing by themselves: they can be deleted while nothin
 
 from django.db.models import ProtectedError
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.common import claim, remove, writing
 

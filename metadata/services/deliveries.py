@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.notices import TRIES, wait_after
 from metadata.models import Delivery, DeliveryAttempt
 from metadata.services.changelog import record_change

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.db import transaction
 
-from metadata import described
-from metadata.described import EndRead
+from elevata.core.errors import MetadataError
+from metadata import dataset_descriptions
+from metadata.dataset_descriptions import EndRead
 from metadata.domain import exchange as fields
-from metadata.domain.errors import MetadataError
 from metadata.domain.exchange import FORMAT, Node, Record, read_file
 from metadata.models import (
     Reference,
@@ -23,7 +23,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.common import snapshot, writing
-from metadata.services.importing import Importer, Report
+from metadata.services.metadata_import import Importer, Report
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
 SUFFIXES = (".yaml", ".yml")
@@ -125,8 +125,8 @@ def _files() -> Iterable[tuple[str, dict[str, Any]]]:
     schemas = [_schema(schema) for schema in ordered]
     if schemas:
         yield "schemas.yaml", {"schemas": schemas}
-    read = described.ends_read()
-    for dataset in described.described_targets():
+    read = dataset_descriptions.ends_read()
+    for dataset in dataset_descriptions.described_targets():
         yield f"targets/{dataset.schema.name}/{dataset.name}.yaml", {"dataset": _target(dataset, read)}
 
 

@@ -12,9 +12,9 @@ from typing import Any, TextIO
 
 from django.conf import settings
 
+from elevata.core.errors import MetadataError
 from metadata.domain.audit_files import FORMAT, Exported, verified
 from metadata.domain.chain import Head, Problem, parse_head
-from metadata.domain.errors import MetadataError
 from metadata.models import AuditSegment, ChainLink
 from metadata.services import recorded_heads
 from metadata.services.recorded_heads import Restore

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.domain import keys, naming
-from metadata.domain.errors import MetadataError
 from metadata.domain.generation import (
     GeneratedColumn,
     GeneratedDataset,

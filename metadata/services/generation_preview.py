@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from metadata.domain.canonical import sha256_hex
-from metadata.domain.errors import MetadataError
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import MetadataError
 from metadata.domain.generation import GeneratedColumn, GeneratedDataset, generate
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import check_dataset_columns

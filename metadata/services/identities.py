@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Role
 from metadata.models import Identity
 from metadata.permissions import roles_of

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from elevata.core.errors import MetadataError
 from metadata.domain import keys
-from metadata.domain.errors import MetadataError
 from metadata.domain.exchange import Record
 from metadata.models import Reference, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.services.common import free_key, store
@@ -12,7 +12,7 @@ from metadata.services.references import check_reference, set_pairs
 from metadata.services.targets import link_column, link_dataset
 
 if TYPE_CHECKING:
-    from metadata.services.importing import Report
+    from metadata.services.metadata_import import Report
 
 Dataset = SourceDataset | TargetDataset
 

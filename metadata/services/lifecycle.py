@@ -2,8 +2,8 @@
 
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.errors import MetadataError
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import rename_in_expression
 from metadata.models import Reference, SourceDataset, TargetColumn, TargetDataset

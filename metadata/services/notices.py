@@ -17,7 +17,7 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.notices import ALWAYS_LISTED, CHOICES, TRIES, Kind, check_kinds
 from metadata.domain.roles import Permission
 from metadata.models import Delivery, Event, Notice, NoticeChoice, ServiceAccount, Webhook

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import ROLES, Role, is_for_people, needed_role
 from metadata.domain.roles import Permission as Right
 from metadata.models import Identity, RoleGrant, ServiceAccount, TargetSchema, TemporaryPassword

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.proposals import ColumnProposals, DeliveredColumn, compare
 from metadata.domain.types import parse
 from metadata.models import SourceDataset

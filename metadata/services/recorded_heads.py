@@ -21,8 +21,8 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.domain.chain import Head, Problem, parse_head
-from metadata.domain.errors import MetadataError
 from metadata.domain.signing import Signature
 from metadata.services.signing import sign, signature_problem
 

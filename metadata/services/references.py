@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from elevata.core.errors import MetadataError
 from metadata.domain import keys, naming
-from metadata.domain.errors import MetadataError
 from metadata.domain.types import DataType
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset
 from metadata.services.checks import with_place

@@ -13,10 +13,10 @@ from pathlib import Path
 from django.db import connection, transaction
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.append_only import remove_linked
 from metadata.domain.audit_files import SEGMENT, Broken, Exported
 from metadata.domain.chain import Head
-from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Role
 from metadata.models import AuditSegment, ChainHead, ChainLink
 from metadata.permissions import roles_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from metadata.domain.canonical import canonical_json
+from elevata.core.canonical_json import canonical_json
 from metadata.domain.signing import Keyring, Signature
 
 _known: tuple[tuple[str, ...], Keyring] | None = None

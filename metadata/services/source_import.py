@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from metadata.domain.errors import MetadataError, StaleVersion
+from elevata.core.errors import MetadataError, StaleVersion
 from metadata.domain.types import DataType
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.services.common import writing

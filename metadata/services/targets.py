@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from elevata.core.errors import MetadataError
 from metadata.domain import keys
-from metadata.domain.errors import MetadataError
 from metadata.domain.naming import ENGINE_PREFIX, safe_column_name
 from metadata.domain.sql import check_expression
 from metadata.domain.types import DataType

@@ -8,7 +8,7 @@ from django.utils import timezone
 from knox.crypto import hash_token
 from knox.settings import CONSTANTS, knox_settings
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Permission, needed_role
 from metadata.models import PersonalToken
 from metadata.permissions import may, must_write

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from metadata.domain.canonical import sha256_hex
-from metadata.domain.errors import MetadataError
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import MetadataError
 from metadata.domain.notices import Kind, check_kinds, check_secret_name, check_url, shown_url
 from metadata.domain.roles import Permission
 from metadata.models import Delivery, Webhook

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.exchange import Node
 
 MAX_BYTES = 10 * 1024 * 1024

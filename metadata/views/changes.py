@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from metadata.change_log import entries, kinds, of_keys, people, shown
 from metadata.filtersets import ChangeFilter
 from metadata.models import ChangeLogEntry, TargetDataset
-from metadata.views.finding import dataset_here
+from metadata.views.lookup import dataset_here
 from metadata.views.paging import filtered
 
 

@@ -13,27 +13,27 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import reswap, retarget
 
-from metadata.domain.arranging import moved
+from elevata.core.errors import MetadataError, StaleVersion, as_sentence
+from metadata.computed_fields import details, retired_columns
 from metadata.domain.cells import BOOLEAN, BY_NAME, CELLS, cell_text, read_cell
-from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
+from metadata.domain.column_order import moved
 from metadata.domain.roles import Permission
 from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
 from metadata.grid import column_of, grid_row, grid_rows, role_options, values_of
 from metadata.models import TargetColumn, TargetDataset
-from metadata.pasted import apply, prepare
+from metadata.paste_preview import apply, prepare
 from metadata.permissions import permitted
 from metadata.services.targets import create_target_column, order_target_columns, update_target_column
-from metadata.shown import details, retired_columns
 from metadata.views.conflict import conflict, goes_on
-from metadata.views.finding import column_here, dataset_here, page_of
+from metadata.views.lookup import column_here, dataset_here, page_of
 
 REFUSED = 422
 MOVE_AT_MOST = 5_000
 
 
 def panel_context(dataset: TargetDataset) -> dict[str, Any]:
-    """What the grid needs of a dataset of ``metadata.shown.details``."""
+    """What the grid needs of a dataset of ``metadata.computed_fields.details``."""
     rows = grid_rows(dataset)
     return {
         "dataset": dataset,

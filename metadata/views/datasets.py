@@ -7,14 +7,14 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from metadata.computed_fields import details, headed, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.domain.history_columns import time_type
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.graph import layer_of, of_lineage
 from metadata.history_words import history_facts
 from metadata.models import TargetColumn, TargetDataset
-from metadata.places import may_change
+from metadata.row_places import may_change
 from metadata.selectors import LineageNode, lineage
-from metadata.shown import details, headed, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.views.columns import panel_context
 
 

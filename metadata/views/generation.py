@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from metadata.domain.errors import MetadataError, as_sentence
+from elevata.core.errors import MetadataError, as_sentence
 from metadata.domain.roles import Permission
 from metadata.models import SourceDataset
 from metadata.permissions import permitted

@@ -9,15 +9,15 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
+from elevata.core.errors import StaleVersion
 from metadata import dependents
-from metadata.domain.errors import StaleVersion
 from metadata.domain.roles import Permission
 from metadata.forms.datasets import InputsForm, inputs_of
 from metadata.models import TargetDataset
 from metadata.permissions import permitted
 from metadata.services.targets import set_dataset_inputs
 from metadata.views.conflict import conflict, goes_on
-from metadata.views.finding import dataset_here, page_of
+from metadata.views.lookup import dataset_here, page_of
 
 REFUSED = 422
 

@@ -13,7 +13,7 @@ from metadata.forms.references import ReferenceForm, referable
 from metadata.models import Reference, TargetDataset
 from metadata.permissions import permitted
 from metadata.services.references import create_reference
-from metadata.views.finding import dataset_here, page_of
+from metadata.views.lookup import dataset_here, page_of
 
 REFUSED = 422
 # So many names are offered while one types; every other can be written.

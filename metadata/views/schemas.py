@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from metadata.domain.errors import StaleVersion
+from elevata.core.errors import StaleVersion
 from metadata.domain.roles import Permission
 from metadata.forms.datasets import NewSchemaForm, SchemaForm
 from metadata.models import TargetSchema

@@ -8,8 +8,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from metadata.change_log import of_row, shown
-from metadata.domain.errors import MetadataError, StaleVersion, as_sentence
 from metadata.domain.notices import WORDS, Kind
 from metadata.domain.roles import Place
 from metadata.forms.notices import DeleteWebhookForm, NewWebhookForm, WebhookForm

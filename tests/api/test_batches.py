@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 
 from loader.models import LoadRun
-from loader.services import uploads
-from loader.services.uploads import KEPT_FOR, sweep_uploads
+from loader.services.runs import uploads
+from loader.services.runs.uploads import KEPT_FOR, sweep_uploads
 from metadata.models import TargetDataset
 from tests.loader.outside.test_uploaded import packed
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from django.db import transaction
 
-from architecture.domain.artifacts import verify
+from architecture.domain.reports.artifacts import verify
 from architecture.models import Environment, Rehearsal
-from loader.domain.governance import REVERT
+from loader.domain.runs.maintenance import REVERT
 from loader.models import ReadRequest
-from loader.services.governedrecords import seal_end
+from loader.services.maintenance.records import seal_end
 from tests.api.test_control import get, post, world  # noqa: F401  a fixture is found by its name
 from tests.architecture.world import World, put_policy_in_force
 from tests.loader_factories import LoadRunFactory

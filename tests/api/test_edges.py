@@ -10,10 +10,10 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from rest_framework.parsers import MultiPartParser
 
-from elevata.logs import OneLine
+from elevata.ops.logging import OneLine
 from elevata.wsgi import application
 from loader.api.batches import BatchViewSet
-from metadata.api.parsing import StrictJson
+from metadata.api.json_body import StrictJson
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset
 from metadata.services.tokens import create_token

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from metadata.models import ChangeLogEntry, KeptAnswer, TargetSchema
 from metadata.services import targets
-from metadata.services.kept_answers import GIVEN_UP_AFTER, KEPT_FOR, forget_old_answers
+from metadata.services.stored_responses import GIVEN_UP_AFTER, KEPT_FOR, forget_old_answers
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from django.test import Client
 
 from loader.api import progress
 from loader.api.progress import LINES_AT_ONCE, Patience, Places, Work, told
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from metadata.models import ServiceAccount
 from metadata.services.actor import acting_as
 from metadata.services.people import ensure_person

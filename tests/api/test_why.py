@@ -8,7 +8,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from architecture.models import Environment, Execution
 from loader.models import LoadRun
-from loader.services.schedules import create_schedule
+from loader.services.runs.schedules import create_schedule
 from metadata.models import ChangeLogEntry, TargetDataset
 from tests.api.asking import get, send
 from tests.api.test_control import post, world  # noqa: F401  a fixture is found by its name

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from loader.api import batches
-from metadata.api.parsing import StrictJson
+from metadata.api.json_body import StrictJson
 from metadata.models import TargetDataset
 from metadata.services import exchange as files
 from tests.api.asking import send

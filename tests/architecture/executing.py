@@ -5,10 +5,10 @@ import threading
 import pytest
 from django.db import connection
 
+from architecture.domain.reports.workflow import Refused
 from architecture.domain.steps.step import StepProblem
-from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Execution
-from architecture.services.executions import Requested, mark_lost_executions, request_execution
+from architecture.services.executions.executions import Requested, mark_lost_executions, request_execution
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.targets import update_target_column

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from architecture.domain.advance import advance
 from architecture.domain.policy import FLAGS, PolicySet
-from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.scope import FILES, Scope
+from architecture.domain.reports.report import ChangeReport, build_report
+from architecture.domain.reports.scope import FILES, Scope
+from architecture.domain.states.advance import advance
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.state import ColumnState, DatasetState

@@ -130,7 +130,7 @@ def files(folder: Path, text: str) -> tuple[str, ...]:
 def test_the_command_ends_with_4_and_one_line(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
-    monkeypatch.setattr("elevata.cli.connections.close_all", lambda: None)
+    monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
     with pytest.raises(SystemExit) as end:
         plan.Command().run_from_argv(["manage.py", "plan", "--skip-checks", *files(tmp_path, text)])
     (line,) = capfd.readouterr().err.splitlines()

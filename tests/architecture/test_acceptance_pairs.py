@@ -15,8 +15,8 @@ import pytest
 
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.policy import PolicySet
-from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.scope import FILES, Scope
+from architecture.domain.reports.report import ChangeReport, build_report
+from architecture.domain.reports.scope import FILES, Scope
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.state_files import dump_state, parse_state
 from tests.architecture.test_report import _SCRIPT as FINGERPRINT

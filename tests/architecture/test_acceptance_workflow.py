@@ -6,11 +6,11 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
-from architecture.domain.scope import DATASET, SCHEMA, Scope
+from architecture.domain.reports.scope import DATASET, SCHEMA, Scope
 from architecture.models import Execution
-from architecture.services.executions import mark_lost_executions, resume_execution
-from elevata.cli import CommandExit
-from metadata.domain.errors import MetadataError
+from architecture.services.executions.executions import mark_lost_executions, resume_execution
+from elevata.core.cli import CommandExit
+from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_dataset

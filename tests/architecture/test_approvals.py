@@ -3,11 +3,11 @@
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import Approval, ChangeReport
-from architecture.services.approvals import approvals_missing, approve, reject
-from architecture.services.policies import update_policies
-from architecture.services.reports import is_stale
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import approvals_missing, approve, reject
+from architecture.services.reports.reports import is_stale
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as

@@ -3,8 +3,8 @@
 import pytest
 
 from architecture.models import Execution, ExecutionOperation, ExecutionRecord
-from architecture.services.attempts import ExecutionAttempt, Superseded
-from architecture.services.executions import (
+from architecture.services.executions.attempts import ExecutionAttempt, Superseded
+from architecture.services.executions.executions import (
     abandon_execution,
     cancel_execution,
     claim_execution,

@@ -3,13 +3,13 @@
 import pytest
 
 from architecture.domain.operations import operation_of
-from architecture.domain.scope import DATASET, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.scope import DATASET, Scope
+from architecture.domain.reports.workflow import Refused
 from architecture.models import ChangeReport, Execution, Lease
-from architecture.services.approvals import approve
-from architecture.services.drift import adopt_as_baseline
-from architecture.services.executions import abandon_execution, mark_lost_executions
-from architecture.services.leases import Holder, break_lease, take_leases
+from architecture.services.executions.executions import abandon_execution, mark_lost_executions
+from architecture.services.executions.leases import Holder, break_lease, take_leases
+from architecture.services.reports.approvals import approve
+from architecture.services.states.drift import adopt_as_baseline
 from metadata.domain.roles import Role
 from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
 from metadata.services.actor import acting_as

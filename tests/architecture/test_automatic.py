@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from architecture.selectors import described_states
-from architecture.services.automatic import Pending, pending_changes
-from architecture.services.observing import last_seen
+from architecture.services.reports.automatic_changes import Pending, pending_changes
+from architecture.services.states.observed_states import last_seen
 from metadata.models import TargetColumn
 from metadata.services.actor import acting_as
 from metadata.services.chain import sealed_through

@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 
-from architecture.services import observing
-from elevata.cli import CommandExit
+from architecture.services.states import observed_states
+from elevata.core.cli import CommandExit
 from metadata.services.people import create_token
 from tests.architecture.executing import needing_approval
 from tests.architecture.test_drift import change_by_hand
@@ -40,7 +40,7 @@ def acting(monkeypatch):
 @pytest.fixture
 def looked(built, monkeypatch):
     """The warehouse can be looked at: what it holds is handed over."""
-    monkeypatch.setattr(observing, "_port", lambda **_: built.warehouse.show())
+    monkeypatch.setattr(observed_states, "_port", lambda **_: built.warehouse.show())
     return built
 
 
@@ -136,10 +136,10 @@ def test_drift_of_what_is_not_known_ends_with_4(looked, acting, option):
 
 def test_where_nobody_can_look_the_last_observation_counts(built, monkeypatch):
     def nobody(**_: object) -> None:
-        raise observing.CannotLook("no worker is answering")
+        raise observed_states.CannotLook("no worker is answering")
 
     rename(built, "full_name", "display_name")
-    monkeypatch.setattr(observing, "_port", nobody)
+    monkeypatch.setattr(observed_states, "_port", nobody)
     code, report = run("plan")
     assert (code, report["status"]) == (0, "open")
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architecture.domain import comparison
-from architecture.domain.comparison import ColumnRow, DatasetPair, Told, compare
 from architecture.domain.policy import PolicySet
-from architecture.domain.report import build_report
+from architecture.domain.reports import comparison
+from architecture.domain.reports.comparison import ColumnRow, DatasetPair, Told, compare
+from architecture.domain.reports.report import build_report
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.states.tables import ObservedColumn, ObservedTable

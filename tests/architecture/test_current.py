@@ -6,10 +6,10 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 
 from architecture.domain import operations as ops
-from architecture.domain.advance import advance
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.policy import PolicySet
-from architecture.domain.report import ChangeReport, build_report
+from architecture.domain.reports.report import ChangeReport, build_report
+from architecture.domain.states.advance import advance
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.drift import drift
 from architecture.domain.states.flat import flat

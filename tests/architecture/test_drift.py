@@ -2,9 +2,9 @@
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import AppliedDataset
-from architecture.services.drift import adopt_as_baseline, drift_of
+from architecture.services.states.drift import adopt_as_baseline, drift_of
 from metadata.models import ChangeLogEntry, TargetDataset
 
 pytestmark = pytest.mark.django_db

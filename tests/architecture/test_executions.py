@@ -4,9 +4,9 @@ import pytest
 
 from architecture.models import AppliedDataset
 from architecture.selectors import applied_datasets, executions, operations_on
-from architecture.services.executions import request_execution
-from architecture.services.policies import update_policies
-from architecture.services.previews import make_preview
+from architecture.services.executions.executions import request_execution
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.previews import make_preview
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn
 from metadata.services.actor import acting_as

@@ -3,7 +3,7 @@
 import pytest
 
 from architecture.models import Execution
-from architecture.services.executions import claim_execution
+from architecture.services.executions.executions import claim_execution
 from tests.architecture.executing import ask, at_once
 from tests.architecture.world import customers, make_world
 

@@ -10,7 +10,7 @@ from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.management.commands import plan
 from architecture.models import AppliedDataset
 from architecture.services import current_environment
-from elevata.cli import CommandExit
+from elevata.core.cli import CommandExit
 from metadata.selectors import dataset_states
 from metadata.services.generation import generate_targets
 from tests.factories import airport_source
@@ -47,7 +47,7 @@ def test_what_was_applied_is_another_state(described: tuple, tmp_path: Path, mon
     )
     call_command("export_state", str(tmp_path / "a.json"), "--applied")
     call_command("export_state", str(tmp_path / "b.json"))
-    monkeypatch.setattr("elevata.cli.connections.close_all", lambda: None)
+    monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
     files = ["--previous-state", str(tmp_path / "a.json"), "--desired-state", str(tmp_path / "b.json")]
     with pytest.raises(SystemExit) as end:
         plan.Command().run_from_argv(["manage.py", "plan", "--skip-checks", *files, "--fail-on", "changes"])

@@ -3,14 +3,14 @@
 import pytest
 from django.contrib.auth.models import Group
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.inbox import sections, waiting_for
 from architecture.models import Approval, ChangeReport
-from architecture.services.approvals import approvals_missing, approve, reject
-from architecture.services.people import role_names
-from architecture.services.policies import update_policies
-from architecture.services.reports import authors_of_report
-from architecture.shown import standing
+from architecture.report_details import standing
+from architecture.services.actors import role_names
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import approvals_missing, approve, reject
+from architecture.services.reports.reports import authors_of_report
 from metadata.domain.roles import Role
 from metadata.models import Notice, TargetColumn
 from metadata.services import chain

@@ -21,21 +21,21 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
-from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.scope import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.reports.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution
 from architecture.selectors import open_proposal
-from architecture.services.approvals import approve
-from architecture.services.executions import request_execution
-from architecture.services.policies import accept_policy, policy_of, update_policies
-from architecture.services.previews import make_preview
-from architecture.services.reports import build_report
-from loader.domain.dependencies import Scope as LoadScope
-from loader.domain.refusals import Refusal
-from loader.services.executions import perform_execution
-from loader.services.runs import request_load_run
-from loader.services.work import perform_load_run
-from metadata.domain.errors import MetadataError
+from architecture.services.executions.executions import request_execution
+from architecture.services.policies.policies import accept_policy, policy_of, update_policies
+from architecture.services.reports.approvals import approve
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import build_report
+from elevata.core.errors import MetadataError
+from loader.domain.runs.dependencies import Scope as LoadScope
+from loader.domain.runs.refusals import Refusal
+from loader.services.runs.executions import perform_execution
+from loader.services.runs.load_work import perform_load_run
+from loader.services.runs.runs import request_load_run
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset
 from metadata.services import chain

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from architecture import holding
+from architecture import report_validity
 from architecture.models import ChangeReport
-from architecture.services.approvals import approve
-from architecture.services.drift import adopt_as_baseline
-from architecture.services.policies import update_policies
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import approve
+from architecture.services.states.drift import adopt_as_baseline
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn
 from metadata.services.actor import acting_as
@@ -66,39 +66,39 @@ MOVES = {
 
 @pytest.mark.parametrize("what", MOVES)
 def test_the_signal_moves_with(world: World, report: ChangeReport, what: str):
-    before = holding.signal(report.environment_id)
+    before = report_validity.signal(report.environment_id)
     MOVES[what](world)
-    assert holding.signal(report.environment_id) != before
+    assert report_validity.signal(report.environment_id) != before
 
 
 def test_the_signal_stays_while_people_only_decide(world: World, report: ChangeReport):
-    before = holding.signal(report.environment_id)
+    before = report_validity.signal(report.environment_id)
     person("carla", Role.APPROVER)
     approve(report=report, person=world.approver)
-    assert holding.signal(report.environment_id) == before
+    assert report_validity.signal(report.environment_id) == before
 
 
 def test_it_is_found_out_once_for_everybody(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
-    asked, really = [], holding.is_stale
+    asked, really = [], report_validity.is_stale
 
     def counted(*said: Any) -> str:
         asked.append(said)
         return really(*said)
 
-    monkeypatch.setattr(holding, "is_stale", counted)
-    signal = holding.signal(report.environment_id)
-    assert holding.known_refusal(report.report_id, signal) is None
-    assert holding.refusal_of(report, signal) == {}
-    assert holding.refusal_of(report, signal) == holding.known_refusal(report.report_id, signal) == {}
+    monkeypatch.setattr(report_validity, "is_stale", counted)
+    signal = report_validity.signal(report.environment_id)
+    assert report_validity.known_refusal(report.report_id, signal) is None
+    assert report_validity.refusal_of(report, signal) == {}
+    assert report_validity.refusal_of(report, signal) == report_validity.known_refusal(report.report_id, signal) == {}
     assert len(asked) == 1
     _rename(world, "balance", "amount")
-    assert holding.refusal_of(report, holding.signal(report.environment_id))["code"] == "REPORT_STALE"
+    assert report_validity.refusal_of(report, report_validity.signal(report.environment_id))["code"] == "REPORT_STALE"
     assert len(asked) == 2
 
 
 def test_a_scope_that_is_gone_is_told(world: World, report: ChangeReport):
     ChangeReport.objects.filter(pk=report.pk).update(scope={"kind": "schema", "name": "nowhere", "target_only": False})
     report.refresh_from_db()
-    refusal = holding.refusal_of(report, holding.signal(report.environment_id))
+    refusal = report_validity.refusal_of(report, report_validity.signal(report.environment_id))
     assert refusal["code"] == "unknown_scope"
     assert "there is no schema nowhere" in refusal["message"]

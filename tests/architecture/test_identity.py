@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from architecture.domain.planning.identity import as_known
 from architecture.domain.states.flat import flat
 from architecture.domain.states.tables import tables_of
-from loader.domain.layers import entity_key_components, row_hash_components
+from loader.domain.historization.layers import entity_key_components, row_hash_components
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 

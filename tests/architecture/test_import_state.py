@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from architecture.domain.reports.workflow import Refused
 from architecture.domain.states.state_files import parse_state
-from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, ChangeReport
 from architecture.selectors import applied_states
-from architecture.services import observing
-from architecture.services.drift import drift_of
-from architecture.services.state_files import Imported, import_state
-from elevata.cli import CommandExit
+from architecture.services.states import observed_states
+from architecture.services.states.drift import drift_of
+from architecture.services.states.state_files import Imported, import_state
+from elevata.core.cli import CommandExit
 from metadata.models import ChangeLogEntry
 from metadata.services.actor import acting_as
 from metadata.services.people import create_token
@@ -38,7 +38,7 @@ def exported(path: Path, *, applied: bool = True, **changes: Any) -> Path:
 @pytest.fixture
 def file(built: World, tmp_path: Path, monkeypatch) -> Path:
     """What is applied, as a file; the warehouse can be looked at."""
-    monkeypatch.setattr(observing, "_port", lambda **_: built.warehouse.show())
+    monkeypatch.setattr(observed_states, "_port", lambda **_: built.warehouse.show())
     return exported(tmp_path / "state.json")
 
 
@@ -93,7 +93,7 @@ def test_comparing_with_a_file_keeps_no_report(built, file):
 
 def test_what_was_never_looked_at_cannot_be_compared(built, file, monkeypatch):
     built.environment.observations.all().delete()
-    monkeypatch.setattr(observing, "_port", lambda **_: None)
+    monkeypatch.setattr(observed_states, "_port", lambda **_: None)
     assert run("plan", "--desired-state", str(file))[1]["code"] == "NOT_OBSERVED"
 
 

@@ -7,8 +7,8 @@ import pytest
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, KeptHistory
-from architecture.services.approvals import approve
-from architecture.services.state_files import import_state
+from architecture.services.reports.approvals import approve
+from architecture.services.states.state_files import import_state
 from metadata.domain.roles import Role
 from metadata.services.actor import acting_as
 from metadata.services.deletion import delete_dataset

@@ -6,12 +6,12 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import Lease
 from architecture.selectors import leases_held
 from architecture.services import current_environment
-from architecture.services.executions import claim_execution
-from architecture.services.leases import Holder, break_lease, release_leases, take_leases
+from architecture.services.executions.executions import claim_execution
+from architecture.services.executions.leases import Holder, break_lease, release_leases, take_leases
 from metadata.models import ChangeLogEntry, TargetDataset
 from tests.architecture.executing import at_once
 from tests.architecture.test_reports import rename

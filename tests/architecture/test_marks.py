@@ -7,13 +7,18 @@ from architecture.change_log import behind
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, Execution
-from architecture.services.applied import sign_applied
-from architecture.services.automatic import attempt_of_load, begin_execution, finish_execution, pending_changes
-from architecture.services.executions import abandon_execution, mark_lost_executions
-from architecture.services.observing import last_seen
-from architecture.services.reports import build_report
-from architecture.services.state_files import import_state
-from architecture.services.verification import Todo
+from architecture.services.executions.executions import abandon_execution, mark_lost_executions
+from architecture.services.executions.verification import Todo
+from architecture.services.reports.automatic_changes import (
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.reports.reports import build_report
+from architecture.services.states.applied_states import sign_applied
+from architecture.services.states.observed_states import last_seen
+from architecture.services.states.state_files import import_state
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry
 from metadata.selectors import dataset_states
@@ -134,15 +139,15 @@ def test_once_nothing_is_left_the_mark_moves(built, eve):
 
 
 def test_an_undo_that_ended_half_way_brings_authors_back(built, eve):
-    from architecture.services.undo import undo_report
+    from architecture.services.reports.undo_reports import undo_report
 
     rename(built, "balance", "amount", by=eve)
     rename(built, "full_name", "display_name", by=eve)
     execution = built.executed()
     assert built.report().document["rows"] == []
     after = mark(built)
-    from architecture.services.executions import request_execution
-    from architecture.services.previews import make_preview
+    from architecture.services.executions.executions import request_execution
+    from architecture.services.reports.previews import make_preview
 
     report = undo_report(record=execution.record, person=built.operator)
     make_preview(report=report, person=built.operator)

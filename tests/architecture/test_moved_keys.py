@@ -2,14 +2,14 @@
 
 import pytest
 
-from architecture.domain.scope import DATASET, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.scope import DATASET, Scope
+from architecture.domain.reports.workflow import Refused
 from architecture.models import AppliedDataset, ChangeReport
 from architecture.selectors import described_state, described_states
-from architecture.services.approvals import approve
-from architecture.services.drift import adopt_as_baseline, drift_of
-from architecture.services.policies import update_policies
-from architecture.services.reports import operations_of
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import approve
+from architecture.services.reports.reports import operations_of
+from architecture.services.states.drift import adopt_as_baseline, drift_of
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_state

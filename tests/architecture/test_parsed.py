@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from architecture.json_cache import Parsed
 from architecture.models import Environment, Observation
-from architecture.parsed import Parsed
 from architecture.services import current_environment
 from metadata.domain import keys
 

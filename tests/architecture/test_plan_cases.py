@@ -8,8 +8,8 @@ import pytest
 
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.policy import PolicySet
-from architecture.domain.report import build_report
-from architecture.domain.scope import FILES, Scope
+from architecture.domain.reports.report import build_report
+from architecture.domain.reports.scope import FILES, Scope
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.state_files import parse_state
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, report

@@ -18,7 +18,7 @@ KEPT = state(dataset("d9", "rc_d1", column("k1", "a"), column("k2", "b")))
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("elevata.cli.connections.close_all", lambda: None)
+    monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
 
     def write(after) -> tuple[str, ...]:
         for name, one in (("before", BEFORE), ("after", after)):

@@ -20,7 +20,7 @@ from architecture.domain.policy import (
     risk_of,
     rule_for,
 )
-from architecture.domain.workflow import Need
+from architecture.domain.reports.workflow import Need
 
 
 def operation(op: str, side: str = BASE, **said: Any) -> Operation:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.policy import ALLOW, APPROVE, BLOCK, REVIEW, RULES, SAFE, PolicySet, loosened
-from architecture.domain.workflow import Need
+from architecture.domain.reports.workflow import Need
 
 DEFAULTS = PolicySet()
 

@@ -6,20 +6,20 @@ from django.db import IntegrityError, transaction
 from django.test import override_settings
 
 from architecture.domain.policy import PolicySet
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.inbox import count_for, policies_waiting
 from architecture.models import Environment, PolicyProposal, PolicyRecord
-from architecture.services.approvals import approvals_missing, approve
-from architecture.services.executions import claim_execution, request_execution
-from architecture.services.policies import (
+from architecture.services.executions.executions import claim_execution, request_execution
+from architecture.services.policies.policies import (
     accept_policy,
     policy_of,
     reject_policy,
     update_policies,
     withdraw_policy,
 )
-from architecture.services.previews import make_preview
-from metadata.domain.errors import MetadataError
+from architecture.services.reports.approvals import approvals_missing, approve
+from architecture.services.reports.previews import make_preview
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Role
 from metadata.models import ChainLink, ChangeLogEntry, Notice, RoleGrant, TargetColumn
 from metadata.services import chain

@@ -4,12 +4,17 @@ from dataclasses import asdict
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import Preview
-from architecture.services.observing import store_observations
-from architecture.services.previews import make_preview, steps_in
-from architecture.services.rehearsals import claim_rehearsal, end_rehearsal, queued_rehearsals, request_rehearsal
-from architecture.services.reports import basis_of, operations_of
+from architecture.services.reports.dry_runs import (
+    claim_rehearsal,
+    end_rehearsal,
+    queued_rehearsals,
+    request_rehearsal,
+)
+from architecture.services.reports.previews import make_preview, steps_in
+from architecture.services.reports.reports import basis_of, operations_of
+from architecture.services.states.observed_states import store_observations
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_dataset

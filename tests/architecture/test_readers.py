@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from architecture.domain import operations as ops
 from architecture.domain.operations import ALLOWED, METADATA_ONLY
-from architecture.domain.report import ChangeReport
+from architecture.domain.reports.report import ChangeReport
 from metadata.domain.state import DatasetState
 from tests.architecture.states import codes, column, dataset, report, state
 

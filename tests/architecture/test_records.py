@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from architecture.domain.artifacts import verify
 from architecture.domain.policy import PolicySet
-from architecture.domain.scope import Scope
+from architecture.domain.reports.artifacts import verify
+from architecture.domain.reports.scope import Scope
 from architecture.models import ExecutionRecord
-from architecture.services.automatic import Pending, begin_execution, finish_execution
-from architecture.services.basis import Basis
-from architecture.services.observing import Seen
-from architecture.services.records import approval_artifact, record_artifact
-from metadata.domain.errors import MetadataError
+from architecture.services.executions.records import approval_artifact, record_artifact
+from architecture.services.reports.automatic_changes import Pending, begin_execution, finish_execution
+from architecture.services.reports.report_inputs import Basis
+from architecture.services.states.observed_states import Seen
+from elevata.core.errors import MetadataError
 from metadata.services import chain
 from tests.architecture.executing import needing_approval
 

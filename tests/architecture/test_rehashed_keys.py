@@ -8,7 +8,7 @@ from architecture.domain.steps.rendering import statement_text
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.rows import as_row, of_row
 from architecture.domain.steps.step import REBUILD_TABLE, Step
-from loader.domain.manifest import ExecuteManifest, from_json, to_json
+from loader.domain.runs.manifest import ExecuteManifest, from_json, to_json
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from tests.architecture.stepping import key, observed
 

@@ -12,9 +12,9 @@ import pytest
 
 from architecture.domain.operations import operation_of
 from architecture.domain.policy import PolicySet
-from architecture.domain.rendering import as_markdown, as_text
-from architecture.domain.report import build_report
-from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope, ScopeProblem
+from architecture.domain.reports.rendering import as_markdown, as_text
+from architecture.domain.reports.report import build_report
+from architecture.domain.reports.scope import ALL, DATASET, SCHEMA, Scope, ScopeProblem
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.state_files import dump_state
 from metadata.domain.state import DatasetState
@@ -73,7 +73,7 @@ _SCRIPT = """
 import locale, sys
 from architecture.domain.states.current import CurrentState
 from architecture.domain.policy import PolicySet
-from architecture.domain.report import build_report
+from architecture.domain.reports.report import build_report
 from architecture.domain.states.state_files import parse_state
 locale.setlocale(locale.LC_ALL, "")
 before, after = (parse_state(open(path, encoding="utf-8").read()) for path in sys.argv[1:])

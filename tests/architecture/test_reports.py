@@ -2,12 +2,12 @@
 
 import pytest
 
-from architecture.domain.scope import DATASET, Scope, ScopeProblem
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.scope import DATASET, Scope, ScopeProblem
+from architecture.domain.reports.workflow import Refused
 from architecture.models import ChangeReport
-from architecture.services.approvals import reject
-from architecture.services.policies import update_policies
-from architecture.services.reports import build_report, is_stale, operations_of, shown
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import reject
+from architecture.services.reports.reports import build_report, is_stale, operations_of, shown
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import BLOCKED, METADATA_ONLY
+from architecture.domain.steps.inverse_steps import inverse
 from architecture.domain.steps.rendering import statement_text, statements
 from architecture.domain.steps.report_steps import check_belongs, plan_steps, runs_by_itself
 from architecture.domain.steps.step import (
@@ -20,8 +21,7 @@ from architecture.domain.steps.step import (
     shape_of,
     steps_done,
 )
-from architecture.domain.steps.undo import inverse
-from loader.domain.manifest import ExecuteManifest, from_json, to_json
+from loader.domain.runs.manifest import ExecuteManifest, from_json, to_json
 from tests.architecture.stepping import column, observed, operation, ops, report_on, seen, table
 
 # --- operations and steps --------------------------------------------------------------------

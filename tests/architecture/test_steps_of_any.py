@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from architecture.domain.steps.inverse_steps import inverses
 from architecture.domain.steps.names import order_moves
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import (
@@ -12,7 +13,6 @@ from architecture.domain.steps.step import (
     steps_done,
     stored,
 )
-from architecture.domain.steps.undo import inverses
 from tests.architecture.stepping import after, column, names_of, observed, report_on, table
 
 NAMES = st.sampled_from(["a", "A", "b", "B", "c", "é", "É", "select", "we`ird", "x y", "__moving_1"])

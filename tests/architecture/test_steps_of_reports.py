@@ -10,7 +10,7 @@ import pytest
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.planning.identity import as_known
 from architecture.domain.policy import PolicySet
-from architecture.domain.report import ChangeReport, build_report
+from architecture.domain.reports.report import ChangeReport, build_report
 from architecture.domain.states.current import CurrentState
 from architecture.domain.states.state_files import ArchitectureState, parse_state
 from architecture.domain.states.tables import ObservedTable, TableSpec, tables_of

@@ -7,11 +7,11 @@ import pytest
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.states.drift import IN_SYNC, drift
 from architecture.domain.states.tables import ObservedTable
+from architecture.domain.steps.inverse_steps import inverses
 from architecture.domain.steps.rendering import CHECK, statements
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.resume import steps_left
 from architecture.domain.steps.step import REBUILD_TABLE, RETYPE_COLUMN, STAMP_KEYS, WIDEN_COLUMN, Step, steps_done
-from architecture.domain.steps.undo import inverses
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 from tests.architecture.stepping import after as run
 from tests.architecture.stepping import column, key, names_of, operation, seen, table

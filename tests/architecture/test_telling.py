@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from architecture.models import ChangeReport, Environment
-from architecture.services.approvals import approve, reject
-from architecture.services.executions import claim_execution, end_attempt, give_up_execution
-from architecture.services.looked import keep_what_was_seen
-from architecture.services.reports import build_report
+from architecture.services.executions.executions import claim_execution, end_attempt, give_up_execution
+from architecture.services.reports.approvals import approve, reject
+from architecture.services.reports.reports import build_report
+from architecture.services.states.refresh_results import keep_what_was_seen
 from metadata.domain.roles import Role
 from metadata.models import Event, Notice, RoleGrant
 from tests.architecture.test_reports import rename

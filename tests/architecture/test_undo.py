@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from architecture.domain.operations import METADATA_ONLY
-from architecture.domain.report import ChangeReport
+from architecture.domain.reports.report import ChangeReport
 from architecture.domain.states.flat import flat
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.states.tables import ObservedTable
+from architecture.domain.steps.inverse_steps import inverses
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step, TableShape, becomes, shape_of
-from architecture.domain.steps.undo import inverses
-from architecture.domain.undo import (
+from architecture.domain.undo.inverse_operations import (
     Answered,
     Ground,
     TakenBack,
@@ -23,7 +23,7 @@ from architecture.domain.undo import (
     undo_steps,
     what_can_be,
 )
-from architecture.domain.ways_back import USE, Executed, WayBack, ways_back
+from architecture.domain.undo.undo_groups import USE, Executed, WayBack, ways_back
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, column, dataset, state
 from tests.architecture.stepping import key

@@ -6,20 +6,25 @@ import pytest
 from django.utils import timezone
 
 from architecture.change_log import behind
-from architecture.domain.artifacts import verify
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.artifacts import verify
+from architecture.domain.reports.workflow import Refused
 from architecture.models import ChangeReport, Execution, ExecutionRecord
-from architecture.services.approvals import approve
-from architecture.services.automatic import attempt_of_load, begin_execution, finish_execution, pending_changes
-from architecture.services.executions import request_execution
-from architecture.services.observing import last_seen
-from architecture.services.policies import update_policies
-from architecture.services.previews import make_preview
-from architecture.services.records import record_artifact
-from architecture.services.reports import operations_of, shown
-from architecture.services.undo import undo_report
-from architecture.services.verification import Todo
-from architecture.services.ways_back import offered
+from architecture.services.executions.executions import request_execution
+from architecture.services.executions.records import record_artifact
+from architecture.services.executions.verification import Todo
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import approve
+from architecture.services.reports.automatic_changes import (
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import operations_of, shown
+from architecture.services.reports.undo_options import offered
+from architecture.services.reports.undo_reports import undo_report
+from architecture.services.states.observed_states import last_seen
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn
 from metadata.selectors import dataset_states

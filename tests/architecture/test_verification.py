@@ -2,7 +2,7 @@
 
 import pytest
 
-from architecture.services.executions import resume_execution
+from architecture.services.executions.executions import resume_execution
 from tests.architecture.executing import ask, code_of, customer, lose
 from tests.architecture.test_reports import rename
 from tests.architecture.world import Killed, World, agree_on_policy

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architecture.domain import workflow
-from architecture.domain.waiting import (
+from architecture.domain.reports import workflow
+from architecture.domain.reports.waiting_reasons import (
     ASKS,
     DECIDE,
     EXECUTE,
@@ -21,7 +21,7 @@ from architecture.domain.waiting import (
     Person,
     asked_of,
 )
-from architecture.domain.workflow import Decided, Need
+from architecture.domain.reports.workflow import Decided, Need
 
 ADA = Person(1, "ada", may_approve=False, may_execute=False)
 BOB = Person(2, "bob", may_approve=True, may_execute=False, roles=frozenset({"approver"}))

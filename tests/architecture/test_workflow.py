@@ -2,8 +2,8 @@
 
 import pytest
 
-from architecture.domain import workflow
-from architecture.domain.workflow import Decided, Need, Refused
+from architecture.domain.reports import workflow
+from architecture.domain.reports.workflow import Decided, Need, Refused
 from architecture.models import ChangeReport, Execution, ExecutionOperation, Rehearsal
 from metadata.domain.roles import Role
 

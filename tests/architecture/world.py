@@ -10,20 +10,20 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain.scope import Scope
+from architecture.domain.reports.scope import Scope
 from architecture.domain.states.tables import ObservedTable
 from architecture.domain.steps.step import Step, TableShape, becomes, done_by
 from architecture.models import ChangeReport, Environment, Execution, PolicyRecord, Preview
 from architecture.services import current_environment
-from architecture.services.approvals import approve
-from architecture.services.attempts import ExecutionAttempt
-from architecture.services.basis import table_keys
-from architecture.services.executions import claim_execution, end_attempt, request_execution
-from architecture.services.observing import store_observations
-from architecture.services.policies import _put_in_force, _record, accept_policy, update_policies
-from architecture.services.previews import make_preview
-from architecture.services.reports import build_report
-from architecture.services.verification import Todo, verify
+from architecture.services.executions.attempts import ExecutionAttempt
+from architecture.services.executions.executions import claim_execution, end_attempt, request_execution
+from architecture.services.executions.verification import Todo, verify
+from architecture.services.policies.policies import _put_in_force, _record, accept_policy, update_policies
+from architecture.services.reports.approvals import approve
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.report_inputs import table_keys
+from architecture.services.reports.reports import build_report
+from architecture.services.states.observed_states import store_observations
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors import dataset_states
@@ -130,7 +130,7 @@ class World:
         return report
 
     def needs_approval(self, report: ChangeReport) -> bool:
-        from architecture.services.approvals import approvals_missing
+        from architecture.services.reports.approvals import approvals_missing
 
         return approvals_missing(report) > 0
 

@@ -20,19 +20,24 @@ from architecture.models import (
     PolicyRecord,
     Preview,
 )
-from architecture.services.approvals import approvals_missing, approve, reject
-from architecture.services.attempts import ExecutionAttempt
-from architecture.services.automatic import pending_changes
-from architecture.services.drift import adopt_as_baseline
-from architecture.services.executions import cancel_execution, claim_execution, request_execution, resume_execution
-from architecture.services.observing import last_seen
-from architecture.services.policies import update_policies
-from architecture.services.previews import make_preview
-from architecture.services.reports import decisions_on
-from architecture.services.undo import undo_report
-from architecture.services.verification import Todo, verify
-from loader.services.executions import perform_execution
-from metadata.domain.canonical import sha256_hex
+from architecture.services.executions.attempts import ExecutionAttempt
+from architecture.services.executions.executions import (
+    cancel_execution,
+    claim_execution,
+    request_execution,
+    resume_execution,
+)
+from architecture.services.executions.verification import Todo, verify
+from architecture.services.policies.policies import update_policies
+from architecture.services.reports.approvals import approvals_missing, approve, reject
+from architecture.services.reports.automatic_changes import pending_changes
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import decisions_on
+from architecture.services.reports.undo_reports import undo_report
+from architecture.services.states.drift import adopt_as_baseline
+from architecture.services.states.observed_states import last_seen
+from elevata.core.canonical_json import sha256_hex
+from loader.services.runs.executions import perform_execution
 from metadata.domain.roles import Role
 from metadata.models import ChainLink
 from metadata.selectors import dataset_states

@@ -8,9 +8,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from loader.outside.calling import CannotCall
-from loader.services import deliveries
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
+from loader.services.runs import deliveries
+from loader.sources.calling import CannotCall
 from metadata.models import Delivery, DeliveryAttempt, SourceDataset, System, Webhook
 from metadata.services.sources import create_source_dataset, update_system
 from tests.attacks.sending import must_be_refused, send
@@ -233,7 +233,7 @@ NO_ADDRESS = [
 def test_a_webhook_into_the_network_is_never_connected(url: str, monkeypatch: pytest.MonkeyPatch):
     """It may be described, for a name may lead anywhere tomorrow; it is judged where it leads when it is used."""
     monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
-    monkeypatch.setattr("loader.outside.calling.socket.create_connection", _never)
+    monkeypatch.setattr("loader.sources.calling.socket.create_connection", _never)
     DeliveryFactory(webhook=WebhookFactory(url=url))
     deliveries.send_due()
     assert Delivery.objects.get().status == "failed"

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from loader.services import deliveries
+from loader.services.runs import deliveries
 from metadata.models import System
 from metadata.services.actor import acting_as
 from metadata.services.people import create_token

@@ -7,7 +7,7 @@ from django.db import models
 from architecture.domain.states.drift import DRIFTED
 from architecture.models import ChangeReport
 from architecture.services import current_environment
-from architecture.services.drift import drift_of
+from architecture.services.states.drift import drift_of
 from bench.web.control import Control, fill
 from bench.web.size import SMALL
 from loader.models import LoadRun

@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect, sync_playwright
 
 from elevata.bootstrap.programs import chromium
-from elevata.datafolder import PROJECT_DIR, ROOT
+from elevata.core.data_folder import PROJECT_DIR, ROOT
 from tests.services.browser import FLAGS
 
 FOLDER = PROJECT_DIR / "docs" / "pictures"
@@ -23,7 +23,7 @@ PORT = 8777
 ADDRESS = f"http://127.0.0.1:{PORT}"
 USER = "ada"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-# What the demo leaves (loader/management/demowork.py and the command itself).
+# What the demo leaves (loader/management/demo_work.py and the command itself).
 AIRPORT, LAST_RUN = "EDDB", "demo-20260905"
 HISTORIZED, WAITING = "rawcore.rc_air_airport", "serving.timetable"
 ANSWER_WITHIN = 90_000

@@ -53,8 +53,10 @@ INNER = (
     "loader.domain",
     "loader.spark",
     "elevata.bootstrap",
-    "elevata.cli",
-    "elevata.datafolder",
+    "elevata.core.cli",
+    "elevata.core.database",
+    "elevata.core.lookups",
+    "elevata.core",
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from elevata import settings as product
-from elevata.checks import audit_key_is_given
+from elevata.ops.checks import audit_key_is_given
 from metadata.domain.signing import Keyring, Signature, key_id_of
 
 KEY = "a-key-of-more-than-thirty-two-characters"
@@ -35,7 +35,7 @@ def test_a_file_of_it_is_read_and_must_be_there(tmp_path: Path) -> None:
 
 
 def test_beside_a_server_a_key_of_one_host_is_said(settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elevata.checks._with_server", lambda: True)
+    monkeypatch.setattr("elevata.ops.checks._with_server", lambda: True)
     settings.AUDIT_KEY_IS_GIVEN = False
     assert [one.id for one in audit_key_is_given()] == ["elevata.W005"]
     settings.AUDIT_KEY_IS_GIVEN = True

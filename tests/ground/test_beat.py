@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from elevata.beat import SteadySchedule
 from elevata.celery import app
+from elevata.ops.scheduler import SteadySchedule
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from queue import Empty
 import pytest
 from kombu import Connection
 
-from elevata import broker
+from elevata.ops import broker
 
 
 @pytest.fixture

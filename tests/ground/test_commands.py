@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from elevata.cli import ProductCommand, json_text, printable
+from elevata.core.cli import ProductCommand, json_text, printable
 
 OWN = sorted(name for name, app in get_commands().items() if app in ("metadata", "architecture", "loader"))
 

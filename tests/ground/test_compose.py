@@ -27,7 +27,10 @@ SERVICES = COMPOSE["services"]
 OURS = sorted(name for name, service in SERVICES.items() if service["image"] == "elevata")
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 EXAMPLE = (ROOT / ".env.example").read_text()
-SETTINGS = "".join((ROOT / "elevata" / name).read_text() for name in ("settings.py", "datafolder.py", "provider.py"))
+SETTINGS = "".join(
+    (ROOT / "elevata" / name).read_text()
+    for name in ("settings.py", "core/data_folder.py", "accounts/single_sign_on_provider.py")
+)
 
 # What the images themselves document.
 IMAGE_VARIABLES = {"POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}

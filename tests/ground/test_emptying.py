@@ -7,8 +7,8 @@ from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.db import DatabaseError, connection
 
+from elevata.core.errors import MetadataError
 from metadata.append_only import trigger_names
-from metadata.domain.errors import MetadataError
 from metadata.models import ChangeLogEntry, System
 from metadata.services.sources import create_system
 from tests import remembering

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from elevata.bootstrap.places import ROOT
-from elevata.garbage import collect_less, keep_what_is_loaded
+from elevata.core.garbage_collection import collect_less, keep_what_is_loaded
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def test_what_is_loaded_is_left_alone(as_before: tuple[int, int, int]) -> None:
 
 
 def test_every_command_begins_so() -> None:
-    said = "import gc; from elevata.garbage import collect_less; a = gc.get_threshold(); collect_less(); "
+    said = (
+        "import gc; from elevata.core.garbage_collection import collect_less; a = gc.get_threshold(); collect_less(); "
+    )
     said += "print(a == gc.get_threshold())"
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", said], cwd=ROOT, capture_output=True, text=True

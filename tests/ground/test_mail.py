@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from elevata.mail import settings_of
+from elevata.notifications.mail import settings_of
 
 
 def test_without_a_server_no_mail_is_sent():

@@ -21,8 +21,8 @@ import pytest
 import yaml
 from django.core.management import get_commands, load_command_class
 
-from elevata import metrics
 from elevata.bootstrap.places import ROOT
+from elevata.ops import metrics
 from tests.services.process import free_port
 
 DOC = (ROOT / "docs" / "operations.md").read_text()
@@ -107,7 +107,7 @@ def test_every_metric_is_explained_and_there() -> None:
 
 
 def test_every_check_is_explained() -> None:
-    source = (ROOT / "elevata" / "checks.py").read_text()
+    source = (ROOT / "elevata" / "ops" / "checks.py").read_text()
     assert set(re.findall(r'id="(elevata\.\w+)"', source)) == set(re.findall(r"`(elevata\.[WE]\d+)`", DOC))
 
 
@@ -330,7 +330,7 @@ def test_the_web_is_started_as_the_page_says(
         web.terminate()
         web.wait(timeout=60)
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    (first, *_) = [line for line in lines if line["logger"] == "elevata.access"]
+    (first, *_) = [line for line in lines if line["logger"] == "elevata.ops.access_log"]
     assert (first["path"], first["status"]) == ("/healthz", 200)
     assert len(first["request_id"]) == 32
     assert "private" not in log.read_text()

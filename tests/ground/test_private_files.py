@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elevata.datafolder import make_private
+from elevata.core.data_folder import make_private
 
 ROOT = Path(__file__).parents[2]
 # Everything that the processes write into a data folder but the warehouse (tests/loader/test_private_files_spark.py).
@@ -20,9 +20,9 @@ django.setup()
 from django.conf import settings
 from django.core.management import call_command
 from elevata.celery import app
-from loader.domain.loglines import Said
-from loader.services.folderlock import FolderLock
-from loader.services.runnerlog import RunnerLog
+from loader.domain.runs.log_lines import Said
+from loader.services.runner.folder_lock import FolderLock
+from loader.services.runner.runner_log import RunnerLog
 from metadata.models import System
 
 folder = Path(settings.DATA_DIR)

@@ -44,10 +44,10 @@ def breaches(imports, **options) -> list[str]:
 @pytest.mark.parametrize(
     ("module", "room"),
     [
-        ("loader.domain.history", "loader.domain"),
-        ("loader.spark.steps", "loader.spark"),
+        ("loader.domain.historization.history", "loader.domain"),
+        ("loader.spark.tables.steps", "loader.spark"),
         ("loader.sparkle", "loader"),
-        ("loader.views.runs", "loader"),
+        ("loader.views.runs.runs", "loader"),
         ("elevata.bootstrap.java", "elevata.bootstrap"),
         ("elevata.settings", "elevata"),
     ],
@@ -66,11 +66,11 @@ def test_a_room_that_is_not_named_is_shut_out():
     imports = [
         ("loader", "metadata.models"),
         ("loader", "django"),
-        ("loader.views", "loader.spark.runner"),
-        ("loader.spark.runner", "pyspark"),
+        ("loader.views", "loader.spark.runtime.runner"),
+        ("loader.spark.runtime.runner", "pyspark"),
     ]
     found = breaches(imports, room="loader", may_import=["metadata.domain"])
-    assert found == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
+    assert found == ["loader imports metadata.models", "loader.views imports loader.spark.runtime.runner"]
 
 
 def test_what_is_never_allowed_is_named_even_from_outside():

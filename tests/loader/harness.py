@@ -19,8 +19,8 @@ from architecture.domain.states.tables import (
     tables_of,
 )
 from architecture.domain.steps.report_steps import plan_steps
-from loader.domain.layers import row_hash_components
-from loader.domain.manifest import (
+from loader.domain.historization.layers import row_hash_components
+from loader.domain.runs.manifest import (
     DeliveredColumn,
     HashComponent,
     LoadManifest,
@@ -30,9 +30,9 @@ from loader.domain.manifest import (
     StageColumn,
     StageInput,
 )
-from loader.spark import steps
-from loader.spark.load import LoadAttempt
-from loader.spark.tables import DeltaTable
+from loader.spark.runtime.load import LoadAttempt
+from loader.spark.tables import steps
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState

@@ -5,14 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.states.tables import rawcore_table
-from loader.domain.manifest import (
-    CompactManifest,
-    HistoryFiles,
-    PruneManifest,
-    RawcoreLoad,
-    RevertManifest,
-)
-from loader.spark.governed import govern
+from loader.domain.runs.manifest import CompactManifest, HistoryFiles, PruneManifest, RawcoreLoad, RevertManifest
+from loader.spark.maintenance.requests import govern
 from metadata.domain.state import ColumnState
 from tests.loader.harness import Dataset, finished
 

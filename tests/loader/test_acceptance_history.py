@@ -10,7 +10,7 @@ from itertools import permutations
 import pytest
 
 from loader.domain.reference import ReferenceEngine, violations
-from loader.domain.replay import parse_cases, run_case
+from loader.domain.runs.replay import parse_cases, run_case
 
 SNAPSHOT = {"input": "snapshot"}
 DATED = {"input": "snapshot", "time": "t"}

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loader.domain.refusals import Refusal
-from loader.spark.reads import read
+from loader.domain.runs.refusals import Refusal
+from loader.spark.queries.reads import read
 from tests.loader.written import WrittenHistory, version
 
 pytestmark = pytest.mark.spark

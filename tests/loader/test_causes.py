@@ -2,8 +2,8 @@
 
 import pytest
 
-from loader.domain.causes import Thrown, cause_of, cause_of_death, worker_accident
-from loader.spark.thrown import accident
+from loader.domain.runs.failure_causes import Thrown, cause_of, cause_of_death, worker_accident
+from loader.spark.runtime.exceptions import accident
 
 SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage failure")
 

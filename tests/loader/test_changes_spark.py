@@ -2,9 +2,9 @@
 
 import pytest
 
-from loader.domain.history import DELETED
-from loader.domain.manifest import ReadManifest
-from loader.spark.reads import read
+from loader.domain.historization.history import DELETED
+from loader.domain.runs.manifest import ReadManifest
+from loader.spark.queries.reads import read
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from tests.loader.harness import Dataset
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.states.tables import raw_table
-from loader.domain.checked import delivery_checked
-from loader.domain.layers import row_hash_components
-from loader.domain.manifest import DeliveredColumn, SourceSpec, StageColumn, StageInput
+from loader.domain.historization.invariant_queries import delivery_checked
+from loader.domain.historization.layers import row_hash_components
+from loader.domain.runs.manifest import DeliveredColumn, SourceSpec, StageColumn, StageInput
 from metadata.domain.state import ColumnState, DatasetState
 
 TYPES = {"id": "integer", "load": "string", "t": "timestamp"}

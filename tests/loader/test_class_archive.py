@@ -6,7 +6,7 @@ import pytest
 
 from elevata.bootstrap import classes
 from elevata.bootstrap.console import Problem
-from loader.spark.session import CLASS_ARCHIVE, RunnerConfig, settings_of
+from loader.spark.runtime.session import CLASS_ARCHIVE, RunnerConfig, settings_of
 
 OPTIONS = "spark.driver.extraJavaOptions"
 

@@ -1,7 +1,7 @@
 """A sample against a contract: what is new, what differs, what is gone. Nothing is decided here."""
 
-from loader.domain.contracts import KnownColumn, compare_contract
-from loader.domain.sampling import SampledColumn
+from loader.domain.historization.contracts import KnownColumn, compare_contract
+from loader.domain.sources.sampling import SampledColumn
 from metadata.domain.types import parse
 
 

@@ -1,6 +1,6 @@
 """Counts that lists have no column for."""
 
-from loader.domain.counts import FURTHER, further_counts
+from loader.domain.historization.counts import FURTHER, further_counts
 
 
 def test_what_is_not_zero_is_told_in_words():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elevata.core.errors import MetadataError
 from loader.cron import SHORTHANDS, read
-from metadata.domain.errors import MetadataError
 
 SATURDAY = datetime(2026, 11, 21, 8, tzinfo=UTC)
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loader.domain.manifest import AcceptManifest
-from loader.spark.accepting import accept
-from loader.spark.house import House
+from loader.domain.runs.manifest import AcceptManifest
+from loader.spark.maintenance.run_context import House
+from loader.spark.maintenance.table_acceptance import accept
 from tests.loader.harness import Dataset, finished
 
 pytestmark = pytest.mark.spark
@@ -26,7 +26,10 @@ pytestmark = pytest.mark.spark
 # A sequence costs some 4 s a step: few by day, many at night.
 EXAMPLES = int(os.environ.get("ELEVATA_DISTURBED_EXAMPLES", "2"))
 KEYS = range(1, 6)
-BEFORE_HISTORY, BEFORE_RAWCORE = "loader.spark.history.write_history", "loader.spark.rawcore.follow"
+BEFORE_HISTORY, BEFORE_RAWCORE = (
+    "loader.spark.historization.history.write_history",
+    "loader.spark.historization.rawcore.follow",
+)
 
 snapshots = st.dictionaries(st.sampled_from(KEYS), st.sampled_from("abc"), min_size=1)
 between = st.sampled_from(["nothing", "delete", "delete rawcore", "compact", "vacuum", "restore", "lose checksums"])

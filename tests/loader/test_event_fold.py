@@ -1,7 +1,7 @@
 """The fold's SQL, as far as it depends on which policy an event came under."""
 
 from loader.domain.fold.events import Column, EventFold
-from loader.domain.noted import Choices, Era
+from loader.domain.historization.recorded_policy import Choices, Era
 from metadata.domain.history_policy import HistoryPolicy
 
 COLUMNS = (Column("ka", "a", "STRING"), Column("kb", "b", "INT"))

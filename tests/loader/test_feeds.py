@@ -2,8 +2,8 @@
 
 import pytest
 
-from loader.domain.feeds import FeedFile, FeedLog, choose, with_note
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
+from loader.domain.sources.feeds import FeedFile, FeedLog, choose, with_note
 
 A, B = FeedFile("file:/in/a.csv", 10, 1), FeedFile("file:/in/b.csv", 20, 2)
 

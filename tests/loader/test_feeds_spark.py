@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import LoadManifest
-from loader.spark import datasets
+from loader.domain.runs.manifest import LoadManifest
+from loader.spark.runtime import datasets
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset, finished, stable
 

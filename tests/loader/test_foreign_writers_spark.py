@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import AcceptManifest
-from loader.spark.accepting import accept
-from loader.spark.house import House
-from loader.spark.tables import DeltaTable
+from loader.domain.runs.manifest import AcceptManifest
+from loader.spark.maintenance.run_context import House
+from loader.spark.maintenance.table_acceptance import accept
+from loader.spark.tables.tables import DeltaTable
 from tests.loader.harness import Dataset, finished
 from tests.spark import by_night
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"]
 ROWS = [{"id": n, "v": f"v{n}"} for n in range(6)]
 CHANGED = [{"id": n, "v": f"w{n}"} for n in range(6)]
-COMPARED = "loader.spark.history.write_history"
+COMPARED = "loader.spark.historization.history.write_history"
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_deletes_among_many_rows_are_honoured_before_and_during_a_comparison(ite
 def test_a_commit_on_rawcore_between_history_and_rawcore_doubles_nothing(item, before):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)
-    before("loader.spark.rawcore.follow", lambda: foreign(rawcore, "DELETE FROM {table} WHERE id = 2"))
+    before("loader.spark.historization.rawcore.follow", lambda: foreign(rawcore, "DELETE FROM {table} WHERE id = 2"))
     status, event = item.load(CHANGED, at=DAY[1])
     assert (status, event["counts"]["changed"]) == ("succeeded", 6)
     assert item.current() == CHANGED
@@ -110,7 +110,7 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     item.given((ROWS, DAY[0]))
     raw = item.table(item.tables()[0])
     deed = "INSERT INTO {table} SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
-    before("loader.spark.datasets.commit", lambda: foreign(raw, deed))
+    before("loader.spark.runtime.datasets.commit", lambda: foreign(raw, deed))
     status, event = item.load(CHANGED, at=DAY[1])
     assert status == "succeeded", event
     assert item.current() == CHANGED
@@ -147,7 +147,7 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
 @pytest.mark.parametrize("which", ["history_spec", "rawcore_spec"])
 def test_a_change_by_another_writer_before_a_load_is_named_once_and_doubles_nothing(item, monkeypatch, which):
     """As in a large table, of which only the rows that change are written."""
-    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", 0)
+    monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", 0)
     item.given((ROWS, DAY[0]))
     table = item.table(getattr(item, which))
     foreign(table, "DELETE FROM {table} WHERE id = 3")

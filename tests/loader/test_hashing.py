@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain import hashing
-from loader.domain.hashing import canonical_text, digest, encode
+from loader.domain.historization import hashing
+from loader.domain.historization.hashing import canonical_text, digest, encode
 
 CANONICAL = [
     (None, None),

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain import hashing as pure
-from loader.spark import hashing
+from loader.domain.historization import hashing as pure
+from loader.spark.historization import hashing
 from tests.loader.test_hashing import CANONICAL, DIGESTS
 
 pytestmark = pytest.mark.spark

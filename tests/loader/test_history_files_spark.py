@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from loader.spark.history_files import INCOMING
+from loader.spark.historization.history_files import INCOMING
 from tests.loader.kept import Kept
 from tests.spark import held_in_memory
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loader.domain.history import DeleteGuard, check_holds_applied, check_keeps_history, check_later
-from loader.domain.refusals import Refusal
+from loader.domain.historization.history import DeleteGuard, check_holds_applied, check_keeps_history, check_later
+from loader.domain.runs.refusals import Refusal
 
 
 def test_a_run_that_is_not_later_is_refused():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loader.domain.history import parse_instant
+from loader.domain.historization.history import parse_instant
 from loader.domain.reference import ReferenceEngine
 from tests.loader.harness import Dataset, stable
 from tests.spark import by_night, held_in_memory
@@ -94,8 +94,8 @@ def test_a_number_used_by_another_run_fails_instead_of_doing_nothing(item):
 def test_a_run_killed_at_any_point_and_started_again_ends_right(item, monkeypatch, point):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     target = {
-        "before history": "loader.spark.history.write_history",
-        "between history and rawcore": "loader.spark.rawcore.follow",
+        "before history": "loader.spark.historization.history.write_history",
+        "between history and rawcore": "loader.spark.historization.rawcore.follow",
     }
 
     def killed(*_args, **_kwargs):
@@ -123,7 +123,7 @@ def test_rawcore_catches_up_with_a_history_that_an_abandoned_run_left_ahead(item
         raise SystemError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("loader.spark.rawcore.follow", killed)
+        patch.setattr("loader.spark.historization.rawcore.follow", killed)
         item.load([{"id": 1, "v": "b"}, {"id": 2, "v": "n"}], at=DAY[1])
     item.load([{"id": 1, "v": "b"}, {"id": 2, "v": "n"}], at=DAY[2])
     assert item.current() == [{"id": 1, "v": "b"}, {"id": 2, "v": "n"}]
@@ -274,7 +274,7 @@ def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkey
     """Three loads, so that a file which has marks already gets more, and one of which nothing is left goes."""
     item = Dataset(spark, tmp_path, historize=historize)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
-    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+    monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     item.load([{"id": 1, "v": "A"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[1])
     status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "C"}, {"id": 4, "v": "d"}], at=DAY[2])
     assert status == "succeeded", event
@@ -313,7 +313,7 @@ def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
     item = Dataset(spark, tmp_path, columns=columns, policy={"deletes": "tombstone", "track": ["v"]})
     item.given(([{"id": 1, "v": "a", "note": "x"}, {"id": 2, "v": "b", "note": "x"}], DAY[0]))
     if large:
-        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+        monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     item.load([{"id": 1, "v": "a", "note": "y"}], at=DAY[1])
     status, event = item.load([{"id": 1, "v": "A", "note": "y"}, {"id": 2, "v": "b", "note": "z"}], at=DAY[2])
     assert status == "succeeded", event
@@ -335,7 +335,7 @@ def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_pa
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
     item.given(([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}, {"id": 1, "v": "c", "at": DAY[2], "op": "U"}], DAY[2]))
     if large:
-        monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+        monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     item.load([{"id": 2, "v": "x", "at": DAY[0], "op": "I"}, {"id": 2, "at": DAY[3], "op": "D"}], at=DAY[2])
     status, event = item.load([{"id": 1, "v": "b", "at": DAY[1], "op": "U"}], at=DAY[2])
     assert status == "succeeded", event

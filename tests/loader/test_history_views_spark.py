@@ -7,8 +7,8 @@ import pytest
 from architecture.domain.history_views import history_views
 from architecture.domain.states.tables import history_table, tables_of
 from architecture.domain.steps.report_steps import plan_steps
-from loader.spark import steps
-from loader.spark.tables import DeltaTable, publish, publish_views
+from loader.spark.tables import steps
+from loader.spark.tables.tables import DeltaTable, publish, publish_views
 from metadata.domain.history_policy import VIEWS
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from loader.domain.reference import violations
-from loader.domain.refusals import Refusal
-from loader.spark import invariants
+from loader.domain.runs.refusals import Refusal
+from loader.spark.historization import invariants
 from metadata.domain.history_policy import HistoryPolicy
 from tests.loader.written import WrittenHistory, version
 from tests.spark import held_in_memory

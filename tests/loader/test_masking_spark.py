@@ -5,9 +5,9 @@ from hashlib import sha256
 
 import pytest
 
-from loader.domain.manifest import ReadManifest
-from loader.domain.masking import Sensitive, masking_of
-from loader.spark.reads import read
+from loader.domain.queries.masking import Sensitive, masking_of
+from loader.domain.runs.manifest import ReadManifest
+from loader.spark.queries.reads import read
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sensitivity import MASK, MASK_CHANGED
 from tests.loader.harness import Dataset, stable

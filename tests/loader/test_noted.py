@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from loader.domain.noted import (
+from loader.domain.historization.recorded_policy import (
     Choices,
     Era,
     eras_note,
@@ -15,7 +15,7 @@ from loader.domain.noted import (
     noted_eras,
     refuse_other_form,
 )
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 
 COLUMNS = [("k-a", "a"), ("k-b", "b"), ("k-t", "t")]

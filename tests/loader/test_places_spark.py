@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
-from loader.spark import delivered, sources
-from loader.spark.delivered import open_delivery
-from loader.spark.session import source_roots
-from loader.spark.sources import discover, read_delivery
+from loader.domain.runs.manifest import DeliveredColumn, SourceSpec
+from loader.domain.runs.refusals import Refusal
+from loader.spark.runtime.session import source_roots
+from loader.spark.sources import deliveries, delivery_reading
+from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.delivery_reading import open_delivery
 from metadata.domain.locations import Roots
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ def landing(tmp_path, monkeypatch) -> Path:
     (folder / "orders.csv").write_text("id\n1\n")
     (tmp_path / "private.csv").write_text(SECRET)
     roots = Roots.of([str(folder)], [str(folder / "data")], folder="/")
-    monkeypatch.setattr(sources, "source_roots", lambda spark: roots)
+    monkeypatch.setattr(deliveries, "source_roots", lambda spark: roots)
     return folder
 
 
@@ -151,14 +151,14 @@ def test_a_folder_that_is_changed_for_a_link_after_the_check_is_refused_before_r
 
 
 def _after_listing(monkeypatch, change) -> None:
-    listed = delivered.list_files
+    listed = delivery_reading.list_files
 
     def list_files(*args):
         files = listed(*args)
         change()
         return files
 
-    monkeypatch.setattr(delivered, "list_files", list_files)
+    monkeypatch.setattr(delivery_reading, "list_files", list_files)
 
 
 def test_the_session_knows_the_roots_that_the_runner_was_started_with(spark):

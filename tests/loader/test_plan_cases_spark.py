@@ -16,7 +16,7 @@ import pytest
 from architecture.domain.history_views import history_views
 from architecture.domain.operations import DROP_COLUMN, HISTORY, METADATA_ONLY
 from architecture.domain.policy import APPROVE, BLOCK, PolicySet
-from architecture.domain.report import ChangeReport
+from architecture.domain.reports.report import ChangeReport
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.states.tables import (
     CLOSED,
@@ -32,8 +32,8 @@ from architecture.domain.states.tables import tables_of as tables_of_dataset
 from architecture.domain.steps.rendering import place_of
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
 from architecture.domain.steps.step import StepProblem
-from loader.spark import steps
-from loader.spark.tables import DeltaTable
+from loader.spark.tables import steps
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.state import DatasetState
 from metadata.domain.types import parse, spark_type
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out

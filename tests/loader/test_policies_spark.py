@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from loader.domain.reference import ReferenceEngine
-from loader.domain.refusals import Refusal
-from loader.domain.replay import parse_cases
-from loader.spark.replay import SparkEngine, replay
+from loader.domain.runs.refusals import Refusal
+from loader.domain.runs.replay import parse_cases
+from loader.spark.runtime.replay import SparkEngine, replay
 from metadata.domain.history_policy import HistoryPolicy
 from tests.loader.reference.test_properties import (
     COLUMNS,
@@ -187,9 +187,9 @@ LOADS = {
 }
 AGAIN, INSTEAD = "the same run again", "another run instead"
 KILLS = {
-    "before the memory": "loader.spark.events.EventBatch.write_memory",
-    "before the history": "loader.spark.versions.commit",
-    "before a snapshot's history": "loader.spark.history.commit",
+    "before the memory": "loader.spark.historization.events.EventBatch.write_memory",
+    "before the history": "loader.spark.historization.versions.commit",
+    "before a snapshot's history": "loader.spark.historization.history.commit",
 }
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from loader.domain.layers import entity_key_components, row_hash_components
-from loader.domain.manifest import CheckManifest
+from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.reference import ReferenceEngine
-from loader.spark.invariants import check
-from loader.spark.replay import SparkEngine
+from loader.domain.runs.manifest import CheckManifest
+from loader.spark.historization.invariants import check
+from loader.spark.runtime.replay import SparkEngine
 from metadata.domain.history_policy import HistoryPolicy
 from tests.loader.kept import Kept
 from tests.loader.reference.test_properties import batch, seen

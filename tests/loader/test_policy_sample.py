@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.policy_outcome import Outcome, outcome
-from loader.domain.policy_sample import make_sample
+from loader.domain.historization.policy_outcome import Outcome, outcome
+from loader.domain.historization.policy_sample import make_sample
 from metadata.domain.history_policy import STATES, VIEWS, HistoryPolicy
 from metadata.domain.types import DataType, parse
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from loader.domain import governance
-from loader.domain.governance import COMPACT, PRUNE
-from loader.spark.commits import TableFiles
+from loader.domain.runs import maintenance
+from loader.domain.runs.maintenance import COMPACT, PRUNE
+from loader.spark.tables.commits import TableFiles
 from tests.loader.kept import Kept
 
 pytestmark = pytest.mark.spark
@@ -115,7 +115,7 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
 def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     history = item.table(item.history_spec)
-    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
+    monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     _, event = item.load([{"id": n, "v": "b" if n == 0 else "a"} for n in range(4)], at=DAY[1])
     assert not event["crowded"]
     _, event = item.load([{"id": n, "v": "c" if n < 3 else "a"} for n in range(4)], at=DAY[2])
@@ -129,9 +129,9 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
 @pytest.mark.nightly
 def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
-    monkeypatch.setattr("loader.spark.batches.REWRITE_UP_TO_ROWS", -1)
-    monkeypatch.setattr(governance, "SMALL_FILE_BYTES", 1)
-    monkeypatch.setattr(governance, "COMPACTED_FILE_BYTES", 2)
+    monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
+    monkeypatch.setattr(maintenance, "SMALL_FILE_BYTES", 1)
+    monkeypatch.setattr(maintenance, "COMPACTED_FILE_BYTES", 2)
     item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
     before = item.versions()
     assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
@@ -141,7 +141,7 @@ def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(sp
 
 @pytest.mark.nightly
 def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(governance, "MOST_SMALL_FILES", 3)
+    monkeypatch.setattr(maintenance, "MOST_SMALL_FILES", 3)
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FEED)
     most, compactions = 0, 0
     for n in range(9):

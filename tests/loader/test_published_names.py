@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.published_names import query_of, renamed_schemas, with_other_names
+from loader.domain.runs.published_names import query_of, renamed_schemas, with_other_names
 
 NAMES = renamed_schemas(["core.item", "core.Item_Hist"], "x_")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from loader.domain.reference import Header
-from loader.domain.refusals import Refusal
-from loader.spark.replay import SparkEngine
+from loader.domain.runs.refusals import Refusal
+from loader.spark.runtime.replay import SparkEngine
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,7 @@ import pytest
 
 from loader.domain.reference import Header
 from loader.domain.reference.columns import Columns
-from loader.spark.replay import SparkEngine
+from loader.spark.runtime.replay import SparkEngine
 from metadata.domain.types import parse
 
 FILES = {"input": "batch_files", "time": "_fivetran_start"}

@@ -2,9 +2,10 @@
 
 import pytest
 
-from loader.domain.governance import REVERT
 from loader.domain.reference import ReferenceEngine
-from loader.spark import rawcore, reverting
+from loader.domain.runs.maintenance import REVERT
+from loader.spark.historization import rawcore
+from loader.spark.maintenance import reverting
 from tests.loader.kept import Kept
 from tests.spark import held_in_memory
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from loader.domain.layers import entity_key_components, row_hash_components
-from loader.domain.manifest import CheckManifest
-from loader.spark import invariants
+from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.runs.manifest import CheckManifest
+from loader.spark.historization import invariants
 from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark

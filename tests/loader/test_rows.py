@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architecture.domain.states.tables import ColumnSpec, TableSpec
-from loader.domain.exported import csv_lines
-from loader.domain.rows import BLANK, EMPTY, NULL, SHOWN, TEXT, cell, csv_text, grid_of, key_changes
+from loader.domain.queries.result_rows import BLANK, EMPTY, NULL, SHOWN, TEXT, cell, csv_text, grid_of, key_changes
+from loader.domain.sources.csv_export import csv_lines
 
 TABLE = TableSpec(
     "t",

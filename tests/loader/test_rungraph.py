@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader import rungraph
-from loader.rungraph import Part, RunPicture, told
+from loader import run_graph
+from loader.run_graph import Part, RunPicture, told
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 
@@ -124,7 +124,7 @@ def test_no_bar_leaves_its_frame(spans, whole):
 
 
 def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
-    monkeypatch.setattr(rungraph, "MOST_DRAWN", most)
+    monkeypatch.setattr(run_graph, "MOST_DRAWN", most)
     chains = [(part(f"raw_{n:02}", 1.0), part(f"rc_{n:02}", 1.0, f"raw_{n:02}")) for n in range(20)]
     chains[7] = (part("raw_07", 9.0), part("rc_07", 9.0, "raw_07"))
     chains[11] = (part("raw_11", 1.0), part("rc_11", 1.0, "raw_11", status="failed"))

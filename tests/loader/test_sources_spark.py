@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
-from loader.spark.sources import discover, read_delivery
+from loader.domain.runs.manifest import DeliveredColumn, SourceSpec
+from loader.domain.runs.refusals import Refusal
+from loader.spark.sources.deliveries import discover, read_delivery
 from tests.spark import held_in_memory
 
 pytestmark = pytest.mark.spark

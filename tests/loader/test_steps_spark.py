@@ -10,15 +10,15 @@ import pytest
 from architecture.domain.operations import Operation
 from architecture.domain.states.tables import ColumnSpec, ObservedTable, TableSpec
 from architecture.domain.steps.casts import does_not_survive
+from architecture.domain.steps.inverse_steps import inverses
 from architecture.domain.steps.rendering import DROPPED_FOLDER, place_of
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step, steps_done
-from architecture.domain.steps.undo import inverses
-from loader.domain.manifest import DownstreamQuery, RehearseManifest
-from loader.domain.refusals import Refusal
-from loader.spark import rebuilds, rehearsal, steps, value_checks
-from loader.spark.sizes import sizes
-from loader.spark.tables import DeltaTable
+from loader.domain.runs.manifest import DownstreamQuery, RehearseManifest
+from loader.domain.runs.refusals import Refusal
+from loader.spark.tables import dry_run, rebuilds, steps, value_checks
+from loader.spark.tables.sizes import sizes
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
 from tests.loader.harness import stable
 
@@ -371,7 +371,7 @@ def test_sizes_are_told_by_the_log(warehouse, items):
 
 def rehearsed(warehouse: Warehouse, planned: tuple[Step, ...], *queries: DownstreamQuery, **more) -> dict:
     manifest = RehearseManifest("a-1", planned, queries=queries, **more)
-    return rehearsal.rehearse(warehouse.spark, warehouse.folder, manifest, lambda *_, **__: None)
+    return dry_run.rehearse(warehouse.spark, warehouse.folder, manifest, lambda *_, **__: None)
 
 
 def test_a_rehearsal_shows_before_and_after_and_leaves_nothing_behind(warehouse, items):
@@ -397,7 +397,7 @@ def test_a_rehearsal_shows_before_and_after_and_leaves_nothing_behind(warehouse,
     }
     assert warehouse.version(items) == version
     assert [row[0] for row in warehouse.spark.sql("SHOW SCHEMAS").collect()] == schemas
-    assert list((Path(warehouse.folder) / rehearsal.FOLDER).iterdir()) == []
+    assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
 
 def test_a_rehearsal_masks_sensitive_values_before_and_after(warehouse, items):
@@ -417,11 +417,11 @@ def test_a_rehearsal_that_fails_says_at_which_step_and_leaves_nothing_behind(war
     assert (seen["succeeded"], seen["error"]["code"]) == (False, "CAST_FAILS")
     assert seen["steps"][0]["status"] == "failed"
     assert warehouse.version(items) == version
-    assert list((Path(warehouse.folder) / rehearsal.FOLDER).iterdir()) == []
+    assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
 
 def test_what_a_rehearsal_left_that_died_is_removed_by_the_next(warehouse, items):
-    left = Path(warehouse.folder) / rehearsal.FOLDER / "dead"
+    left = Path(warehouse.folder) / dry_run.FOLDER / "dead"
     left.mkdir(parents=True)
     warehouse.spark.sql("CREATE SCHEMA __rehearsal_dead_steps_test")
     assert rehearsed(warehouse, ())["succeeded"]

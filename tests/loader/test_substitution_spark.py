@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from loader.spark.session import USER_METADATA, commit_metadata, dataset_session
+from loader.spark.runtime.session import USER_METADATA, commit_metadata, dataset_session
 from metadata.domain.sql import put_columns, quote_identifier, quote_text
 from tests.loader.harness import Dataset
 

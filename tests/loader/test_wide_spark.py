@@ -5,10 +5,10 @@ import csv
 import pytest
 from pyspark.sql import functions as F
 
-from loader.domain.manifest import DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
-from loader.spark.conditions import all_of, any_of, total, united
-from loader.spark.sources import read_delivery
+from loader.domain.runs.manifest import DeliveredColumn, SourceSpec
+from loader.domain.runs.refusals import Refusal
+from loader.spark.runtime.conditions import all_of, any_of, total, united
+from loader.spark.sources.deliveries import read_delivery
 from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark

@@ -9,11 +9,11 @@ from pyspark.sql import types as T
 
 from architecture.domain.states.tables import TableSpec, history_table, rawcore_table
 from architecture.domain.steps.report_steps import plan_steps
-from loader.domain.hashing import digest
-from loader.domain.layers import entity_key_components, row_hash_components
-from loader.domain.manifest import CheckManifest, ReadManifest
-from loader.spark import steps
-from loader.spark.tables import DeltaTable
+from loader.domain.historization.hashing import digest
+from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.runs.manifest import CheckManifest, ReadManifest
+from loader.spark.tables import steps
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import stable

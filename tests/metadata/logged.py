@@ -6,7 +6,7 @@ from typing import Any
 
 from django.apps import apps
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import ChangeLogEntry, Reference, TargetColumn, TargetDataset, Webhook
 from metadata.models.base import Versioned
 from metadata.services import (

@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import Group, User
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import PEOPLE_ONLY, ROLES, Permission, Role
 from metadata.models import ChangeLogEntry, Event, Notice, PersonalToken, TemporaryPassword
 from metadata.permissions import may, may_somewhere, people_who_may

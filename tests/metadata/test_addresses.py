@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata.domain.addresses import is_listed, is_public, networks
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
+from elevata.core.networks import is_listed, is_public, networks
 
 REFUSED = [
     "127.0.0.1",

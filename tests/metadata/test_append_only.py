@@ -8,8 +8,8 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.append_only import PREFIX, guard, guarded_models, trigger_names
-from metadata.domain.errors import MetadataError
 from metadata.models import AppendOnly, ChainLink, ChangeLogEntry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata.domain.arranging import moved
+from metadata.domain.column_order import moved
 
 # Keys are upper case, attributes lower case: a column moves among its like.
 ORDERS = st.lists(st.sampled_from("ABCabcdef"), unique=True, min_size=1)

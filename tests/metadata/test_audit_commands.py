@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from elevata.cli import CommandExit, ProductCommand
+from elevata.core.cli import CommandExit, ProductCommand
 from metadata.management.commands import (
     create_person,
     create_token,
@@ -38,7 +38,7 @@ AIRPORTS = Path(__file__).resolve().parents[2] / "examples" / "airports"
 @pytest.fixture(autouse=True)
 def connections_stay_open(monkeypatch: pytest.MonkeyPatch, settings) -> None:
     """A command closes its connections at its end; the test's own is still needed."""
-    monkeypatch.setattr("elevata.cli.connections.close_all", lambda: None)
+    monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 

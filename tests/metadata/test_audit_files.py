@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elevata.core.canonical_json import canonical_json, sha256_hex
+from elevata.core.errors import MetadataError
 from metadata.domain.audit_files import SEGMENT, SELECTION, Broken, verified, written
-from metadata.domain.canonical import canonical_json, sha256_hex
 from metadata.domain.chain import Head, Link, next_link
-from metadata.domain.errors import MetadataError
 
 AT = "2026-01-31T00:00:00.000000+00:00"
 START = Head(4, "a" * 64)

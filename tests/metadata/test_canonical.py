@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata.domain.canonical import canonical_json, sha256_hex
+from elevata.core.canonical_json import canonical_json, sha256_hex
 
 ROOT = Path(__file__).parents[2]
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
@@ -111,7 +111,7 @@ def test_different_values_have_different_bytes(one: object, other: object) -> No
 
 def test_hash_seed_and_locale_do_not_matter() -> None:
     program = (
-        "from metadata.domain.canonical import sha256_hex\n"
+        "from elevata.core.canonical_json import sha256_hex\n"
         "print(sha256_hex({name: {'\\u00e9' + name: [name]} for name in {'b', 'a', 'z', '\\u00c4', 'lid'}}))"
     )
     digests = {

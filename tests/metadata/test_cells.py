@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elevata.core.errors import MetadataError
 from metadata.domain.cells import CELLS, cell_text, read_cell, role_choices
-from metadata.domain.errors import MetadataError
 from metadata.domain.sensitivity import LEVELS
 from metadata.domain.types import NAMES, DataType
 

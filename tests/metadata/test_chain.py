@@ -6,8 +6,8 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.domain.chain import Head
-from metadata.domain.errors import MetadataError
 from metadata.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry, System
 from metadata.services import chain, sources
 from metadata.services.changelog import record_change

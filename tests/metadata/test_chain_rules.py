@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elevata.core.errors import MetadataError
 from metadata.domain.chain import GENESIS, Head, Link, check_link, next_link, parse_head
-from metadata.domain.errors import MetadataError
 
 DIGEST = "ab" * 32
 AT = "2026-01-31T00:00:00.000000+00:00"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from elevata.core.canonical_json import sha256_hex
 from metadata.append_only import trigger_names
-from metadata.domain.canonical import sha256_hex
 from metadata.domain.chain import Head, link_hash
 from metadata.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
 from metadata.services import chain, recorded_heads

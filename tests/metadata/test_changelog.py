@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import ChainPending, ChangeLogEntry, SourceDataset
 from metadata.services import (
     exchange,

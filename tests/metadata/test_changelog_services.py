@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import metadata.services
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import ChangeLogEntry, SourceDataset, TargetDataset
 from metadata.services import (
     column_batches,

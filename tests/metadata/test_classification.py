@@ -5,8 +5,8 @@ from django.contrib.auth.models import User
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elevata.core.errors import MetadataError
 from metadata.classification import classification, source_classification
-from metadata.domain.errors import MetadataError
 from metadata.domain.sensitivity import LEVELS, is_sensitive, spread
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.services.actor import acting_as

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.db import OperationalError
 
-from elevata.cli import CommandExit, ProductCommand
+from elevata.core.cli import CommandExit, ProductCommand
 from metadata.management.commands import export_metadata, import_metadata
 from metadata.models import TargetColumn
 from metadata.selectors import dataset_states
@@ -24,7 +24,7 @@ def run(command: ProductCommand, name: str, *arguments: str) -> int:
 @pytest.fixture
 def connections_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command closes its connections at its end; the test's own is still needed."""
-    monkeypatch.setattr("elevata.cli.connections.close_all", lambda: None)
+    monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
 
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("connections_stay_open")]

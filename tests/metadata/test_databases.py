@@ -2,13 +2,13 @@
 
 import pytest
 
+from elevata.core.errors import MetadataError
 from metadata.domain.databases import (
     check_database_location,
     check_secret_name,
     parse_database,
     without_password,
 )
-from metadata.domain.errors import MetadataError
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.deletion import delete_column, delete_dataset

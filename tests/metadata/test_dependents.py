@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from elevata.core.errors import MetadataError
 from metadata import dependents
 from metadata.dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
-from metadata.domain.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.deletion import delete_column, delete_dataset
 from metadata.services.generation import generate_targets

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import System, TargetDataset
 from metadata.services.exchange import export_metadata, import_metadata
 from metadata.services.yaml_files import MAX_BYTES

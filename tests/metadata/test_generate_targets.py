@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.services.generation import generate_targets
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column, retire_dataset

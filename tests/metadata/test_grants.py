@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Permission, Place, Role
 from metadata.models import ChangeLogEntry, RoleGrant, TargetDataset, TargetSchema
 from metadata.permissions import may, may_somewhere, roles_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
 from metadata.services import lifecycle, targets
 from tests.factories import (

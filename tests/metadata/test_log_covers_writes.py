@@ -28,9 +28,9 @@ MAY = {
     "metadata/services/common.py": "store, store_all, put_aside and remove, which log",
     "metadata/services/people.py": "logs by record_change; groups are made from the table of roles",
     "metadata/services/tokens.py": "logs by record_change",
-    "architecture/services/environments.py": "an environment is made from settings when it is first needed",
-    "architecture/services/policies.py": "logs by record_change",
-    "loader/services/schedules.py": "moves a schedule's clock on, which nobody edited; edits go by store",
+    "architecture/services/states/environments.py": "an environment is made from settings when it is first needed",
+    "architecture/services/policies/policies.py": "logs by record_change",
+    "loader/services/runs/schedules.py": "moves a schedule's clock on, which nobody edited; edits go by store",
 }
 
 

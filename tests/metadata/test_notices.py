@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
-from metadata.domain.errors import MetadataError, StaleVersion
+from elevata.core.errors import MetadataError, StaleVersion
 from metadata.domain.notices import TRIES, Kind
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, Delivery, DeliveryAttempt, Event, Notice, Webhook

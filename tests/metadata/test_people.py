@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.management import call_command
 from django.utils import timezone
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import ROLES, Permission, Role, permissions_of
 from metadata.models import ChangeLogEntry, PersonalToken
 from metadata.permissions import may, roles_of

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from elevata.accounts.single_sign_on_provider import Provider
 from elevata.management.commands import unlock
-from elevata.provider import Provider
 from metadata.management.commands import create_person, create_token, grant_role, link_identity, revoke_tokens
 from metadata.models import Identity, PersonalToken, RoleGrant, ServiceAccount
 from metadata.services.people import ensure_person

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services import lifecycle, sources, targets
 from tests.factories import (

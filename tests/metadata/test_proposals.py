@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import SourceColumn, TargetColumn
 from metadata.services.generation import generate_targets
 from metadata.services.proposals import propose_columns, take_columns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.models import ChangeLogEntry, Reference, TargetDataset
 from metadata.selectors import dataset_state, lineage
 from metadata.services import lifecycle

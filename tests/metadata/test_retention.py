@@ -9,8 +9,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError
 from metadata.append_only import remove_linked, trigger_names
-from metadata.domain.errors import MetadataError
 from metadata.domain.roles import Role
 from metadata.models import AuditSegment, ChainLink, ChangeLogEntry
 from metadata.services import chain, retention

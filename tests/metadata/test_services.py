@@ -3,7 +3,7 @@
 import pytest
 from django.db import IntegrityError, transaction
 
-from metadata.domain.errors import MetadataError, StaleVersion
+from elevata.core.errors import MetadataError, StaleVersion
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.services import sources
 from tests.factories import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.services import sources
 from tests.factories import (
     SourceColumnFactory,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metadata.domain.errors import MetadataError, StaleVersion
+from elevata.core.errors import MetadataError, StaleVersion
 from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset
 from metadata.services.column_batches import BatchProblem, ColumnEdit, edit_target_columns
 from metadata.services.generation import generate_targets

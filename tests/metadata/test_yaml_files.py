@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.services import yaml_files
 from metadata.services.yaml_files import MAX_DEPTH, parse_yaml
 

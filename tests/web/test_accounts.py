@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from elevata.accounts import AccountBackend
+from elevata.accounts.session_users import AccountBackend
 from metadata.domain.roles import Permission, Place
 from metadata.permissions import may, may_somewhere
 from metadata.services.people import grant_role

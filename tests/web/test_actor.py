@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from elevata.middleware import ActorMiddleware
+from elevata.web.middleware import ActorMiddleware
 from metadata.models import PersonalToken
 from metadata.services.actor import SYSTEM, Actor, current_actor
 from metadata.services.people import create_token, revoke_tokens

@@ -6,7 +6,7 @@ from django.test import Client
 
 from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
 from loader.models import ReadRequest
-from loader.services.reads import read_manifest
+from loader.services.queries.reads import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors import dataset_state

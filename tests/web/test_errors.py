@@ -8,8 +8,8 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 from django.test import Client
 
-from elevata import problems
-from loader.services.schedules import create_schedule, delete_schedule
+from elevata.web import error_pages
+from loader.services.runs.schedules import create_schedule, delete_schedule
 from metadata.domain.roles import Role
 from metadata.models import TargetDataset
 from metadata.services.actor import acting_as
@@ -137,7 +137,7 @@ def test_a_view_without_database_answers_503(reader: Client, monkeypatch: pytest
     def gone(*args, **kwargs):
         raise error("could not connect: postgres://user:secret@db")
 
-    monkeypatch.setattr("loader.views.runs.load_runs", gone)
+    monkeypatch.setattr("loader.views.runs.runs.load_runs", gone)
     answer = reader.get("/load-runs/")
     text = answer.content.decode()
     assert answer.status_code == 503
@@ -165,7 +165,7 @@ def test_an_accident_shows_no_traceback(reader: Client, monkeypatch: pytest.Monk
     def broken(*args, **kwargs):
         raise RuntimeError("the inside of it")
 
-    monkeypatch.setattr("loader.views.runs.load_runs", broken)
+    monkeypatch.setattr("loader.views.runs.runs.load_runs", broken)
     reader.raise_request_exception = False
     answer = reader.get("/load-runs/")
     assert answer.status_code == 500
@@ -185,7 +185,7 @@ def test_api_errors_are_problems(reader: Client, monkeypatch: pytest.MonkeyPatch
     reader.raise_request_exception = False
     answer = reader.get("/api/v1/load-runs/")
     assert answer.status_code == status
-    assert answer.headers["Content-Type"] == problems.CONTENT_TYPE
+    assert answer.headers["Content-Type"] == error_pages.CONTENT_TYPE
     assert answer.json()["code"] == code
     assert "the inside of it" not in answer.content.decode()
 
@@ -193,12 +193,12 @@ def test_api_errors_are_problems(reader: Client, monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_api_address_is_a_problem(reader: Client):
     answer = reader.get("/api/v1/nowhere/")
     assert answer.status_code == 404
-    assert answer.headers["Content-Type"] == problems.CONTENT_TYPE
+    assert answer.headers["Content-Type"] == error_pages.CONTENT_TYPE
     assert answer.json()["request_id"] == answer.headers["X-Request-ID"]
 
 
 def test_an_answer_to_a_request_that_met_no_middleware():
     request = HttpRequest()
     request.path = "/api/v1/"
-    answer = problems.answer(request, status=400, title="Bad request", detail="", code="bad_request")
+    answer = error_pages.answer(request, status=400, title="Bad request", detail="", code="bad_request")
     assert b'"request_id": ""' in answer.content

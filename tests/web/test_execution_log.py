@@ -9,9 +9,9 @@ from django.db.utils import DatabaseError
 from django.test import Client
 from django.utils import timezone
 
-from architecture.domain.workflow import BROKER_AWAY
+from architecture.domain.reports.workflow import BROKER_AWAY
 from architecture.models import Execution, ExecutionEvent, ExecutionOperation, Preview
-from architecture.services.executions import (
+from architecture.services.executions.executions import (
     cancel_execution,
     claim_execution,
     mark_lost_executions,
@@ -19,9 +19,9 @@ from architecture.services.executions import (
     note_told,
     resume_execution,
 )
-from architecture.services.leases import Holder, release_leases, take_leases
-from architecture.services.previews import make_preview
-from metadata.domain.errors import MetadataError
+from architecture.services.executions.leases import Holder, release_leases, take_leases
+from architecture.services.reports.previews import make_preview
+from elevata.core.errors import MetadataError
 from tests.architecture.world import World
 from tests.loader_factories import ExecutionFactory, ExecutionOperationFactory, WorkerFactory
 from tests.web.controlling import address, read, rename, section, signed_in, words
@@ -181,7 +181,7 @@ def test_a_broker_that_is_away_is_said_on_the_page_with_what_will_happen(
 def test_pressing_execute_while_the_broker_is_away_queues_and_says_so(
     olga: Client, previewed: Preview, monkeypatch, django_capture_on_commit_callbacks
 ):
-    monkeypatch.setattr("loader.services.executions.wake", lambda *_: "connection refused")
+    monkeypatch.setattr("loader.services.runs.executions.wake", lambda *_: "connection refused")
     with django_capture_on_commit_callbacks(execute=True):
         olga.post(address(previewed.report, "execute/"), {"preview": previewed.fingerprint})
     execution = Execution.objects.get(report=previewed.report)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from architecture.domain.artifacts import verify
+from architecture.domain.reports.artifacts import verify
 from architecture.models import ChangeReport, Execution, Preview, Rehearsal
-from architecture.services.previews import make_preview
+from architecture.services.reports.previews import make_preview
 from metadata.domain.roles import Role
 from metadata.models import TargetColumn
 from tests.architecture.world import Killed, World, person

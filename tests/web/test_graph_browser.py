@@ -8,7 +8,7 @@ import pytest
 from django.utils.html import json_script
 from playwright.sync_api import Page, Route, expect
 
-from elevata.middleware import CONTENT_SECURITY_POLICY
+from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from metadata.graph import Edge, Graph, Node
 
 pytestmark = pytest.mark.browser

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from elevata import health
-from elevata.health import NotReady
+from elevata.ops import health
+from elevata.ops.health import NotReady
 from loader.models import Worker
 
 FINE: Callable[[], None] = lambda: None  # noqa: E731

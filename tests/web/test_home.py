@@ -10,10 +10,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from architecture.models import Observation
 from architecture.services import current_environment
-from architecture.services.leases import Holder, take_leases
-from loader import figures
+from architecture.services.executions.leases import Holder, take_leases
+from loader import statistics
 from loader.models import LoadRun, Schedule
-from loader.services.schedules import create_schedule
+from loader.services.runs.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.test_reports import rename
 from tests.architecture.world import World
@@ -157,11 +157,11 @@ def test_drift_at_a_glance_leads_to_the_datasets_of_each_kind(reader: Client, wo
 
 def test_a_table_that_is_gone_counts_as_drifted(reader: Client, world: World):
     world.warehouse.show()
-    before = figures.drift_glance(current_environment())
+    before = statistics.drift_glance(current_environment())
     Observation.objects.filter(table_key=current_environment().applied_datasets.first().dataset_key).update(
         document=None, observed_at=timezone.now()
     )
-    after = figures.drift_glance(current_environment())
+    after = statistics.drift_glance(current_environment())
     assert (before.drifted, after.drifted) == (0, 1)
     assert after.total == before.total
 
@@ -171,7 +171,7 @@ def test_drift_is_worked_out_anew_only_when_something_moved(
 ):
     world.warehouse.show()
     environment = current_environment()
-    figures.drift_glance(environment)
+    statistics.drift_glance(environment)
     # Both sides' newest times, nothing else.
     with django_assert_num_queries(2):
-        figures.drift_glance(environment)
+        statistics.drift_glance(environment)

@@ -7,14 +7,14 @@ from django.core.cache import cache
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from architecture.domain.scope import Scope
+from architecture.domain.reports.scope import Scope
 from architecture.inbox import count_for, waiting_for
 from architecture.models import ChangeReport, Execution
-from architecture.services import reports
-from architecture.services.approvals import approve, reject
-from architecture.services.basis import gather
-from architecture.services.previews import make_preview
-from elevata.accounts import AccountBackend
+from architecture.services.reports import reports
+from architecture.services.reports.approvals import approve, reject
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.report_inputs import gather
+from elevata.accounts.session_users import AccountBackend
 from metadata.domain.roles import Role
 from metadata.permissions import may_somewhere
 from tests.architecture.world import Killed, World, person

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from architecture.models import Lease
 from architecture.services import current_environment
-from architecture.services.leases import Holder, release_leases, take_leases
+from architecture.services.executions.leases import Holder, release_leases, take_leases
 from loader.models import LoadRun
 from metadata.models import ChangeLogEntry, TargetDataset
 from tests.loader_factories import EnvironmentFactory, LoadRunFactory

@@ -7,8 +7,8 @@ import sys
 import pytest
 from django.test import Client
 
-from elevata.logs import PUT_OUT, JsonLines, PlainLines, logging_settings, scrubbed
-from metadata.log_context import about, what_about
+from elevata.core.log_context import about, what_about
+from elevata.ops.logging import PUT_OUT, JsonLines, PlainLines, logging_settings, scrubbed
 
 
 def record(message: str = "said", *args: object, **extra: object) -> logging.LogRecord:
@@ -141,11 +141,11 @@ def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_access(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [one for one in caplog.records if one.name == "elevata.access"]
+    return [one for one in caplog.records if one.name == "elevata.ops.access_log"]
 
 
 def test_each_request_has_one_line_without_its_query(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "elevata.access")
+    caplog.set_level(logging.INFO, "elevata.ops.access_log")
     client.get("/healthz?token=canary-4711", headers={"X-Request-ID": "from-the-proxy"})
     (one,) = of_access(caplog)
     assert (one.method, one.path, one.route, one.status) == ("GET", "/healthz", "healthz", 200)
@@ -153,7 +153,7 @@ def test_each_request_has_one_line_without_its_query(client: Client, caplog: pyt
 
 
 def test_everything_logged_in_a_request_names_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "elevata.access")
+    caplog.set_level(logging.INFO, "elevata.ops.access_log")
     written: list[dict] = []
 
     class Kept(logging.Handler):
@@ -161,15 +161,15 @@ def test_everything_logged_in_a_request_names_it(client: Client, caplog: pytest.
             written.append(line(made))
 
     handler = Kept()
-    logging.getLogger("elevata.access").addHandler(handler)
+    logging.getLogger("elevata.ops.access_log").addHandler(handler)
     client.get("/healthz", headers={"X-Request-ID": "from-the-proxy"})
-    logging.getLogger("elevata.access").removeHandler(handler)
+    logging.getLogger("elevata.ops.access_log").removeHandler(handler)
     assert [one["request_id"] for one in written] == ["from-the-proxy"]
 
 
 @pytest.mark.django_db
 def test_the_line_says_who_asked(reader: Client, person, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "elevata.access")
+    caplog.set_level(logging.INFO, "elevata.ops.access_log")
     reader.get("/datasets/")
     assert of_access(caplog)[-1].person_id == person.pk
 

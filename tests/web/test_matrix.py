@@ -7,7 +7,7 @@ from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern
 
-from metadata.api.permits import Reads
+from metadata.api.permissions import Reads
 from metadata.domain.roles import ROLES, Role
 from metadata.services.people import ensure_person
 from tests.web.needs import METHODS, declared, in_table, is_open, methods_of, patterns, permissions_of

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from elevata import metrics
+from elevata.ops import metrics
 from loader.models import LoadRun, Worker
 from metadata.models import ChainPending
 from metadata.services.people import create_token

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from architecture.models import PolicyProposal
-from architecture.services.policies import policy_of
+from architecture.services.policies.policies import policy_of
 from metadata.domain.roles import Role
 from tests.architecture.world import World
 from tests.architecture.world import person as someone

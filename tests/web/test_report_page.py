@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from architecture.models import ChangeReport
-from architecture.services.approvals import approve
+from architecture.services.reports.approvals import approve
 from metadata.models import TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.targets import create_schema, create_target_dataset, update_target_column

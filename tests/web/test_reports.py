@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from architecture.domain.artifacts import verify
+from architecture.domain.reports.artifacts import verify
 from architecture.models import ChangeReport
-from architecture.services.observing import store_observations
-from architecture.services.previews import make_preview
+from architecture.services.reports.previews import make_preview
+from architecture.services.states.observed_states import store_observations
 from loader.models import ReadRequest
 from metadata.domain.roles import Role
 from tests.architecture.world import World, person

@@ -17,13 +17,13 @@ from django.utils import timezone
 
 from architecture.models import Environment, ExecutionRecord, Lease, Preview, Rehearsal
 from architecture.services import current_environment
-from architecture.services.leases import Holder, take_leases
-from architecture.services.previews import make_preview
-from elevata.middleware import CONTENT_SECURITY_POLICY
-from loader.domain.governance import REVERT
+from architecture.services.executions.leases import Holder, take_leases
+from architecture.services.reports.previews import make_preview
+from elevata.web.middleware import CONTENT_SECURITY_POLICY
+from loader.domain.runs.maintenance import REVERT
 from loader.models import GovernedRunRecord, LoadRun, ReadRequest, Schedule
-from loader.services.governedrecords import seal_end
-from loader.services.schedules import create_schedule
+from loader.services.maintenance.records import seal_end
+from loader.services.runs.schedules import create_schedule
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, TargetDataset
 from metadata.services import recorded_heads

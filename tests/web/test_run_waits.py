@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from architecture.domain.workflow import BROKER_AWAY
+from architecture.domain.reports.workflow import BROKER_AWAY
 from loader.models import LoadRun
-from loader.services.runs import note_not_told, note_told
+from loader.services.runs.runs import note_not_told, note_told
 from tests.loader_factories import LoadRunFactory, WorkerFactory
 from tests.web.controlling import read, words
 

@@ -153,9 +153,9 @@ def test_a_broker_that_is_away_is_said(
     airport: TargetDataset,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("loader.services.runs.wake", lambda task, pk: "connection refused")
+    monkeypatch.setattr("loader.services.runs.runs.wake", lambda task, pk: "connection refused")
     # Only what runs after the commit knows of the broker, and a test never commits.
-    monkeypatch.setattr("loader.services.runs.transaction.on_commit", lambda send: send())
+    monkeypatch.setattr("loader.services.runs.runs.transaction.on_commit", lambda send: send())
     answer = operator.post("/start-load/", {"scope": "all"}, follow=True)
     text = answer.content.decode()
     assert "the broker does not answer: connection refused" in text

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from loader.domain.dependencies import DATASET, Scope
+from loader.domain.runs.dependencies import DATASET, Scope
 from loader.models import LoadRun, Schedule
-from loader.services.schedules import create_schedule, start_due, update_schedule
+from loader.services.runs.schedules import create_schedule, start_due, update_schedule
 from metadata.models import TargetDataset
 from tests.loader_factories import EnvironmentFactory, WorkerFactory
 

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.test import Client
 
-from elevata.provider import Provider, provider_of_environment
+from elevata.accounts.single_sign_on_provider import Provider, provider_of_environment
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry, Identity
 from metadata.permissions import roles_of
@@ -22,7 +22,7 @@ from metadata.services.people import create_person, create_service_account, ensu
 from tests.web.provider import CLIENT, SECRET, LocalProvider, new_key
 
 pytestmark = pytest.mark.django_db
-BACKEND = "elevata.single_sign_on.ProviderBackend"
+BACKEND = "elevata.accounts.single_sign_on.ProviderBackend"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elevata.sqltext import highlight
+from elevata.web.sql_html import highlight
 
 
 def test_sql_in_colours():

@@ -78,9 +78,12 @@ def test_who_has_a_password_of_their_own_is_led_on(reader: Client):
 
 
 def test_it_is_asked_of_no_session_of_single_sign_on(ada: User, settings):
-    settings.AUTHENTICATION_BACKENDS = [*settings.AUTHENTICATION_BACKENDS, "elevata.single_sign_on.ProviderBackend"]
+    settings.AUTHENTICATION_BACKENDS = [
+        *settings.AUTHENTICATION_BACKENDS,
+        "elevata.accounts.single_sign_on.ProviderBackend",
+    ]
     client = Client()
-    client.force_login(ada, backend="elevata.single_sign_on.ProviderBackend")
+    client.force_login(ada, backend="elevata.accounts.single_sign_on.ProviderBackend")
     assert client.get("/me/").status_code == 200
 
 

@@ -10,9 +10,9 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from elevata.known_browsers import COOKIE
-from elevata.locks import locks, unlock
-from elevata.throttling import address_of
+from elevata.accounts.known_browsers import COOKIE
+from elevata.accounts.lockouts import locks, unlock
+from elevata.accounts.throttling import address_of
 from metadata.models import ChangeLogEntry
 
 pytestmark = pytest.mark.django_db

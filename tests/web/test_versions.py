@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from architecture.domain.states.tables import TableSpec, history_table
 from elevata.templatetags.elevata import duration, number, span
-from loader.views.versions import NARROWEST, _widths, found_rows, instant, time_line, versions
+from loader.views.queries.versions import NARROWEST, _widths, found_rows, instant, time_line, versions
 from metadata.domain.state import ColumnState, DatasetState
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -14,7 +14,7 @@ from architecture.domain.planning.drafts import Draft
 from architecture.domain.planning.logic import names_in
 from architecture.domain.policy import HISTORY_DIFFERS, VIEW_COLUMN
 from architecture.domain.states.flat import FOREIGN_KEY
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from architecture.domain.planning.diff import Matching, Pair, match
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.history_form import form_of
 from metadata.domain.history_form import moved as form_moved
 from metadata.domain.history_policy import HistoryPolicy

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from architecture.domain import operations as ops
 from architecture.domain.operations import BASE, Operation, Warning
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.sql import check_expression
 from metadata.domain.state import DatasetState
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from architecture.domain.states.flat import flat
 from architecture.domain.states.state_fields import COLUMN, DATASET, OPTIONAL_DATASET, ROLES, STATE, Reader, kind_of
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.state import TECHNICAL, ColumnState, DatasetState
 

@@ -5,7 +5,7 @@ Names are told apart without regard to case, as catalog and tables do.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 from metadata.domain.naming import MAX_COLUMN_BYTES, MAX_COLUMN_CHARACTERS, free_name
 
 _MOVING, _RETIRED = "__moving_", "__retired_"

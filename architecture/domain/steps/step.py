@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from architecture.domain.states.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec, stored
-from metadata.domain.errors import MetadataError
+from elevata.core.errors import MetadataError
 
 CREATE_TABLE, RENAME_TABLE, DROP_TABLE = "create_table", "rename_table", "drop_table"
 PUBLISH_TABLE, RESTORE_TABLE, REBUILD_TABLE = "publish_table", "restore_table", "rebuild_table"

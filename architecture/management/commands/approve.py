@@ -1,8 +1,8 @@
 """Say yes to a change report."""
 
-from architecture.management.deciding import DecidingCommand
+from architecture.management.decision_command import DecidingCommand
 from architecture.models import Approval
-from architecture.services.approvals import approve
+from architecture.services.reports.approvals import approve
 
 
 class Command(DecidingCommand):

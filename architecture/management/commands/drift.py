@@ -6,15 +6,15 @@ from typing import Any
 
 from django.conf import settings
 
-from architecture.domain.scope import Scope
+from architecture.domain.reports.scope import Scope
 from architecture.domain.states.drift import DRIFTED, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors import applied_states, described_states, environment_named
 from architecture.services import current_environment
-from architecture.services.basis import tables_in_scope
-from architecture.services.drift import Drift, adopt_as_baseline, drift_of
-from architecture.services.observing import CannotLook, look
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from architecture.services.reports.report_inputs import tables_in_scope
+from architecture.services.states.drift import Drift, adopt_as_baseline, drift_of
+from architecture.services.states.observed_states import CannotLook, look
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
 from metadata.services.actor import current_actor
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.selectors import applied_states, environment_named
 from architecture.services import current_environment
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text
 from metadata.selectors import dataset_states
 
 

@@ -7,12 +7,12 @@ from typing import Any
 from django.conf import settings
 
 from architecture.domain.states.state_files import StateProblem
-from architecture.management.deciding import REFUSED_EXIT
-from architecture.management.statefiles import read_state
+from architecture.management.decision_command import REFUSED_EXIT
+from architecture.management.state_files import read_state
 from architecture.selectors import environment_named
-from architecture.services.environments import current_environment
-from architecture.services.state_files import Imported, import_state
-from elevata.cli import INVALID, CommandExit, ProductCommand
+from architecture.services.states.environments import current_environment
+from architecture.services.states.state_files import Imported, import_state
+from elevata.core.cli import INVALID, CommandExit, ProductCommand
 from metadata.services.actor import current_actor
 
 

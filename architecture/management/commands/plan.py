@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from architecture.domain.policy import FLAGS, PolicySet
-from architecture.domain.rendering import as_markdown, as_text
-from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
-from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
+from architecture.domain.reports.rendering import as_markdown, as_text
+from architecture.domain.reports.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
+from architecture.domain.reports.scope import ALL, DATASET, FILES, SCHEMA, Scope
 from architecture.domain.states.current import CurrentState
-from architecture.management.statefiles import read_state
-from elevata.cli import INVALID, CommandExit, ProductCommand
+from architecture.management.state_files import read_state
+from elevata.core.cli import INVALID, CommandExit, ProductCommand
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"
 DESTRUCTIVE_EXIT, BLOCKED_EXIT, CHANGES_EXIT = 3, 2, 1
@@ -87,7 +87,7 @@ class Command(ProductCommand):
         if previous and desired:
             return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES, **labels))
         # Two files are compared without the services and what they need.
-        from architecture.services.state_files import report_from, report_onto
+        from architecture.services.states.state_files import report_from, report_onto
 
         if previous:
             return report_from(previous, policy=policy, **labels)
@@ -95,7 +95,7 @@ class Command(ProductCommand):
 
     @staticmethod
     def _of_warehouse(options: dict[str, Any]) -> tuple[ChangeReport, str]:
-        from architecture.services.reports import plan_report
+        from architecture.services.reports.reports import plan_report
 
         if options["schema"]:
             scope = Scope(SCHEMA, options["schema"], options["target_only"])

@@ -3,15 +3,15 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from architecture.management.deciding import REFUSED_EXIT, report_argument
+from architecture.management.decision_command import REFUSED_EXIT, report_argument
 from architecture.models import Preview
-from architecture.places import place_of_report
+from architecture.report_places import place_of_report
 from architecture.selectors import report_named
-from architecture.services.observing import CannotLook, look
-from architecture.services.people import must_be_permitted
-from architecture.services.previews import make_preview
-from architecture.services.reports import tables_of
-from elevata.cli import FAILED, CommandExit, ProductCommand
+from architecture.services.actors import must_be_permitted
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import tables_of
+from architecture.services.states.observed_states import CannotLook, look
+from elevata.core.cli import FAILED, CommandExit, ProductCommand
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 

@@ -4,13 +4,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.artifacts import verify
-from architecture.management.deciding import write_artifact
+from architecture.domain.reports.artifacts import verify
+from architecture.management.decision_command import write_artifact
 from architecture.models import ExecutionRecord
 from architecture.selectors import environment_named, record_named, records
-from architecture.services.records import record_artifact
-from architecture.services.ways_back import offered
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from architecture.services.executions.records import record_artifact
+from architecture.services.reports.undo_options import offered
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
 
 
 class Command(ProductCommand):

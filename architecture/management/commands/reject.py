@@ -1,8 +1,8 @@
 """Say no to a change report."""
 
-from architecture.management.deciding import DecidingCommand
+from architecture.management.decision_command import DecidingCommand
 from architecture.models import Approval
-from architecture.services.approvals import reject
+from architecture.services.reports.approvals import reject
 
 
 class Command(DecidingCommand):

@@ -3,14 +3,14 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from architecture.management.deciding import REFUSED_EXIT
+from architecture.management.decision_command import REFUSED_EXIT
 from architecture.models import ChangeReport, ExecutionRecord
 from architecture.selectors import record_named
-from architecture.services.basis import table_keys
-from architecture.services.reports import look_again, operations_of, shown
-from architecture.services.undo import undo_report
-from architecture.services.ways_back import ground_of
-from elevata.cli import ProductCommand
+from architecture.services.reports.report_inputs import table_keys
+from architecture.services.reports.reports import look_again, operations_of, shown
+from architecture.services.reports.undo_options import ground_of
+from architecture.services.reports.undo_reports import undo_report
+from elevata.core.cli import ProductCommand
 from metadata.services.actor import current_actor
 
 

@@ -5,8 +5,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.artifacts import verify
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from architecture.domain.reports.artifacts import verify
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
 
 
 class Command(ProductCommand):

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from elevata.backups import state_restore
-from elevata.cli import FAILED, CommandExit, ProductCommand
+from elevata.core.cli import FAILED, CommandExit, ProductCommand
+from elevata.ops.backups import state_restore
 from metadata.services.chain import verify
 
 

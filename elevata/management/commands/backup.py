@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.backups import back_up
-from elevata.cli import FAILED, ProductCommand
+from elevata.core.cli import FAILED, ProductCommand
+from elevata.ops.backups import back_up
 
 
 class Command(ProductCommand):

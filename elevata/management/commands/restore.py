@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.backups import restore
-from elevata.cli import FAILED, CommandExit, ProductCommand
+from elevata.core.cli import FAILED, CommandExit, ProductCommand
+from elevata.ops.backups import restore
 from metadata.services.chain import verify
 
 

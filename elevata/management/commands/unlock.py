@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from ipaddress import ip_address
 from typing import Any
 
-from elevata.cli import INVALID, ProductCommand
-from elevata.locks import unlock, unlock_address
-from metadata.domain.errors import MetadataError
+from elevata.accounts.lockouts import unlock, unlock_address
+from elevata.core.cli import INVALID, ProductCommand
+from elevata.core.errors import MetadataError
 
 
 class Command(ProductCommand):

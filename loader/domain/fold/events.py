@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loader.domain.fold.sql import any_of, append, last, let, struct, text
-from loader.domain.history import CHANGED, DELETED, NEW
-from loader.domain.noted import Choices, Era
+from loader.domain.historization.history import CHANGED, DELETED, NEW
+from loader.domain.historization.recorded_policy import Choices, Era
 from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
 
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"

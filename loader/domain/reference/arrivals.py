@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from loader.domain.reference.batch import KeyText, Row, run_time, shown_key
 from loader.domain.reference.events import DELETE, RETURN, VALUE, Event, KeyLog, Time
 from loader.domain.reference.timeline import Fold
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from metadata.domain.history_policy import LOAD_TIME
 from metadata.domain.types import DataType
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loader.domain.history import parse_instant
+from loader.domain.historization.history import parse_instant
 from loader.domain.reference.columns import Columns
 from loader.domain.reference.events import Time
 from loader.domain.reference.values import DoesNotFit, canonical, typed
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from metadata.domain import types as ours
 from metadata.domain.history_policy import CDC, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.types import DataType

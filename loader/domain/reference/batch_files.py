@@ -19,7 +19,7 @@ from loader.domain.reference.batch import (
 )
 from loader.domain.reference.columns import Columns
 from loader.domain.reference.values import cut_to_microseconds
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.types import BOOLEAN, TIMESTAMP, DataType
 

@@ -12,7 +12,7 @@ from math import isinf
 from typing import Any
 
 from architecture.domain.type_changes import TypeChange, classify_types
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from metadata.domain import types as ours
 from metadata.domain.naming import free_name
 from metadata.domain.types import DataType

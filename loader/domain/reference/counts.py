@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from loader.domain.history import CHANGED, DELETED, NEW, REAPPEARED, UNCHANGED
+from loader.domain.historization.history import CHANGED, DELETED, NEW, REAPPEARED, UNCHANGED
 from loader.domain.reference.batch import KeyText
 from loader.domain.reference.batch_files import FileKey
 from loader.domain.reference.events import KeyLog

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from loader.domain.history import CHANGED, DELETED, NEW
+from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.batch import key_text
 from loader.domain.reference.timeline import LIVE, Fold
 from loader.domain.reference.values import canonical

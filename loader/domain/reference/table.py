@@ -12,8 +12,8 @@ from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from loader.domain.history import DeleteGuard, check_later
-from loader.domain.noted import form_note, refuse_other_form
+from loader.domain.historization.history import DeleteGuard, check_later
+from loader.domain.historization.recorded_policy import form_note, refuse_other_form
 from loader.domain.reference.arrivals import Late, Run, arrive, close_absent
 from loader.domain.reference.batch import KeyText, Read, key_text, read_rows, run_time
 from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
@@ -130,7 +130,7 @@ class ReferenceEngine:
     def change_policy(self, policy: HistoryPolicy) -> None:
         """Compare rows by this policy from the next batch on; existing versions stay.
 
-        Raise Refusal HISTORY_POLICY_CHANGED if it would give versions another form (``loader.domain.noted``).
+        Raise Refusal HISTORY_POLICY_CHANGED if it would give versions another form (see ``recorded_policy``).
         """
         table = self.table
         names = {name: name for name in table.header.columns}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from loader.domain.history import CHANGED, DELETED, NEW
+from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.events import Event, KeyLog, Time
 from loader.domain.reference.values import canonical
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy

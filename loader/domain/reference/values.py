@@ -1,6 +1,6 @@
 """Values of cases: read from JSON, typed by their column, and compared (rule 5).
 
-A value fits a type under the conditions of ``loader.spark.conversion``: it is read by its text, and
+A value fits a type under the conditions of ``loader.spark.sources.conversion``: it is read by its text, and
 nothing is lost on the way. Values are compared by ``canonical``: decimals by number, NaN equal to
 NaN, -0.0 equal to 0.0, timestamps as instants, strings as they are. The value that is *kept* is the one that
 first came, so an unchanged row keeps its first literal.
@@ -14,7 +14,7 @@ from decimal import Context, Decimal, DecimalException
 from math import isinf
 from typing import Any
 
-from loader.domain.hashing import canonical_text
+from loader.domain.historization.hashing import canonical_text
 from metadata.domain import types as ours
 from metadata.domain.text_formats import TO_MICROSECONDS
 from metadata.domain.types import DataType

@@ -4,16 +4,23 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
 
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
-from loader.domain import runs as states
-from loader.domain.refusals import Refusal
-from loader.management.following import NoWorker, follow_read
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
+from loader.domain.runs import run_states as states
+from loader.domain.runs.refusals import Refusal
+from loader.management.waiting import NoWorker, follow_read
 from loader.models import ReadRequest
 from loader.selectors import live_workers
-from loader.services.checks import historized
-from loader.services.processes import process_name
-from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, perform_read, request_read, withdraw_read
-from loader.services.supervisor import Runner
+from loader.services.queries.reads import (
+    CHECK,
+    CHECK_SAMPLES,
+    MOST_CHECK_SAMPLES,
+    perform_read,
+    request_read,
+    withdraw_read,
+)
+from loader.services.runner.processes import process_name
+from loader.services.runner.supervisor import Runner
+from loader.services.runs.table_checks import historized
 from metadata.models import TargetDataset
 
 FINE, FINDINGS, NOT_LOADED, NOT_CHECKED = "fine", "findings", "not_loaded", "not_checked"

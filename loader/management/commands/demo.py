@@ -13,23 +13,23 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 
-from architecture.domain.scope import DATASET as ONE_DATASET
-from architecture.domain.scope import Scope as ReportScope
-from elevata import datafolder
-from elevata.cli import CommandExit, ProductCommand
-from loader.domain import runs as states
-from loader.domain.dependencies import Scope
-from loader.domain.refusals import Refusal
-from loader.management import democontrol, demofolder, demowork, releases
+from architecture.domain.reports.scope import DATASET as ONE_DATASET
+from architecture.domain.reports.scope import Scope as ReportScope
+from elevata.core import data_folder
+from elevata.core.cli import CommandExit, ProductCommand
+from loader.domain.runs import run_states as states
+from loader.domain.runs.dependencies import Scope
+from loader.domain.runs.refusals import Refusal
+from loader.management import demo_control, demo_folder, demo_work, releases
 from loader.management.children import Family, worker_command
-from loader.management.democontrol import People
-from loader.management.demowork import Work
-from loader.management.following import follow
-from loader.management.memory import peak_bytes
+from loader.management.demo_control import People
+from loader.management.demo_work import Work
+from loader.management.peak_memory import peak_bytes
+from loader.management.waiting import follow
 from loader.models import ReadRequest
 from loader.selectors import live_workers
-from loader.services.reads import request_read
-from loader.services.runs import request_load_run
+from loader.services.queries.reads import request_read
+from loader.services.runs.runs import request_load_run
 from metadata.models import SourceDataset
 from metadata.services.actor import acting_as
 from metadata.services.exchange import import_metadata
@@ -62,13 +62,13 @@ class Command(ProductCommand):
 
     def run(self, **options: Any) -> None:
         chosen = releases.sorted_releases(options["releases"])
-        folder = (options["data_dir"] or datafolder.ROOT / "demo").expanduser().resolve()
-        if not demofolder.is_prepared(folder):
-            demofolder.prepare(folder)
-            demofolder.start_again(folder)
+        folder = (options["data_dir"] or data_folder.ROOT / "demo").expanduser().resolve()
+        if not demo_folder.is_prepared(folder):
+            demo_folder.prepare(folder)
+            demo_folder.start_again(folder)
         started = time.monotonic()
         call_command("migrate", interactive=False, verbosity=0)
-        cache = datafolder.ROOT / "cache" / releases.PACKAGE
+        cache = data_folder.ROOT / "cache" / releases.PACKAGE
         with ThreadPoolExecutor(2) as fetching, _worker(folder) as worker:
             files = {release: fetching.submit(releases.fetch, release, cache) for release in chosen}
             try:
@@ -76,7 +76,7 @@ class Command(ProductCommand):
                 _wait_for(worker, folder)
                 table, loading = self._load_all(files, worker, folder, people)
                 self.say("leaving work for people: tables for reports, a change to agree to, one that is blocked …")
-                work = demowork.leave_work(people=people, folder=folder)
+                work = demo_work.leave_work(people=people, folder=folder)
                 peak = _runner_peak()
             finally:
                 fetching.shutdown(wait=False, cancel_futures=True)
@@ -96,7 +96,7 @@ class Command(ProductCommand):
             place = folder / "landing" / "air" / "airport.csv"
             _deliver(delivered, place)
             taken = _take_new_columns(place, worker, people)
-            if taken and democontrol.has_tables():
+            if taken and demo_control.has_tables():
                 self._change_tables(taken, people, folder)
             row = _load(release, people)
             spent = time.monotonic() - started
@@ -109,9 +109,9 @@ class Command(ProductCommand):
     def _change_tables(self, columns: list[str], people: People, folder: Path) -> None:
         """Add new columns to existing tables by a change of structure, which needs an approval."""
         scope = ReportScope(ONE_DATASET, DATASET)
-        record = democontrol.carry_out(scope=scope, people=people, folder=folder)
+        record = demo_control.carry_out(scope=scope, people=people, folder=folder)
         if record is not None:
-            self.say(democontrol.told(columns, record))
+            self.say(demo_control.told(columns, record))
 
     def _say_end(self, folder: Path, people: People, work: Work) -> None:
         """Print the users with their passwords, their work with its pages, and the product's address."""
@@ -119,10 +119,10 @@ class Command(ProductCommand):
         for person in people:
             self.say(f"  {person.name:<6}{person.role:<10}password {person.password}")
         self.say("\nwhat they find:")
-        for who, found in demowork.told(work, people):
+        for who, found in demo_work.told(work, people):
             self.say(f"  {who:<6}{found}")
-        if folder.parent == datafolder.ROOT:
-            datafolder.activate(folder.name)
+        if folder.parent == data_folder.ROOT:
+            data_folder.activate(folder.name)
             how = "make serve"
         else:
             how = f"ELEVATA_DATA_DIR={folder} make serve"

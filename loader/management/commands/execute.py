@@ -6,22 +6,22 @@ from typing import Any
 
 from django.db import connection
 
-from architecture.domain import workflow
-from architecture.management.deciding import REFUSED_EXIT, report_argument
+from architecture.domain.reports import workflow
+from architecture.management.decision_command import REFUSED_EXIT, report_argument
 from architecture.models import ChangeReport, Execution
-from architecture.places import place_of_report
+from architecture.report_places import place_of_report
 from architecture.selectors import report_named
-from architecture.services.executions import abandon_execution, cancel_execution, request_execution
-from architecture.services.people import must_be_permitted
-from elevata.cli import FAILED, CommandExit, ProductCommand
-from loader.domain.refusals import Refusal
-from loader.management.executing import StepLines, described, follow_execution
-from loader.management.following import NoWorker
+from architecture.services.actors import must_be_permitted
+from architecture.services.executions.executions import abandon_execution, cancel_execution, request_execution
+from elevata.core.cli import FAILED, CommandExit, ProductCommand
+from elevata.core.database import retried
+from loader.domain.runs.refusals import Refusal
+from loader.management.execution_command import StepLines, described, follow_execution
+from loader.management.waiting import NoWorker
 from loader.selectors import live_workers
-from loader.services.executions import perform_execution, wake_for
-from loader.services.processes import process_name
-from loader.services.supervisor import Runner
-from metadata.database import retried
+from loader.services.runner.processes import process_name
+from loader.services.runner.supervisor import Runner
+from loader.services.runs.executions import perform_execution, wake_for
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 

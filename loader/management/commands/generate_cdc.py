@@ -4,10 +4,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
-from loader.domain.refusals import Refusal
-from loader.domain.synthetic import PlanProblem, SyntheticPlan
-from loader.management.syntheticfiles import FORMATS, INCREMENTAL, INITIAL, write_deliveries
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
+from loader.domain.runs.refusals import Refusal
+from loader.domain.sources.synthetic import PlanProblem, SyntheticPlan
+from loader.management.synthetic_files import FORMATS, INCREMENTAL, INITIAL, write_deliveries
 
 
 class Command(ProductCommand):

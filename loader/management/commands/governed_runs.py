@@ -4,11 +4,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.artifacts import verify
-from architecture.management.deciding import write_artifact
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from architecture.domain.reports.artifacts import verify
+from architecture.management.decision_command import write_artifact
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
 from loader.models import GovernedRunRecord
-from loader.services.governedrecords import record_artifact
+from loader.services.maintenance.records import record_artifact
 
 
 class Command(ProductCommand):

@@ -4,10 +4,10 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from elevata.cli import CommandExit
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
-from loader.management.running import RunningCommand, timestamp
-from loader.services.runs import request_load_run
+from elevata.core.cli import CommandExit
+from loader.domain.runs.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.management.run_command import RunningCommand, timestamp
+from loader.services.runs.runs import request_load_run
 
 
 class Command(RunningCommand):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from loader.domain.reference.batch_files import FILES
-from loader.management.running import GovernedCommand, timestamp
-from loader.services.governed import COMPRESSIONS, FORMATS, request_history_batch
+from loader.management.run_command import GovernedCommand, timestamp
+from loader.services.maintenance.maintenance import COMPRESSIONS, FORMATS, request_history_batch
 
 
 class Command(GovernedCommand):

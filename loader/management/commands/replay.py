@@ -8,12 +8,12 @@ from typing import Any
 
 from django.conf import settings
 
-from elevata.cli import INVALID, CommandExit, ProductCommand
-from loader.domain.manifest import ReplayManifest
-from loader.domain.refusals import Refusal
-from loader.domain.replay import Case, CaseProblem, parse_cases, select
-from loader.services.processes import process_name
-from loader.services.supervisor import Runner, runner_config
+from elevata.core.cli import INVALID, CommandExit, ProductCommand
+from loader.domain.runs.manifest import ReplayManifest
+from loader.domain.runs.refusals import Refusal
+from loader.domain.runs.replay import Case, CaseProblem, parse_cases, select
+from loader.services.runner.processes import process_name
+from loader.services.runner.supervisor import Runner, runner_config
 
 DIFFERENT_EXIT = 1
 _LOOK_SECONDS = 1.0

@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from loader.management.running import GovernedCommand
-from loader.services.governed import request_revert
+from loader.management.run_command import GovernedCommand
+from loader.services.maintenance.maintenance import request_revert
 
 
 class Command(GovernedCommand):

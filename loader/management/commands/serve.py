@@ -13,9 +13,9 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from elevata.cli import CommandExit, ProductCommand
+from elevata.core.cli import CommandExit, ProductCommand
 from loader.management.children import Family, beat_command, worker_command
-from loader.services.folderlock import FolderLock
+from loader.services.runner.folder_lock import FolderLock
 
 _WEB_THREADS, _WEB_WORKERS = 8, 2
 _STARTS_WITHIN = 30.0

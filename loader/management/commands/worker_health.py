@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from socket import gethostname
 from typing import Any
 
-from elevata.cli import CommandExit, ProductCommand
+from elevata.core.cli import CommandExit, ProductCommand
 from loader.selectors import live_workers
 
 

@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from elevata.cli import INVALID, CommandExit, ProductCommand
+from elevata.core.cli import INVALID, CommandExit, ProductCommand
 from metadata.domain.roles import Role
 from metadata.services.common import writing
 from metadata.services.people import create_person, create_service_account, create_token, person_named

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from elevata.cli import INVALID, ProductCommand
+from elevata.core.cli import INVALID, ProductCommand
 from metadata.models import PersonalToken
 from metadata.services.people import create_token, person_named
 

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from elevata.cli import INVALID, ProductCommand
-from metadata.domain.errors import MetadataError
+from elevata.core.cli import INVALID, ProductCommand
+from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.deletion import delete_column, delete_dataset
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.dateparse import parse_date, parse_datetime
 
-from elevata.cli import INVALID, CommandExit, ProductCommand
+from elevata.core.cli import INVALID, CommandExit, ProductCommand
 from metadata.change_log import entries
 from metadata.filtersets import ChangeFilter
 from metadata.services.audit_export import export_segment, selection

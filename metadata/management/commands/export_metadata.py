@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from elevata.cli import INVALID, ProductCommand
+from elevata.core.cli import INVALID, ProductCommand
 from metadata.services.exchange import export_metadata
 
 

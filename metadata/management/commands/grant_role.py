@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from elevata.cli import INVALID, ProductCommand
-from metadata.domain.errors import MetadataError
+from elevata.core.cli import INVALID, ProductCommand
+from elevata.core.errors import MetadataError
 from metadata.domain.roles import Role
 from metadata.models import RoleGrant, TargetSchema
 from metadata.services.people import grant_role, person_named, revoke_grant

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.cli import INVALID, ProductCommand
+from elevata.core.cli import INVALID, ProductCommand
 from metadata.services.exchange import import_metadata
 from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 
-from elevata.cli import INVALID, CommandExit, ProductCommand
+from elevata.core.cli import INVALID, CommandExit, ProductCommand
 from metadata.services.people import link_identity, person_named
 
 

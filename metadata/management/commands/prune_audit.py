@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.cli import REFUSED, ProductCommand
+from elevata.core.cli import REFUSED, ProductCommand
 from metadata.services.retention import prune
 
 

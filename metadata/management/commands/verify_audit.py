@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
 from metadata.domain.chain import Head
 from metadata.services.chain import verify
 from metadata.services.export_files import head_in, wrong_exports, wrong_files

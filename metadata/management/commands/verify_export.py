@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.cli import FAILED, INVALID, CommandExit, ProductCommand
+from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
 from metadata.domain.audit_files import Broken
 from metadata.services.export_files import read_export
 

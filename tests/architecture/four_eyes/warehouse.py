@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from architecture.domain.steps.step import Step, TableShape
-from loader.domain.manifest import ExecuteManifest, LoadManifest, ObserveManifest
+from loader.domain.runs.manifest import ExecuteManifest, LoadManifest, ObserveManifest
 from tests.architecture.world import Warehouse
 
 Event = dict[str, Any]

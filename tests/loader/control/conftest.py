@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from loader.services.supervisor import Patience, Runner
+from loader.services.runner.supervisor import Patience, Runner
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.generation import generate_targets
 from metadata.services.references import create_reference

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from loader.spark import runner
+from loader.spark.runtime import runner
 
 DEATH = Path(sys.argv[1])
 _tell = runner.Events.emit

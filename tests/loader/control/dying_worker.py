@@ -18,12 +18,12 @@ RUNNER = Path(__file__).with_name("dying_runner.py")
 
 def main(execution_pk: int) -> None:
     django.setup()
-    from architecture.domain import workflow
+    from architecture.domain.reports import workflow
     from architecture.models import Execution
-    from architecture.services.executions import mark_lost_executions, resume_execution
-    from loader.services.executions import perform_execution
-    from loader.services.processes import is_gone, process_name
-    from loader.services.supervisor import Patience, Runner
+    from architecture.services.executions.executions import mark_lost_executions, resume_execution
+    from loader.services.runner.processes import is_gone, process_name
+    from loader.services.runner.supervisor import Patience, Runner
+    from loader.services.runs.executions import perform_execution
 
     name = process_name()
     command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]

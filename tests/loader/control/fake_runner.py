@@ -38,8 +38,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from architecture.domain.steps.step import becomes
-from loader.domain.loglines import MarkedLines
-from loader.domain.manifest import ExecuteManifest, from_json
+from loader.domain.runs.log_lines import MarkedLines
+from loader.domain.runs.manifest import ExecuteManifest, from_json
 
 SCRIPT = Path(sys.argv[1])
 EVENTS = os.fdopen(int(os.environ["ELEVATA_EVENTS_FD"]), "w", buffering=1)
@@ -79,7 +79,7 @@ def speak(told: dict) -> None:
         try:
             raise ConnectionError(told["log"])
         except ConnectionError:
-            logging.getLogger("loader.spark.load").exception("it failed: %s", told["log"])
+            logging.getLogger("loader.spark.runtime.load").exception("it failed: %s", told["log"])
 
 
 def observe(_id, body, told, _stop) -> dict:

@@ -46,8 +46,8 @@ ROWS = {
 
 SAMPLE = """
 import json
-from loader.management.following import follow_read
-from loader.services.reads import request_read
+from loader.management.waiting import follow_read
+from loader.services.queries.reads import request_read
 from metadata.models import TargetDataset
 schema, _, name = "{name}".partition(".")
 dataset = TargetDataset.objects.get(schema__name=schema, name=name)
@@ -109,7 +109,7 @@ class Installation:
         """Change the environment's policy as two administrators, as the page does: one proposes, the other accepts."""
         self.shell(
             "from architecture.services import current_environment as now\n"
-            "from architecture.services.policies import accept_policy, update_policies\n"
+            "from architecture.services.policies.policies import accept_policy, update_policies\n"
             "from metadata.services.people import ensure_person\n"
             "first, second = (ensure_person(name=name, roles=['admin']) for name in ('admin', 'rita'))\n"
             f"proposal = update_policies(environment=now(), policies={policies!r},"

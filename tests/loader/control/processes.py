@@ -43,6 +43,6 @@ def manage(folder: Path, *arguments: str, seconds: float = 180) -> subprocess.Co
 
 def below(pid: int) -> set[int]:
     """The processes that descend from this one."""
-    from loader.management.memory import _descendants
+    from loader.management.peak_memory import _descendants
 
     return set(_descendants(pid))

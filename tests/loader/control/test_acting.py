@@ -3,14 +3,14 @@
 import pytest
 
 from architecture.services import current_environment
-from architecture.services.executions import request_execution
-from architecture.services.previews import make_preview
-from architecture.services.rehearsals import request_rehearsal
-from architecture.services.reports import build_report
+from architecture.services.executions.executions import request_execution
+from architecture.services.reports.dry_runs import request_rehearsal
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import build_report
 from loader import tasks
 from loader.models import LoadRun
-from loader.services.runs import request_load_run
-from loader.services.worker import Workplace
+from loader.services.runner.worker import Workplace
+from loader.services.runs.runs import request_load_run
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry
 from metadata.services.actor import acting_as, current_actor

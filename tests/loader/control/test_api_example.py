@@ -16,7 +16,7 @@ from django.db import connection
 from architecture.services import current_environment
 from loader import tasks
 from loader.models import LoadRun, ReadRequest
-from loader.services.worker import Workplace
+from loader.services.runner.worker import Workplace
 from metadata.services.people import create_person, create_token
 from tests.architecture.world import put_policy_in_force
 from tests.loader.control.installation import make_installation, working

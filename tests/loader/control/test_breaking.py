@@ -2,18 +2,18 @@
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.reports.workflow import Refused
 from architecture.models import Execution, Lease
 from architecture.selectors import leases_held
 from architecture.services import current_environment
-from architecture.services.attempts import Superseded
-from architecture.services.executions import claim_execution, end_attempt
-from loader.domain.refusals import Refusal
+from architecture.services.executions.attempts import Superseded
+from architecture.services.executions.executions import claim_execution, end_attempt
+from loader.domain.runs.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
-from loader.services.attempts import Fenced
-from loader.services.breaking import shut_out_holder
-from loader.services.leasing import claim_with_leases
-from loader.services.runs import attempt_of, request_load_run
+from loader.services.maintenance.lease_breaking import shut_out_holder
+from loader.services.runner.lease_heartbeat import claim_with_leases
+from loader.services.runs.attempts import Fenced
+from loader.services.runs.runs import attempt_of, request_load_run
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry
 from metadata.services.people import ensure_person
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch):
-    monkeypatch.setattr("loader.services.runs.wake", lambda task, pk: "")
+    monkeypatch.setattr("loader.services.runs.runs.wake", lambda task, pk: "")
 
 
 @pytest.fixture

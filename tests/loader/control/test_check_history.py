@@ -9,12 +9,12 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from elevata.cli import CommandExit
-from loader.domain import runs as states
+from elevata.core.cli import CommandExit
+from loader.domain.runs import run_states as states
 from loader.management.commands import check_history as command
 from loader.models import ReadRequest, Worker
-from loader.services import reads
-from loader.services.reads import perform_read
+from loader.services.queries import reads
+from loader.services.queries.reads import perform_read
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 

@@ -13,11 +13,11 @@ from django.contrib.auth.models import Group, User
 from django.core import mail
 from django.db.models import QuerySet
 
-from loader.domain import runs as states
-from loader.outside.calling import Answer, CannotCall
-from loader.services import deliveries, sweeper
-from loader.services.attempts import Attempt
-from loader.services.runs import give_up_run
+from loader.domain.runs import run_states as states
+from loader.services.runs import deliveries, sweeper
+from loader.services.runs.attempts import Attempt
+from loader.services.runs.runs import give_up_run
+from loader.sources.calling import Answer, CannotCall
 from metadata.domain.notices import Kind
 from metadata.domain.roles import Role
 from metadata.models import Delivery, DeliveryAttempt, Event, Notice

@@ -8,21 +8,21 @@ from datetime import UTC, datetime
 import pytest
 from celery.contrib.testing.worker import start_worker
 
-from architecture.domain.artifacts import verify
-from architecture.domain.scope import DATASET, Scope
+from architecture.domain.reports.artifacts import verify
+from architecture.domain.reports.scope import DATASET, Scope
 from architecture.inbox import count_for
 from architecture.models import ExecutionRecord, Rehearsal
-from architecture.services.reports import operations_of
+from architecture.services.reports.reports import operations_of
 from elevata.celery import app
 from loader import tasks
-from loader.domain.refusals import Refusal
-from loader.management import democontrol, demofolder, demowork, releases
+from loader.domain.runs.refusals import Refusal
+from loader.management import demo_control, demo_folder, demo_work, releases
 from loader.management.commands import demo
-from loader.management.democontrol import People
+from loader.management.demo_control import People
 from loader.management.releases import ReleaseProblem, sorted_releases
 from loader.models import GovernedRunRecord
-from loader.services.folderlock import FolderLock
-from loader.services.worker import Workplace
+from loader.services.runner.folder_lock import FolderLock
+from loader.services.runner.worker import Workplace
 from metadata.services.actor import acting_as
 from metadata.services.proposals import take_columns
 
@@ -104,31 +104,31 @@ def test_a_release_that_cannot_be_fetched_is_named_in_one_line(tmp_path, monkeyp
 
 def test_a_demos_folder_is_emptied_and_only_that(tmp_path):
     folder = tmp_path / "demo"
-    demofolder.prepare(folder)
+    demo_folder.prepare(folder)
     (folder / "warehouse").mkdir()
     (folder / "warehouse" / "x").touch()
     (folder / "control.sqlite3").touch()
-    demofolder.prepare(folder)
-    assert {path.name for path in folder.iterdir()} == {demofolder.MARKER, "runner.lock"}
+    demo_folder.prepare(folder)
+    assert {path.name for path in folder.iterdir()} == {demo_folder.MARKER, "runner.lock"}
 
 
 def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(Refusal) as refused:
-        demofolder.prepare(tmp_path)
+        demo_folder.prepare(tmp_path)
     assert refused.value.code == "NOT_A_DEMO_FOLDER"
     assert (tmp_path / "thesis.tex").is_file()
     with pytest.raises(Refusal):
-        demofolder.prepare(tmp_path / "thesis.tex")
+        demo_folder.prepare(tmp_path / "thesis.tex")
 
 
 def test_a_demos_folder_that_is_served_is_left_alone(tmp_path):
-    demofolder.prepare(tmp_path)
+    demo_folder.prepare(tmp_path)
     (tmp_path / "control.sqlite3").touch()
     lock = FolderLock(tmp_path)
     lock.acquire("worker 7")
     with pytest.raises(Refusal, match="in use by worker 7"):
-        demofolder.prepare(tmp_path)
+        demo_folder.prepare(tmp_path)
     lock.release()
     assert (tmp_path / "control.sqlite3").is_file()
 
@@ -148,22 +148,22 @@ def worker(make_runner, monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_a_column_that_comes_later_goes_from_editor_to_record(airports, worker, tmp_path):
     people = People.made()
-    assert not democontrol.has_tables()
+    assert not demo_control.has_tables()
     demo._load(*sorted_releases(["20220406"]), people)
-    assert democontrol.has_tables()
+    assert demo_control.has_tables()
     with acting_as(people.editor.user):
         take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
     scope = Scope(DATASET, "rawcore.rc_air_airport")
-    record = democontrol.carry_out(scope=scope, people=people, folder=tmp_path)
+    record = demo_control.carry_out(scope=scope, people=people, folder=tmp_path)
     document = record.document
     assert [one["person"] for one in document["approvals"]] == [people.approver.name]
     assert (document["requested_by"], document["outcome"]) == (people.operator.name, "succeeded")
     assert {(one["op"], one["column"]) for one in document["operations"]} == {("add_column", "lid")}
-    (file,) = (tmp_path / democontrol.RECORDS).iterdir()
+    (file,) = (tmp_path / demo_control.RECORDS).iterdir()
     assert verify(json.loads(file.read_text())) == ()
-    said = democontrol.told(["lid"], record)
+    said = demo_control.told(["lid"], record)
     assert f"lid: described by {people.editor.name}, approved by {people.approver.name}" in said
-    assert democontrol.carry_out(scope=scope, people=people, folder=tmp_path) is None
+    assert demo_control.carry_out(scope=scope, people=people, folder=tmp_path) is None
     assert ExecutionRecord.objects.filter(execution__report__isnull=False).count() == 1
 
 
@@ -173,14 +173,14 @@ def left(worker, script, tmp_path, monkeypatch):
 
     def job(_folder):
         told = json.loads(script.path.read_text())
-        table = told["observed"][str(demowork._dataset(demowork.SITE).key)]
+        table = told["observed"][str(demo_work._dataset(demo_work.SITE).key)]
         table["columns"].append({"name": "remark", "type": "string", "nullable": True, "key": None})
         script.tell(**told)
 
-    monkeypatch.setattr(demowork, "_run_others_jobs", job)
+    monkeypatch.setattr(demo_work, "_run_others_jobs", job)
     people = demo._set_up(tmp_path)
     demo._load(*sorted_releases(["20220406"]), people)
-    return people, demowork.leave_work(people=people, folder=tmp_path)
+    return people, demo_work.leave_work(people=people, folder=tmp_path)
 
 
 @pytest.mark.embedded
@@ -195,7 +195,7 @@ def test_work_is_left_for_everybody(left, client):
     rehearsal = Rehearsal.objects.get(preview__report=work.waiting)
     assert rehearsal.status == "succeeded"
     (blocked,) = operations_of(work.blocked)
-    assert (blocked.op, blocked.dataset, blocked.decision) == ("retype_column", demowork.BOARD, "blocked")
+    assert (blocked.op, blocked.dataset, blocked.decision) == ("retype_column", demo_work.BOARD, "blocked")
     assert [one.describe() for one in work.drifted.differences] == [
         "serving.airports.remark: column unexpected, nothing → string"
     ]
@@ -208,7 +208,7 @@ def test_work_is_left_for_everybody(left, client):
 @pytest.mark.django_db(transaction=True)
 def test_what_is_left_is_told_to_whoever_finds_it(left):
     people, work = left
-    told = dict(demowork.told(work, people))
+    told = dict(demo_work.told(work, people))
     assert str(work.waiting.report_id)[:8] in told[people.approver.name]
     assert str(work.blocked.report_id)[:8] in told[people.editor.name]
     assert told.keys() == {person.name for person in people}

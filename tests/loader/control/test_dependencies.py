@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.dependencies import DATASET, SCHEMA, Scope, dependencies, load_steps, with_upstreams
-from loader.domain.refusals import Refusal
+from loader.domain.runs.dependencies import DATASET, SCHEMA, Scope, dependencies, load_steps, with_upstreams
+from loader.domain.runs.refusals import Refusal
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 

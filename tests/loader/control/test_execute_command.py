@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.services import current_environment
-from architecture.services.executions import request_execution
-from architecture.services.previews import make_preview
-from architecture.services.reports import build_report
-from elevata.cli import CommandExit
+from architecture.services.executions.executions import request_execution
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import build_report
+from elevata.core.cli import CommandExit
 from loader.management.commands import execute as command
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry

@@ -9,14 +9,14 @@ from django.db import connection
 
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.services import current_environment
-from architecture.services.executions import request_execution
-from architecture.services.previews import make_preview
-from architecture.services.reports import build_report
+from architecture.services.executions.executions import request_execution
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import build_report
 from elevata.celery import app
 from loader import tasks
-from loader.services.executions import wake_for
-from loader.services.wakeup import WAKE_EXECUTION
-from loader.services.worker import Workplace
+from loader.services.runner.worker import Workplace
+from loader.services.runs.executions import wake_for
+from loader.services.runs.wakeup import WAKE_EXECUTION
 from metadata.domain.roles import Role
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person

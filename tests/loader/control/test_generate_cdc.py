@@ -9,10 +9,10 @@ import pytest
 from django.core.management import call_command
 from pyarrow import parquet
 
-from elevata.cli import CommandExit
-from loader.domain.synthetic import SyntheticPlan
-from loader.management import syntheticfiles
-from loader.management.syntheticfiles import write_deliveries
+from elevata.core.cli import CommandExit
+from loader.domain.sources.synthetic import SyntheticPlan
+from loader.management import synthetic_files
+from loader.management.synthetic_files import write_deliveries
 
 
 def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path, format):
 
 
 def test_parquet_is_written_in_row_groups_of_bounded_size(tmp_path, monkeypatch):
-    monkeypatch.setattr(syntheticfiles, "_VALUES_IN_A_ROW_GROUP", 50)
+    monkeypatch.setattr(synthetic_files, "_VALUES_IN_A_ROW_GROUP", 50)
     generate(tmp_path, "--initial-rows", "25", "--format", "parquet")
     file = parquet.ParquetFile(tmp_path / "initial" / "rows.parquet")
     assert [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)] == [10, 10, 5]
@@ -115,8 +115,8 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
         yield next(initial(plan))
         raise RuntimeError("killed")
 
-    initial = syntheticfiles.initial
-    monkeypatch.setattr(syntheticfiles, "initial", broken)
+    initial = synthetic_files.initial
+    monkeypatch.setattr(synthetic_files, "initial", broken)
     plan = SyntheticPlan.of(initial_rows=9, incremental_rows=9, keys=1, nonkeys=1, deleted=0, updated=0, unchanged=1)
     with pytest.raises(RuntimeError):
         write_deliveries(plan, tmp_path, format="csv")

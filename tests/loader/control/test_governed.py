@@ -9,21 +9,21 @@ from django.test import Client
 from django.utils import timezone
 
 from architecture.models import Execution, ExecutionOperation
-from elevata.cli import CommandExit
-from loader.domain import governance
-from loader.domain.dependencies import DATASET, Scope
-from loader.domain.refusals import Refusal
-from loader.management import running
+from elevata.core.cli import CommandExit
+from loader.domain.runs import maintenance
+from loader.domain.runs.dependencies import DATASET, Scope
+from loader.domain.runs.refusals import Refusal
+from loader.management import run_command
 from loader.models import LoadRun
-from loader.services.governed import (
+from loader.services.maintenance.maintenance import (
     request_accept,
     request_compaction,
     request_history_batch,
     request_prune,
     request_revert,
 )
-from loader.services.runs import request_cancel, request_load_run
-from loader.services.work import perform_load_run
+from loader.services.runs.load_work import perform_load_run
+from loader.services.runs.runs import request_cancel, request_load_run
 from metadata.models import TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.people import create_person, create_token
@@ -231,10 +231,10 @@ def test_a_prune_keeps_its_rule(airports, runner, script):
 def test_a_load_that_leaves_many_files_has_them_compacted(airports, runner, script):
     script.tell(crowded=[AIRPORT])
     load = loaded(runner, "r1")
-    run = LoadRun.objects.get(kind=governance.COMPACT)
+    run = LoadRun.objects.get(kind=maintenance.COMPACT)
     assert (run.status, run.scope["name"], run.who, run.reason) == ("queued", AIRPORT, "system", "after run r1")
     loaded(runner, "r2")
-    assert LoadRun.objects.filter(kind=governance.COMPACT).count() == 1  # one at a time for a table
+    assert LoadRun.objects.filter(kind=maintenance.COMPACT).count() == 1  # one at a time for a table
     run = perform(run, runner)
     assert run.status == "succeeded"
     assert run.datasets.get().sequence is None
@@ -250,7 +250,7 @@ def test_a_load_that_leaves_many_files_has_them_compacted(airports, runner, scri
 
 @pytest.fixture
 def local(monkeypatch, make_runner):
-    monkeypatch.setattr(running, "Runner", make_runner)
+    monkeypatch.setattr(run_command, "Runner", make_runner)
 
 
 def command(*arguments: str) -> tuple[int, str, str]:

@@ -8,15 +8,15 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
-from architecture.domain.artifacts import verify
-from architecture.domain.workflow import Refused
-from elevata.cli import CommandExit
-from loader.management import running
+from architecture.domain.reports.artifacts import verify
+from architecture.domain.reports.workflow import Refused
+from elevata.core.cli import CommandExit
+from loader.management import run_command
 from loader.models import GovernedRunRecord, LoadRun
-from loader.services.governed import request_history_batch, request_prune, request_revert
-from loader.services.governedrecords import record_artifact
-from loader.services.runs import mark_lost, request_load_run
-from loader.services.work import perform_load_run
+from loader.services.maintenance.maintenance import request_history_batch, request_prune, request_revert
+from loader.services.maintenance.records import record_artifact
+from loader.services.runs.load_work import perform_load_run
+from loader.services.runs.runs import mark_lost, request_load_run
 from metadata.append_only import guard
 from metadata.models import TargetDataset
 from metadata.services import chain
@@ -191,7 +191,7 @@ def test_an_exported_record_verifies_and_a_changed_one_does_not(loaded, runner, 
 
 @pytest.fixture
 def local(monkeypatch, make_runner):
-    monkeypatch.setattr(running, "Runner", make_runner)
+    monkeypatch.setattr(run_command, "Runner", make_runner)
 
 
 def command(*arguments: str) -> tuple[int, str, str]:

@@ -8,13 +8,13 @@ import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection
 
-from elevata.cli import CommandExit
-from loader.management import following
-from loader.management import running as command
+from elevata.core.cli import CommandExit
+from loader.management import run_command as command
+from loader.management import waiting
 from loader.models import LoadRun, Worker
-from loader.services import runs
-from loader.services.runs import request_cancel, request_load_run
-from loader.services.work import perform_load_run
+from loader.services.runs import runs
+from loader.services.runs.load_work import perform_load_run
+from loader.services.runs.runs import request_cancel, request_load_run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
@@ -120,12 +120,12 @@ def test_no_worker_is_one_line_and_leaves_no_run(airports):
 
 def test_a_worker_that_goes_away_before_it_comes_to_the_run_withdraws_it(airports, worker, monkeypatch):
     monkeypatch.setattr(runs, "wake", lambda *_: "")
-    monkeypatch.setattr(following.states, "WORKER_SILENT_AFTER", following.states.WORKER_SILENT_AFTER * 0)
+    monkeypatch.setattr(waiting.states, "WORKER_SILENT_AFTER", waiting.states.WORKER_SILENT_AFTER * 0)
     alive = iter([True])
     monkeypatch.setattr(command, "live_workers", lambda: Worker.objects.all())
     run = request_load_run().run
-    with pytest.raises(following.NoWorker):
-        following.follow(run, lambda *_: None, is_somebody_there=lambda: next(alive, False))
+    with pytest.raises(waiting.NoWorker):
+        waiting.follow(run, lambda *_: None, is_somebody_there=lambda: next(alive, False))
     assert LoadRun.objects.get().status == "canceled"
 
 
@@ -188,8 +188,8 @@ def test_the_first_interrupt_cancels_the_second_leaves(airports, worker, script)
             seen.append("interrupt")
             raise KeyboardInterrupt
 
-    assert following.follow(run, interrupt).status == "canceled"
+    assert waiting.follow(run, interrupt).status == "canceled"
     again = request_load_run().run
     with pytest.raises(KeyboardInterrupt):
-        following.follow(again, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        waiting.follow(again, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     request_cancel(run=again)

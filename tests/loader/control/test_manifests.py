@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loader.domain.dependencies import DATASET, Scope
-from loader.domain.manifest import LoadManifest, from_json, to_json
-from loader.domain.refusals import Refusal
+from loader.domain.runs.dependencies import DATASET, Scope
+from loader.domain.runs.manifest import LoadManifest, from_json, to_json
+from loader.domain.runs.refusals import Refusal
 from loader.selectors import dataset_sql
-from loader.services.manifests import load_manifest, plan_load, source_location
-from loader.services.runs import attempt_of, claim, request_load_run
+from loader.services.runs.manifests import load_manifest, plan_load, source_location
+from loader.services.runs.runs import attempt_of, claim, request_load_run
 from metadata.models import TargetDataset
 from metadata.services.sources import update_source_column, update_source_dataset, update_system
 from metadata.services.targets import create_target_column, create_target_dataset

@@ -7,8 +7,8 @@ import pytest
 from architecture.models import AppliedDataset, ExecutionOperation
 from loader.models import LoadRun
 from loader.selectors import dataset_runs
-from loader.services.governed import request_compaction
-from loader.services.reads import perform_read, request_read
+from loader.services.maintenance.maintenance import request_compaction
+from loader.services.queries.reads import perform_read, request_read
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.services.targets import create_target_column
 from tests.loader.control.conftest import target

@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from architecture.domain.states.tables import history_table, rawcore_table
 from architecture.selectors import described_state
 from architecture.services import current_environment
+from elevata.core.errors import MetadataError
 from loader.models import ReadRequest
-from loader.services.reading import sensitive_keys
-from loader.services.reads import perform_read, read_manifest, request_read
-from metadata.domain.errors import MetadataError
+from loader.services.queries.read_work import sensitive_keys
+from loader.services.queries.reads import perform_read, read_manifest, request_read
 from metadata.models import ChainLink, ChangeLogEntry
 from metadata.services.chain import seal
 from metadata.services.people import ensure_person, grant_role, set_roles

@@ -5,10 +5,10 @@ import threading
 import pytest
 from django.utils import timezone
 
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from loader.models import ReadRequest
-from loader.services import reads
-from loader.services.reads import perform_read, read_manifest, request_read
+from loader.services.queries import reads
+from loader.services.queries.reads import perform_read, read_manifest, request_read
 from metadata.models import TargetDataset
 from tests.loader.control.conftest import target
 

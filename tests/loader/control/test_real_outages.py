@@ -26,7 +26,7 @@ MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
 TOLD_AGAIN = """
 from loader.models import LoadRun
-from loader.services.wakeup import WAKE_RUN, wake
+from loader.services.runs.wakeup import WAKE_RUN, wake
 for _ in range(20):
     assert not wake(WAKE_RUN, LoadRun.objects.get(run_id="one").pk)
 """

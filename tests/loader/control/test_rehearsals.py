@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from architecture.models import Preview, Rehearsal
 from architecture.services import current_environment
-from architecture.services.previews import make_preview
-from architecture.services.rehearsals import (
+from architecture.services.reports.dry_runs import (
     beat,
     claim_rehearsal,
     end_rehearsal,
@@ -18,12 +17,14 @@ from architecture.services.rehearsals import (
     queued_rehearsals,
     request_rehearsal,
 )
-from architecture.services.reports import build_report
-from loader.services import sweeper, worker
-from loader.services.processes import is_gone, process_name
-from loader.services.rehearsals import perform_rehearsal
-from loader.services.sweeper import sweep
-from loader.services.worker import Workplace
+from architecture.services.reports.previews import make_preview
+from architecture.services.reports.reports import build_report
+from loader.services.runner import worker
+from loader.services.runner.processes import is_gone, process_name
+from loader.services.runner.worker import Workplace
+from loader.services.runs import sweeper
+from loader.services.runs.dry_runs import perform_rehearsal
+from loader.services.runs.sweeper import sweep
 from metadata.domain.roles import Role
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person

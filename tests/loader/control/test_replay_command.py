@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 
-from elevata.cli import CommandExit
+from elevata.core.cli import CommandExit
 from loader.management.commands import replay
 
 CASE = {

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.loglines import Said
-from loader.services.childoutput import ChildOutput, Lines
-from loader.services.runnerlog import Subjects
-from metadata.log_context import about
+from elevata.core.log_context import about
+from loader.domain.runs.log_lines import Said
+from loader.services.runner.child_output import ChildOutput, Lines
+from loader.services.runner.runner_log import Subjects
 from tests.loader.control.test_supervisor import OBSERVE, READ, finished, wait_until
 
 CANARY = "canary-source-8h2k"
@@ -26,7 +26,7 @@ def planted(monkeypatch) -> None:
 @pytest.fixture
 def json_logs(settings) -> None:
     settings.LOG_FORMAT = "json"
-    settings.LOGGING = settings.LOGGING | {"formatters": {"lines": {"()": "elevata.logs.JsonLines"}}}
+    settings.LOGGING = settings.LOGGING | {"formatters": {"lines": {"()": "elevata.ops.logging.JsonLines"}}}
 
 
 def text_of(runner) -> str:
@@ -70,7 +70,7 @@ def test_a_line_without_a_head_is_a_line(json_logs, runner, script):
 def test_a_record_of_the_runner_keeps_its_logger_and_its_trace(json_logs, runner, script):
     ask(runner, script, log="the disk is full")
     (line,) = lines_of(runner)
-    assert (line["level"], line["logger"]) == ("error", "loader.spark.load")
+    assert (line["level"], line["logger"]) == ("error", "loader.spark.runtime.load")
     assert line["message"] == "it failed: the disk is full"
     assert "ConnectionError: the disk is full" in line["exc_info"]
 

@@ -8,16 +8,16 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from loader.domain.dependencies import DATASET, SCHEMA, Scope
-from loader.domain.refusals import Refusal
+from elevata.core.database import retried
+from loader.domain.runs.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.runs.refusals import Refusal
 from loader.models import LoadRun, ReadRequest, RunEvent, Worker
-from loader.services import runs, wakeup
-from loader.services.attempts import Attempt, Fenced
-from loader.services.processes import process_name
-from loader.services.reads import request_read
-from loader.services.runs import claim, mark_lost, new_run_id, request_cancel, request_load_run
-from loader.services.sweeper import sweep
-from metadata.database import retried
+from loader.services.queries.reads import request_read
+from loader.services.runner.processes import process_name
+from loader.services.runs import runs, wakeup
+from loader.services.runs.attempts import Attempt, Fenced
+from loader.services.runs.runs import claim, mark_lost, new_run_id, request_cancel, request_load_run
+from loader.services.runs.sweeper import sweep
 from metadata.services.people import ensure_person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]

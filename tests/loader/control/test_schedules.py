@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from elevata.core.errors import MetadataError, StaleVersion
 from loader import tasks
-from loader.domain.dependencies import DATASET, SCHEMA, Scope
-from loader.domain.refusals import Refusal
+from loader.domain.runs.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.runs.refusals import Refusal
 from loader.models import LoadRun, Schedule
-from loader.services import schedules
-from loader.services.schedules import create_schedule, delete_schedule, run_now, start_due, update_schedule
-from metadata.domain.errors import MetadataError, StaleVersion
+from loader.services.runs import schedules
+from loader.services.runs.schedules import create_schedule, delete_schedule, run_now, start_due, update_schedule
 from metadata.models import ChangeLogEntry
 from metadata.services.actor import acting_as
 from metadata.services.people import ensure_person
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 def sent(monkeypatch) -> list:
     """Wake-ups that were sent."""
     messages: list = []
-    monkeypatch.setattr("loader.services.runs.wake", lambda task, pk: messages.append((task, pk)) or "")
+    monkeypatch.setattr("loader.services.runs.runs.wake", lambda task, pk: messages.append((task, pk)) or "")
     return messages
 
 
@@ -185,7 +185,7 @@ def test_a_run_is_dated_by_when_it_starts(airports):
 
 
 def test_the_sweep_starts_what_is_due(airports, monkeypatch):
-    monkeypatch.setattr("loader.services.sweeper.wake", lambda task, pk: "")
+    monkeypatch.setattr("loader.services.runs.sweeper.wake", lambda task, pk: "")
     due(nightly())
     tasks.sweep()
     assert LoadRun.objects.count() == 1

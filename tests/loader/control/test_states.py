@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain import runs as states
+from loader.domain.runs import run_states as states
 from loader.models import DatasetRun, LoadRun, ReadRequest
 
 RUN_TABLE = {

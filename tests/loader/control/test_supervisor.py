@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loader.domain.refusals import Refusal
-from loader.services.folderlock import FolderLock
+from loader.domain.runs.refusals import Refusal
+from loader.services.runner.folder_lock import FolderLock
 
 OBSERVE = {"tables": []}
 READ = {"kind": "sample"}
@@ -139,7 +139,7 @@ def test_a_second_runner_of_a_folder_is_refused_and_told_who_has_it(runner, make
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from loader.services.folderlock import FolderLock
+from loader.services.runner.folder_lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire("a worker")
 child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[lock.descriptor])
@@ -201,7 +201,7 @@ import sys
 sys.argv = ["x"]
 import django; django.setup()
 from pathlib import Path
-from loader.services.supervisor import Runner
+from loader.services.runner.supervisor import Runner
 runner = Runner(holder="owner", folder=Path({folder!r}), command=[sys.executable, {fake!r}, {script!r}])
 runner.request("observe", {{"tables": []}}).next(10)
 print(runner.pid, flush=True)

@@ -8,14 +8,14 @@ from django.db import OperationalError
 from architecture.models import AppliedDataset, Execution, ExecutionRecord, Observation
 from architecture.selectors import leases_held
 from architecture.services import current_environment
-from architecture.services.leases import Holder, release_leases, take_leases
-from loader.domain.dependencies import DATASET, Scope
+from architecture.services.executions.leases import Holder, release_leases, take_leases
+from loader.domain.runs.dependencies import DATASET, Scope
 from loader.models import DatasetRun, LoadRun, RunEvent
-from loader.services import attempts
-from loader.services.attempts import Attempt, Fenced
-from loader.services.leasing import claim_with_leases
-from loader.services.runs import attempt_of, claim, mark_lost, request_cancel, request_load_run
-from loader.services.work import perform_load_run
+from loader.services.runner.lease_heartbeat import claim_with_leases
+from loader.services.runs import attempts
+from loader.services.runs.attempts import Attempt, Fenced
+from loader.services.runs.load_work import perform_load_run
+from loader.services.runs.runs import attempt_of, claim, mark_lost, request_cancel, request_load_run
 from metadata.models import Event, TargetDataset
 from metadata.services.people import ensure_person
 
@@ -187,7 +187,7 @@ def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports,
 
 
 def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkeypatch):
-    monkeypatch.setattr("loader.services.work.load_manifest", lambda **_: 1 / 0)
+    monkeypatch.setattr("loader.services.runs.load_work.load_manifest", lambda **_: 1 / 0)
     run = perform(queued(), runner)
     assert (run.status, run.error["code"]) == ("failed", "UNEXPECTED")
     assert "ZeroDivisionError" in run.error["message"]
@@ -207,7 +207,7 @@ def test_cancel_reaches_the_runner(airports, runner, script):
 
 
 def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script, monkeypatch):
-    monkeypatch.setattr("loader.services.conversations.CANCEL_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("loader.services.runner.conversation.CANCEL_PATIENCE_SECONDS", 0.1)
     script.tell(deaf_on=["load"])
     run = queued()
     working = threading.Thread(target=perform, args=(run, runner))
@@ -270,8 +270,8 @@ def test_an_attempt_that_was_given_up_writes_nothing(airports):
 
 
 def attempts_steps():
-    from loader.domain.dependencies import Scope
-    from loader.services.manifests import plan_load
+    from loader.domain.runs.dependencies import Scope
+    from loader.services.runs.manifests import plan_load
 
     return plan_load(Scope()).steps
 

@@ -8,13 +8,13 @@ from django.db import connection
 from django.utils import timezone
 
 from loader import tasks
-from loader.domain.refusals import Refusal
+from loader.domain.runs.refusals import Refusal
 from loader.models import LoadRun, Worker
 from loader.selectors import live_workers
-from loader.services import worker
-from loader.services.reads import request_read
-from loader.services.runs import request_load_run
-from loader.services.worker import Workplace
+from loader.services.queries.reads import request_read
+from loader.services.runner import worker
+from loader.services.runner.worker import Workplace
+from loader.services.runs.runs import request_load_run
 from tests.loader.control.conftest import target
 from tests.loader.control.test_work import wait_until
 

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from loader.outside import calling, resolving
-from loader.outside.calling import CannotCall, judged, post
-from loader.outside.resolving import NotResolved, resolved
-from metadata.domain.addresses import networks
+from elevata.core.networks import networks
+from loader.sources import calling, name_resolution
+from loader.sources.calling import CannotCall, judged, post
+from loader.sources.name_resolution import NotResolved, resolved
 
 HERE = networks(["127.0.0.0/8"])
 
@@ -130,8 +130,8 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         speak.wait(30)
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(resolving.socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(resolving, "_places", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(name_resolution.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(name_resolution, "_places", threading.BoundedSemaphore(2))
     yield speak
     speak.set()
     lookups_are_over()
@@ -144,7 +144,7 @@ def lookups_are_over() -> None:
 
 
 def test_a_resolver_that_says_nothing_keeps_nobody(mute: threading.Event, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(resolving.resolved, "__kwdefaults__", {"seconds": 0.1})
+    monkeypatch.setattr(name_resolution.resolved, "__kwdefaults__", {"seconds": 0.1})
     began = time.monotonic()
     with pytest.raises(CannotCall, match="the resolver took longer than") as refused:
         post("https://hooks.example.org/", b"", {})

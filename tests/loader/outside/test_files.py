@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loader.domain.refusals import Refusal
-from loader.outside.files import sample_files
-from loader.outside.found import Sample
-from loader.outside.limits import within
-from loader.outside.listing import list_folder
-from loader.outside.parquet_files import data_type
+from loader.domain.runs.refusals import Refusal
+from loader.sources.files import sample_files
+from loader.sources.limits import within
+from loader.sources.listing import list_folder
+from loader.sources.parquet_files import data_type
+from loader.sources.results import Sample
 from metadata.domain.locations import OutsideRoots, Roots
 
 

@@ -9,9 +9,9 @@ import pytest
 from django.conf import settings as configured
 from django.test import Client
 
-from loader.domain.refusals import Refusal
-from loader.outside.found import Sample
-from loader.outside.postgres import list_tables, reach_database, sample_table
+from loader.domain.runs.refusals import Refusal
+from loader.sources.postgres import list_tables, reach_database, sample_table
+from loader.sources.results import Sample
 from metadata.domain.roles import Role
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person as someone

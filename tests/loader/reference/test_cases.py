@@ -7,7 +7,7 @@ import pytest
 
 from loader.domain.reference import ReferenceEngine
 from loader.domain.reference.invariants import violations
-from loader.domain.replay import Case, CaseProblem, parse_cases, run_case, select
+from loader.domain.runs.replay import Case, CaseProblem, parse_cases, run_case, select
 
 CASES = Path(__file__).parent / "cases"
 

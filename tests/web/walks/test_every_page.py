@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import Error as BrowserError
 
 from architecture.models import Preview
-from elevata.provider import Provider
+from elevata.accounts.single_sign_on_provider import Provider
 from metadata.models import TargetDataset
 from metadata.services.deletion import delete_dataset
 from metadata.services.lifecycle import retire_dataset
@@ -221,7 +221,7 @@ def _refusals(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     visit.to("deleted", f"/datasets/{_deleted()}/", refused=True)
     visit.to("only_forms", "/start-load/", refused=True)
     with monkeypatch.context() as broken:
-        broken.setattr("loader.views.runs.load_runs", away)
+        broken.setattr("loader.views.runs.runs.load_runs", away)
         visit.to("unavailable", "/load-runs/", refused=True)
 
 

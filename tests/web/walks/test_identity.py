@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import expect
 
-from loader.services.deliveries import send_due
+from loader.services.runs.deliveries import send_due
 from metadata.domain.roles import Role
 from metadata.models import Delivery, Notice, PersonalToken, RoleGrant, Webhook
 from metadata.services.actor import acting_as

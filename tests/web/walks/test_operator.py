@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from architecture.models import Execution, Lease
 from architecture.services import current_environment
-from architecture.services.leases import Holder, take_leases
+from architecture.services.executions.leases import Holder, take_leases
 from loader.models import DatasetRun, LoadRun, ReadRequest, Schedule
 from metadata.models import TargetDataset
 from tests.architecture.world import Killed, World

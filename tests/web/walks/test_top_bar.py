@@ -21,7 +21,7 @@ def busy(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> User:
     """Somebody with a long name, much that waits and much that is unread."""
     person = ensure_person(name="bartholomea.featherstonehaugh", roles=[Role.ADMIN])
     NoticeFactory.create_batch(12, person=person)
-    monkeypatch.setattr("elevata.context.count_for", lambda _user: 128)
+    monkeypatch.setattr("elevata.web.context.count_for", lambda _user: 128)
     return person
 
 

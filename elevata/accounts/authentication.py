@@ -1,0 +1,75 @@
+"""REST authentication: by personal token (``Authorization: Token elv_…``), or by the session of a browser."""
+
+from copy import copy
+from typing import Any
+
+from drf_spectacular.authentication import SessionScheme
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.request import Request
+
+from elevata.core.errors import MetadataError
+from metadata.services.tokens import token_in_use
+
+KEYWORD = "Token"
+
+
+class PersonalTokenAuthentication(BaseAuthentication):
+    """The token's person, and the token. A header that names another scheme is left to others.
+
+    What a token's scope does not cover is refused here, so no view can forget it.
+    """
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme.lower() != KEYWORD.lower():
+            return None
+        try:
+            found = token_in_use(token.strip())
+        except MetadataError as refused:
+            raise AuthenticationFailed(refused.message, code=refused.code) from None
+        if found.is_read_only and not _only_reads(request):
+            raise PermissionDenied("This personal token may only read.", code="token_scope")
+        return found.user, found
+
+    def authenticate_header(self, request: Request) -> str:
+        """Name the scheme of ``WWW-Authenticate``: without a token that is in use the answer is 401."""
+        return KEYWORD
+
+
+class BrowserAuthentication(SessionAuthentication):
+    """The user of a session. Whatever writes needs the CSRF token in its header."""
+
+    def enforce_csrf(self, request: Request) -> None:
+        """Compare the header only: a form is not parsed before its sender is known to be allowed."""
+        asked = copy(request._request)
+        # Of a POST, Django looks for the token in the form first.
+        asked.method = "GET" if request.method in SAFE_METHODS else "PUT"
+        super().enforce_csrf(asked)
+
+
+def _only_reads(request: Request) -> bool:
+    """Whether the request changes nothing: by its method, or because its view takes questions and no orders."""
+    view = (request.parser_context or {}).get("view")
+    return request.method in SAFE_METHODS or getattr(view, "only_asks", False)
+
+
+class PersonalTokenScheme(OpenApiAuthenticationExtension):
+    target_class = PersonalTokenAuthentication
+    name = "personalToken"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {
+            "type": "apiKey",
+            "in": "header",
+            "name": "Authorization",
+            "description": f"A personal token, as `{KEYWORD} elv_…`. One of the scope `read` is refused (403, "
+            "`token_scope`) whatever it would change.",
+        }
+
+
+class BrowserScheme(SessionScheme):
+    target_class = BrowserAuthentication
+    name = "cookieAuth"

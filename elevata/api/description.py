@@ -1,0 +1,53 @@
+"""The API's description to look at: Swagger UI to try it, Redoc to read it, both from local files."""
+
+import secrets
+from typing import Any, ClassVar
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework.request import Request
+
+from elevata.web.middleware import CONTENT_SECURITY_POLICY
+
+TEMPLATE = "api/description.html"
+
+
+class Describer(SchemaGenerator):
+    """The API's description, made once in a process: to make it takes longer than to answer anything else.
+
+    That of some requests alone, what ``public`` keeps from happening, would be another one for everybody.
+    """
+
+    _kept: ClassVar[dict[str | None, dict[str, Any]]] = {}
+
+    def get_schema(self, request: Request | None = None, public: bool = False) -> dict[str, Any]:
+        if not public:
+            return super().get_schema(request, public)
+        if self.api_version not in self._kept:
+            self._kept[self.api_version] = super().get_schema(request, public)
+        return self._kept[self.api_version]
+
+
+_FILES = "drf_spectacular_sidecar"
+
+
+@require_safe
+def swagger(request: HttpRequest) -> HttpResponse:
+    """Every operation, with a form that sends it as who is signed in."""
+    context = {"tool": "swagger", "script": f"{_FILES}/swagger-ui-dist/swagger-ui-bundle.js"}
+    return render(request, TEMPLATE, context)
+
+
+@require_safe
+def redoc(request: HttpRequest) -> HttpResponse:
+    """Every operation, to read.
+
+    Redoc makes its styles itself: a nonce of this answer lets those in, and nothing else inline.
+    """
+    nonce = secrets.token_urlsafe(16)
+    context = {"tool": "redoc", "script": f"{_FILES}/redoc/bundles/redoc.standalone.js", "nonce": nonce}
+    response = render(request, TEMPLATE, context)
+    response.headers["Content-Security-Policy"] = f"{CONTENT_SECURITY_POLICY}; style-src 'self' 'nonce-{nonce}'"
+    return response

@@ -1,0 +1,66 @@
+"""Which folder holds everything an embedded installation writes.
+
+One folder carries the control database, the filesystem broker, the warehouse and the logs, so
+that it can be copied, thrown away or put somewhere else as one thing.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+PROJECT_DIR = Path(__file__).resolve().parents[2]
+ROOT = PROJECT_DIR / ".data"
+ACTIVE_FILE = ROOT / "active"
+# Of every process of the product: its files are for the user it runs as.
+UMASK = 0o077
+
+
+def active_name() -> str:
+    """Name of the folder under ``.data`` that commands use when ELEVATA_DATA_DIR is not set."""
+    if ACTIVE_FILE.is_file():
+        name = ACTIVE_FILE.read_text().strip()
+        if name and (ROOT / name).is_dir():
+            return name
+    return "main"
+
+
+def data_dir() -> Path:
+    """The data folder in force: ELEVATA_DATA_DIR, else the active one under ``.data``."""
+    configured = os.environ.get("ELEVATA_DATA_DIR")
+    return Path(configured).expanduser().resolve() if configured else ROOT / active_name()
+
+
+def activate(name: str) -> None:
+    """Make ``.data/<name>`` the folder that commands use from now on."""
+    ROOT.mkdir(parents=True, exist_ok=True)
+    pending = ACTIVE_FILE.with_suffix(".new")
+    pending.write_text(name + "\n")
+    pending.replace(ACTIVE_FILE)
+
+
+def make_private(folder: Path) -> list[str]:
+    """Take from other users what they may do with an existing data folder and the files directly in it.
+
+    Return a sentence for each thing that was mended, or that could not be. Folders inside need nothing: nobody
+    else gets through to them. A folder with the sticky bit is shared on purpose, like ``/tmp``, and is left alone.
+    """
+    if not folder.is_dir():
+        return []
+    if folder.stat().st_mode & stat.S_ISVTX:
+        return [f"The data folder {folder} is shared by all users of this machine: set ELEVATA_DATA_DIR to another."]
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())
+    return [said for path in (folder, *files) if (said := _mended(path))]
+
+
+def _mended(path: Path) -> str:
+    """Take all rights on ``path`` from group and others; return what was done, or nothing."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & UMASK:
+            return ""
+        path.chmod(mode & ~UMASK)
+    except FileNotFoundError:
+        return ""  # a journal of the database comes and goes
+    except OSError as error:
+        return f"{path} has mode {mode:04o} and may be read by others: {error.strerror}. Set it to {mode & ~UMASK:04o}."
+    return f"{path} had mode {mode:04o}; it has {mode & ~UMASK:04o} now, so that others cannot read it."

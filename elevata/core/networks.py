@@ -1,0 +1,81 @@
+"""Which addresses of a network may be asked on behalf of somebody who typed a name.
+
+Everything but global unicast addresses is refused: private, loopback, link-local (there the metadata of
+clouds is), shared, multicast, documentation, reserved, and IPv6 addresses that hold an IPv4 address.
+"""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from elevata.core.errors import MetadataError
+
+Network = IPv4Network | IPv6Network
+
+
+def networks(listed: Iterable[str]) -> tuple[Network, ...]:
+    """Networks as settings list them (``10.20.0.0/16``). MetadataError ``bad_network`` for what is none."""
+    found = []
+    for text in (one.strip() for one in listed):
+        if text:
+            try:
+                found.append(ip_network(text))
+            except ValueError as error:
+                raise MetadataError("bad_network", f"{text!r} is no network like 10.20.0.0/16: {error}") from None
+    return tuple(found)
+
+
+def is_listed(address: str, allowed: Iterable[Network]) -> bool:
+    """Whether one of the networks holds the address, in the form in which it is used."""
+    parsed = _unmapped(address)
+    return any(parsed.version == network.version and parsed in network for network in allowed)
+
+
+def is_public(address: str) -> bool:
+    """Return True for a global unicast address that no special-purpose registry of IANA names."""
+    parsed = _unmapped(address)
+    if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
+        return False
+    return not is_listed(address, _SPECIAL)
+
+
+def _unmapped(address: str) -> IPv4Address | IPv6Address:
+    parsed = ip_address(address.partition("%")[0])
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return mapped or parsed
+
+
+# All other IPv6 addresses are private, local, multicast, reserved, or hold an IPv4 address: NAT64 (64:ff9b::/96,
+# 64:ff9b:1::/48), IPv4-compatible (::/96), IPv4-translated (::ffff:0:0:0/96), SRv6 (5f00::/16), 100::/64.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+
+# IANA's special-purpose address registries for IPv4 and IPv6, with multicast, and two addresses that clouds use
+# inside. Python's ``ipaddress`` knows them as they were when it was released, so it is not asked.
+_SPECIAL = networks(
+    (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private use
+        "100.64.0.0/10",  # shared address space
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # a cloud's services for its hosts
+        "169.254.0.0/16",  # link-local; metadata of clouds
+        "172.16.0.0/12",  # private use
+        "192.0.0.0/24",  # protocol assignments; a cloud's metadata
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT relays
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private use
+        "192.175.48.0/24",  # AS112, direct delegation
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved; broadcast
+        "2001::/23",  # protocol assignments: Teredo, benchmarking, AMT, AS112, ORCHID, remote identification
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, holds an IPv4 address
+        "2620:4f:8000::/48",  # AS112, direct delegation
+        "3ffe::/16",  # the retired 6bone
+        "3fff::/20",  # documentation
+    )
+)

@@ -1,0 +1,254 @@
+"""Copies of the control database, taken while it is in use, and put back.
+
+A copy is one file with a note beside it (``<file>.json``): when it was made, its SHA-256, and the head of
+the audit chain, so ``verify_audit --against`` takes the note. SQLite is copied by its own online backup,
+PostgreSQL by ``pg_dump``, whose version must not be older than the server's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from elevata.core.errors import MetadataError
+from loader.selectors import live_workers
+from metadata.domain.chain import Head, parse_head
+from metadata.services import chain, recorded_heads
+from metadata.services.changelog import record_change, unit_of_work
+
+FORMAT = "control-backup/v1"
+_EMPTY = Head()
+_SAID = 400
+_ASIDE = "before_restore"
+_SSL = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A copy and what its note says. ``head`` is the chain's at the time, at most: the copy has it, or more."""
+
+    path: Path
+    vendor: str
+    made_at: str
+    digest: str
+    head: Head
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "file": self.path.name,
+            "vendor": self.vendor,
+            "made_at": self.made_at,
+            "sha256": self.digest,
+            "chain": self.head.as_json(),
+        }
+
+
+def back_up(path: Path) -> Backup:
+    """Copy the control database to a new file. MetadataError: ``exists``, ``unwritable``, ``no_client``, ``failed``."""
+    if path.exists() or _note_of(path).exists():
+        raise MetadataError("exists", "is there already; give another name", place=str(path))
+    chain.seal()
+    head, made_at = chain.head(), timezone.now().isoformat(timespec="seconds")
+    pending = path.with_name(f".{path.name}.pending")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Only its owner may read it, from its first byte on: it holds hashes of passwords and tokens.
+        os.close(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        _copy_sqlite(pending) if connection.vendor == "sqlite" else _dump(pending)
+        backup = Backup(path, connection.vendor, made_at, _digest(pending), head)
+        _note_of(path).write_text(json.dumps(backup.as_json(), indent=2) + "\n", encoding="utf-8")
+        pending.rename(path)
+    except OSError as error:
+        raise MetadataError("unwritable", f"cannot be written: {error.strerror}", place=str(path)) from None
+    finally:
+        pending.unlink(missing_ok=True)
+    return backup
+
+
+def restore(path: Path, *, force: bool = False) -> Backup:
+    """Put a copy in the place of the control database, and bring it up to date.
+
+    Everything written since the copy is lost. The processes must be stopped; ``force`` goes on although a
+    worker seems to be there, or the copy's note is missing. Tables are migrated to this release, which
+    makes the triggers anew. A signed statement beside the recorded heads, and an entry in the change log,
+    say which copy was put back: without it the chain would count as cut.
+
+    MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that is not as it was made,
+    ``worker_alive``, ``other_database``, ``no_client``, ``failed``.
+    """
+    backup = _read(path, force)
+    if backup.vendor != connection.vendor:
+        said = f"is of {backup.vendor}; the control database is {connection.vendor} (DATABASE_URL)"
+        raise MetadataError("other_database", said, place=str(path))
+    if not force and _somebody_is_there():
+        raise MetadataError("worker_alive", "a worker is alive: stop all processes of the product first")
+    before = _head_until_now()
+    _put_sqlite(path) if connection.vendor == "sqlite" else _load(path)
+    connection.close()
+    _refuse_newer(path)
+    call_command("migrate", interactive=False, verbosity=0)
+    reason = f"restored from {path.name}, made at {backup.made_at or 'an unknown time'}"
+    state_restore(reason=reason, before=before, source=backup.digest)
+    return backup
+
+
+def state_restore(*, reason: str, before: Head = _EMPTY, source: str = "") -> recorded_heads.Restore:
+    """Record that the chain as it is now is the right one, outside the database and in the change log.
+
+    ``before`` is the head of the database that was replaced, ``source`` the SHA-256 of the copy.
+    """
+    chain.seal(wait=True)
+    restore = recorded_heads.state(chain.head(), before=before, reason=reason, source=source)
+    with unit_of_work(reason):
+        record_change(
+            action="restored",
+            subject_kind="database",
+            subject_key="control",
+            subject_name="control database",
+            before={"link": restore.before.sequence},
+            after={"link": restore.after.sequence, "copy": source},
+        )
+    return restore
+
+
+def _head_until_now() -> Head:
+    try:
+        return chain.head()
+    except DatabaseError:  # there is no database yet
+        return _EMPTY
+
+
+# --- notes -------------------------------------------------------------------------------------
+
+
+def _note_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _read(path: Path, force: bool) -> Backup:
+    try:
+        digest = _digest(path)
+        try:
+            note = json.loads(_note_of(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            if not force:
+                said = f"has no note beside it ({_note_of(path).name}); --force restores it all the same"
+                raise MetadataError("invalid", said, place=str(path)) from None
+            return Backup(path, connection.vendor, "", digest, Head())
+    except OSError as error:
+        raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
+    except ValueError:
+        raise MetadataError("invalid", "its note is no JSON document", place=str(path)) from None
+    if not isinstance(note, Mapping) or note.get("format") != FORMAT:
+        raise MetadataError("invalid", f"its note is not {FORMAT}", place=str(path))
+    if note.get("sha256") != digest:
+        raise MetadataError("backup_changed", "is not what was backed up: its SHA-256 differs", place=str(path))
+    return Backup(path, str(note.get("vendor")), str(note.get("made_at")), digest, parse_head(note))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _somebody_is_there() -> bool:
+    try:
+        return live_workers().exists()
+    except DatabaseError:  # nothing is there yet: it is to be restored
+        return False
+
+
+def _refuse_newer(path: Path) -> None:
+    """A copy of a newer release has migrations that this one does not know; it would be half understood."""
+    loader = MigrationExecutor(connection).loader
+    unknown = sorted(set(loader.applied_migrations) - set(loader.disk_migrations))
+    ours = [f"{app}.{name}" for app, name in unknown if app in {"metadata", "architecture", "loader"}]
+    if ours:
+        said = f"comes from a newer release, which knows {ours[-1]}: restore it with that one"
+        raise MetadataError("newer_release", said, place=str(path))
+
+
+# --- SQLite ------------------------------------------------------------------------------------
+
+
+def _copy_sqlite(path: Path) -> None:
+    """A whole copy, though others write meanwhile: SQLite starts its copy anew when they do."""
+    connection.ensure_connection()
+    with closing(sqlite3.connect(path)) as copy:
+        connection.connection.backup(copy)
+
+
+def _put_sqlite(path: Path) -> None:
+    """Page by page into the database's own file, within one transaction: whoever reads sees old or new."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as copy:
+            if copy.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+                raise MetadataError("invalid", "is damaged: PRAGMA integrity_check finds faults", place=str(path))
+            connection.ensure_connection()
+            copy.backup(connection.connection)
+    except sqlite3.DatabaseError as error:
+        raise MetadataError("invalid", f"is no SQLite database: {error}", place=str(path)) from None
+
+
+# --- PostgreSQL --------------------------------------------------------------------------------
+
+
+def _dump(path: Path) -> None:
+    _call("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"])
+
+
+def _load(path: Path) -> None:
+    """Into an empty schema: tables that only a newer release has must not stay. What was there is kept until then."""
+    _call("pg_restore", ["--list", str(path)])
+    words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    _say(f"ALTER SCHEMA public RENAME TO {_ASIDE}", "CREATE SCHEMA public")
+    try:
+        _call("pg_restore", [*words, f"--dbname={settings.DATABASES['default']['NAME']}", str(path)])
+    except MetadataError:
+        _say("DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_ASIDE} RENAME TO public")
+        raise
+    _say(f"DROP SCHEMA {_ASIDE} CASCADE")
+
+
+def _say(*statements: str) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.close()
+
+
+def _call(program: str, words: list[str]) -> None:
+    """Run one of PostgreSQL's programs; the address goes by its variables, where no list of processes shows it."""
+    found = shutil.which(program)
+    if found is None:
+        raise MetadataError("no_client", f"{program} is not installed here: install PostgreSQL's client programs")
+    done = subprocess.run(
+        [found, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, **_place()}
+    )
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split())[-_SAID:]
+        raise MetadataError("failed", f"{program} ended with {done.returncode}: {said}")
+
+
+def _place() -> dict[str, str]:
+    database = settings.DATABASES["default"]
+    named = {"PGDATABASE": "NAME", "PGUSER": "USER", "PGPASSWORD": "PASSWORD", "PGHOST": "HOST", "PGPORT": "PORT"}
+    options = {f"PG{name.upper()}": value for name, value in database.get("OPTIONS", {}).items() if name in _SSL}
+    given = {name: str(database.get(key) or "") for name, key in named.items()}
+    return {name: value for name, value in (given | options).items() if value}

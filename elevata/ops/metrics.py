@@ -1,0 +1,193 @@
+"""How much of everything, as Prometheus reads it.
+
+Requests are counted in each process of the web server; gunicorn's processes share a folder
+(``PROMETHEUS_MULTIPROC_DIR``, see ``gunicorn.conf.py``), so any of them tells the sum. Everything else is
+asked of the control database when somebody looks: it is the same for all processes, and right after a
+restart. Labels are routes, states and kinds, never names that people give: so their number is bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError
+from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Max, Min, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from architecture.domain.reports import workflow
+from architecture.models import Execution, Lease, Rehearsal
+from loader.domain.runs import run_states as states
+from loader.models import DatasetRun, LoadRun, ReadRequest, Worker
+from loader.statistics import CHANGES, sum_of
+from metadata.models import Delivery
+from metadata.services import chain, recorded_heads
+
+log = logging.getLogger(__name__)
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+# What was done lately is counted over this long: however old an installation is, asking stays quick.
+LATELY = timedelta(days=1)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+
+REQUESTS = Counter("elevata_http_requests", "Answers given, by route.", ["route", "method", "status"])
+SECONDS = Histogram(
+    "elevata_http_request_seconds", "How long answers took until they were begun.", ["route"], buckets=_BUCKETS
+)
+
+
+def count_request(request: HttpRequest, status: int, seconds: float) -> None:
+    """Count one answer under its route; addresses that lead nowhere are one route, ``none``."""
+    method = request.method if request.method in _METHODS else "other"
+    route = route_of(request)
+    REQUESTS.labels(route, method, str(status)).inc()
+    SECONDS.labels(route).observe(seconds)
+
+
+def route_of(request: HttpRequest) -> str:
+    """The name of the route that answered."""
+    match = getattr(request, "resolver_match", None)
+    return (match.view_name or "unnamed") if match is not None else "none"
+
+
+def exposition() -> bytes:
+    """All metrics as text."""
+    registry = CollectorRegistry()
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        MultiProcessCollector(registry)
+        mine = b""
+    else:
+        mine = generate_latest(REGISTRY)
+    registry.register(ControlDatabase())
+    return mine + generate_latest(registry)
+
+
+# --- from the control database -----------------------------------------------------------------
+
+
+class ControlDatabase(Collector):
+    """What the control database says of queue, runs, leases, workers, the chain and deliveries."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Every metric; only ``elevata_database_up`` where the database does not answer."""
+        try:
+            found = list(_all(timezone.now()))
+        except DatabaseError as problem:
+            log.warning("no metrics of the control database: %s", problem)
+            found = []
+        yield _single("elevata_database_up", "Whether the control database answered.", int(bool(found)))
+        yield from found
+
+
+def _all(now: datetime) -> Iterator[GaugeMetricFamily]:
+    yield from _queue(now)
+    yield _by_state("elevata_load_runs", "Load runs, by state.", LoadRun)
+    yield _by_state("elevata_executions", "Executions, by state.", Execution)
+    yield from _lately(now)
+    yield from _leases(now)
+    yield from _workers(now)
+    yield _single("elevata_chain_unsealed_rows", "Rows that are committed and not linked yet.", chain.unsealed())
+    newest = recorded_heads.read().newest
+    unrecorded = max(0, chain.head().sequence - (newest.sequence if newest is not None else 0))
+    yield _single("elevata_chain_unrecorded_links", "Links after the head recorded outside the database.", unrecorded)
+    yield from _deliveries(now)
+
+
+def _queue(now: datetime) -> Iterator[GaugeMetricFamily]:
+    length = GaugeMetricFamily("elevata_queue_length", "What waits for a worker, by kind.", labels=["kind"])
+    age = GaugeMetricFamily("elevata_queue_oldest_seconds", "Since when the oldest waits, by kind.", labels=["kind"])
+    for kind, rows, since in (
+        ("load_run", LoadRun.objects.filter(status=LoadRun.Status.QUEUED), "queued_at"),
+        ("execution", Execution.objects.filter(status=workflow.QUEUED), "requested_at"),
+        ("rehearsal", Rehearsal.objects.filter(status=workflow.QUEUED), "requested_at"),
+        ("read", ReadRequest.objects.filter(status=ReadRequest.Status.QUEUED), "requested_at"),
+    ):
+        asked = rows.order_by().aggregate(count=Count("pk"), oldest=Min(since))
+        length.add_metric([kind], asked["count"])
+        age.add_metric([kind], _since(asked["oldest"], now))
+    yield length
+    yield age
+
+
+def _by_state(name: str, said: str, model: type[LoadRun] | type[Execution]) -> GaugeMetricFamily:
+    """How many there are in each state; a state that nothing is in stands there with 0."""
+    counts = dict(model.objects.order_by().values_list("status").annotate(Count("pk")))
+    family = GaugeMetricFamily(name, said, labels=["state"])
+    for state in model.Status.values:
+        family.add_metric([state], counts.get(state, 0))
+    return family
+
+
+def _lately(now: datetime) -> Iterator[GaugeMetricFamily]:
+    """Rows and durations of runs that were asked for within the last day and have ended."""
+    runs = LoadRun.objects.filter(requested_at__gte=now - LATELY, finished_at__isnull=False, started_at__isnull=False)
+    took = ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField())
+    ended = GaugeMetricFamily("elevata_runs_ended_day", "Runs of the last day.", labels=["kind", "state"])
+    for kind, state, count in runs.order_by().values_list("kind", "status").annotate(Count("pk")):
+        ended.add_metric([kind, state], count)
+    yield ended
+    longest = GaugeMetricFamily("elevata_run_seconds_day_max", "The longest run of the last day.", labels=["kind"])
+    mean = GaugeMetricFamily("elevata_run_seconds_day_mean", "Runs of the last day, on average.", labels=["kind"])
+    for kind, most, usual in (
+        runs.annotate(took=took).order_by().values_list("kind").annotate(most=Max("took"), usual=Avg("took"))
+    ):
+        longest.add_metric([kind], most.total_seconds())
+        mean.add_metric([kind], usual.total_seconds())
+    yield longest
+    yield mean
+    yield _rows_written(DatasetRun.objects.filter(run__in=runs, status=DatasetRun.Status.SUCCEEDED))
+
+
+def _rows_written(loaded: QuerySet[DatasetRun]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(
+        "elevata_rows_written_day", "Rows that runs of the last day wrote to histories.", labels=["change"]
+    )
+    # Deliveries hold rows, not changes; each of their changes is counted once, where it was written.
+    sums = loaded.exclude(kind="raw").aggregate(**{name: sum_of(name) for name in CHANGES})
+    for change in CHANGES:
+        family.add_metric([change], sums[change] or 0)
+    return family
+
+
+def _leases(now: datetime) -> Iterator[GaugeMetricFamily]:
+    held = Lease.objects.exclude(holder_kind="").order_by()
+    asked = held.aggregate(count=Count("pk"), oldest=Min("taken_at"), quietest=Min("heartbeat_at"))
+    yield _single("elevata_leases_held", "Datasets that are being written to.", asked["count"])
+    yield _single("elevata_lease_age_seconds", "Since when the oldest lease is held.", _since(asked["oldest"], now))
+    quiet = _since(asked["quietest"], now)
+    yield _single("elevata_lease_heartbeat_age_seconds", "The oldest heartbeat of a lease that is held.", quiet)
+
+
+def _workers(now: datetime) -> Iterator[GaugeMetricFamily]:
+    asked = Worker.objects.order_by().aggregate(newest=Max("heartbeat_at"))
+    alive = Worker.objects.filter(heartbeat_at__gte=now - states.WORKER_SILENT_AFTER).count()
+    yield _single("elevata_workers_alive", "Workers with a fresh heartbeat.", alive)
+    if asked["newest"] is not None:
+        age = _since(asked["newest"], now)
+        yield _single("elevata_worker_heartbeat_age_seconds", "The newest heartbeat of any worker.", age)
+
+
+def _deliveries(now: datetime) -> Iterator[GaugeMetricFamily]:
+    waiting = Delivery.objects.exclude(status__in=(Delivery.Status.SUCCEEDED, Delivery.Status.FAILED)).order_by()
+    asked = waiting.aggregate(count=Count("pk"), oldest=Min("event__at"))
+    yield _single("elevata_deliveries_waiting", "Notices on their way by webhook or e-mail.", asked["count"])
+    yield _single("elevata_deliveries_oldest_seconds", "Since when the oldest waits.", _since(asked["oldest"], now))
+    failed = Delivery.objects.filter(status=Delivery.Status.FAILED, finished_at__gte=now - LATELY).count()
+    yield _single("elevata_deliveries_failed_day", "Notices given up within the last day.", failed)
+
+
+def _single(name: str, said: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, said, value=value)
+
+
+def _since(moment: datetime | None, now: datetime) -> float:
+    """Seconds since then; 0 where there is nothing."""
+    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())

@@ -1,0 +1,302 @@
+"""Display SQL: what each layer of a dataset does, as statements.
+
+Stage is a real query. Raw, rawcore and history are written by the runner's engine, in one commit each;
+their statements describe the same in SQL, by the dataset's history policy, and are never executed.
+"""
+
+from collections.abc import Mapping
+
+from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
+from loader.domain.historization.history import CHANGED, DELETED, NEW
+from loader.domain.historization.stage import stage_inputs, view_branches
+from loader.domain.runs.manifest import HashComponent, SourceSpec, StageColumn
+from metadata.domain.history_columns import open_end
+from metadata.domain.history_policy import BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
+from metadata.domain.sql import quote_identifier as quoted
+from metadata.domain.state import DatasetState
+from metadata.domain.types import TIMESTAMP, parse, spark_type
+
+LIVE = "live"
+_RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
+
+
+def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
+    """Return the hash components of a dataset's entity key: its business key."""
+    return tuple(HashComponent(column.key, column.name) for column in dataset.business_key)
+
+
+def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
+    """Return the hash components of a row hash: tracked attributes, never the time or the operation (rule 12)."""
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    return tuple(
+        HashComponent(column.key, column.name)
+        for column in dataset.attributes
+        if column.name not in (policy.time_column, policy.op) and (policy.track is None or column.name in policy.track)
+    )
+
+
+def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source: SourceSpec | None = None) -> str:
+    """Return the statement of a dataset's layer; empty where there is none to show."""
+    if dataset.materialization == "view":
+        return view_sql(dataset, by_key)
+    if dataset.layer == "raw":
+        return raw_sql(dataset, source) if source else ""
+    return rawcore_sql(dataset, by_key)
+
+
+def raw_sql(dataset: DatasetState, source: SourceSpec) -> str:
+    """Return the statement that writes a delivery into its raw table."""
+    table = raw_table(dataset)
+    names = {column.key: column.name for column in source.columns}
+    selected = [
+        _alias(quoted(next((names[key] for key in column.inputs if key in names), column.name)), column.name)
+        for column in dataset.active_columns
+    ]
+    selected += [
+        f"{_RUN} AS {quoted(table.column('run_id').name)}",
+        f"current_timestamp() AS {quoted(table.column('loaded_at').name)}",
+    ]
+    return (
+        "-- the whole delivery is checked against the source's contract before anything is written;\n"
+        "-- of a feed each file is read once, and its rows are added to those of the runs before\n"
+        f"INSERT OVERWRITE {_name(table)}\nSELECT\n  {_lines(selected)}\n"
+        f"FROM {source.format}.{quoted(source.location)}"
+    )
+
+
+def view_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return the statement of a stage view over its tables: typed, renamed, its inputs united."""
+    selects = [
+        _select(
+            [
+                _typed(StageColumn(column.name, column.type, branch.columns[column.key]))
+                for column in dataset.active_columns
+            ],
+            branch.table.qualified_name,
+            " AND ".join(f"({condition})" for condition in branch.conditions),
+        )
+        for branch in view_branches(dataset, by_key)
+    ]
+    return f"CREATE VIEW {_qualified(dataset.qualified_name)} AS\n" + "\nUNION ALL\n".join(selects)
+
+
+def rawcore_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return the MERGE into rawcore: of stage where the load dates the rows, of the open versions where they do."""
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    table = rawcore_table(dataset)
+    key, row_hash = quoted(table.column("entity_key").name), quoted(table.column("row_hash").name)
+    own = [column.name for column in table.of_purpose("business_key", "attribute", "foreign_key")]
+    stamp = [f"{quoted('load_run_id')} = {_RUN}", f"{quoted('loaded_at')} = current_timestamp()"]
+    updates = [f"{quoted(name)} = s.{quoted(name)}" for name in own] + [f"{row_hash} = s.{row_hash}", *stamp]
+    names = [table.column("entity_key").name, *own, table.column("row_hash").name]
+    inserted = ", ".join(map(quoted, [*names, "load_run_id", "loaded_at"]))
+    values = ", ".join([*(f"s.{quoted(name)}" for name in names), _RUN, "current_timestamp()"])
+    insert = f"INSERT ({inserted})\n  VALUES ({values})"
+    absent = "\nWHEN NOT MATCHED BY SOURCE THEN DELETE" if policy.closes_absent else ""
+    if dataset.historize and policy.time != LOAD_TIME:
+        return (
+            f"-- after the history, for the keys of this run: what holds of them now\nMERGE INTO {_name(table)} AS r\n"
+            f"USING (\n{_indented(_open_versions_sql(dataset, by_key))}\n) AS s\nON r.{key} = s.`__key`\n"
+            f"WHEN MATCHED AND s.{key} IS NULL THEN DELETE\n"
+            f"WHEN MATCHED THEN UPDATE SET\n  {_lines(updates)}\n"
+            f"WHEN NOT MATCHED AND s.{key} IS NOT NULL THEN {insert}{absent}"
+        )
+    differ = [f"NOT r.{column} <=> s.{column}" for column in _untracked(dataset, policy)]
+    changed = " OR ".join([f"r.{row_hash} <> s.{row_hash}", *differ])
+    return (
+        f"MERGE INTO {_name(table)} AS r\nUSING (\n{_indented(hashed_stage_sql(dataset, by_key))}\n) AS s\n"
+        f"ON r.{key} = s.{key}\nWHEN MATCHED AND ({changed}) THEN UPDATE SET\n  {_lines(updates)}\n"
+        f"WHEN NOT MATCHED THEN {insert}{absent}"
+    )
+
+
+def _open_versions_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return a query of the keys of this run's rows, each with its open version if it has one."""
+    history = history_table(dataset)
+    key, segment = (quoted(history.column(purpose).name) for purpose in ("entity_key", "segment"))
+    return (
+        f"SELECT b.{key} AS `__key`, h.*\nFROM (\n  SELECT DISTINCT {key}\n  FROM (\n"
+        f"{_indented(_indented(hashed_stage_sql(dataset, by_key)))}\n  )\n) AS b\n"
+        f"LEFT JOIN {_name(history)} AS h ON h.{key} = b.{key} AND h.{segment} = 'open'"
+    )
+
+
+def _untracked(dataset: DatasetState, policy: HistoryPolicy) -> list[str]:
+    """Return the quoted names of the untracked columns, which are updated in place."""
+    if policy.track is None or policy.untracked == "keep":
+        return []
+    tracked = (policy.time_column, policy.op, *policy.track)
+    return [quoted(column.name) for column in dataset.attributes if column.name not in tracked]
+
+
+def history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return how versions close and open; a run is one commit, shown here as several statements.
+
+    Rows with a time of their own are placed among existing versions, which no statement expresses: theirs are
+    shown with comments that describe it.
+    """
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    if policy.input == BATCH_FILES:
+        return (
+            "-- manage.py load_history_batch applies the files of a batch in this order: earliest_start, upsert,\n"
+            "-- update, delete. The versions of their keys are written anew, in one commit. The history afterwards:\n"
+            f"SELECT * FROM {_name(history_table(dataset))}"
+        )
+    if policy.time != LOAD_TIME:
+        return _dated_history_sql(dataset, by_key, policy)
+    return _run_history_sql(dataset, by_key, policy)
+
+
+_LATE = {
+    "split": "opens a version there, and ends the one it falls into",
+    "refuse": "refuses the run",
+    "ignore": "is left out and counted",
+}
+
+
+def _dated_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], policy: HistoryPolicy) -> str:
+    said = [
+        f"each row holds from its {policy.time_column!r} until its key's next one; a row that changes nothing opens "
+        "no version",
+        f"a row older than the newest version {_LATE[policy.late]}",
+    ]
+    if policy.op:
+        said.append(f"{policy.op!r} = 'D' ends a key's version")
+    if policy.deletes == IGNORE:
+        said.append("deletes are ignored")
+    elif policy.deletes == TOMBSTONE:
+        said.append("a delete leaves a tombstone: a version of that state, which is no row of rawcore")
+    if policy.closes_absent:
+        said.append("keys that the run lacks end at the run's time")
+    comments = "".join(f"-- {line}\n" for line in said)
+    return (
+        f"{comments}-- the versions of these rows' keys are written anew, in one commit of "
+        f"{history_table(dataset).qualified_name}\n{hashed_stage_sql(dataset, by_key)}"
+    )
+
+
+def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], policy: HistoryPolicy) -> str:
+    table = history_table(dataset)
+    name = {column.purpose: quoted(column.name) for column in table.columns}
+    key, row_hash, segment = (name[purpose] for purpose in ("entity_key", "row_hash", "segment"))
+    stage = _indented(hashed_stage_sql(dataset, by_key))
+    tombstones = policy.deletes == TOMBSTONE
+    known = f"h.{segment} IN ('open', 'deleted')" if tombstones else f"h.{segment} = 'open'"
+    clauses = []
+    if tombstones:
+        clauses.append(f"h.{segment} = 'deleted' THEN UPDATE SET\n  {_closing(name, policy, DELETED, 'closed')}")
+    state = LIVE if tombstones else CHANGED
+    clauses.append(f"h.{row_hash} <> s.{row_hash} THEN UPDATE SET\n  {_closing(name, policy, state, 'closed')}")
+    if untracked := _untracked(dataset, policy):
+        differ = " OR ".join(f"NOT h.{column} <=> s.{column}" for column in untracked)
+        updates = ", ".join(f"{column} = s.{column}" for column in untracked)
+        clauses.append(f"({differ}) THEN UPDATE SET\n  {updates}")
+    merge = f"MERGE INTO {_name(table)} AS h\nUSING (\n{stage}\n) AS s\nON h.{key} = s.{key} AND {known}\n" + "\n".join(
+        f"WHEN MATCHED AND {clause}" for clause in clauses
+    )
+    if policy.closes_absent:
+        ends = _closing(name, policy, LIVE, "closed") if tombstones else _closing(name, policy, DELETED, "deleted")
+        merge += f"\nWHEN NOT MATCHED BY SOURCE AND h.{segment} = 'open' THEN UPDATE SET\n  {ends}"
+    new, changed = policy.label(NEW), policy.label(CHANGED)
+    opened = f"'{policy.label(LIVE)}'" if tombstones else f"CASE WHEN h.{key} IS NULL THEN '{new}' ELSE '{changed}' END"
+    sentences = [
+        merge,
+        f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {_lines(_version(table, policy, 's', opened, 'open'))}\n"
+        f"FROM (\n{stage}\n) AS s\nLEFT JOIN {_name(table)} AS h ON h.{key} = s.{key} AND h.{segment} = 'open'\n"
+        f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
+    ]
+    if tombstones and policy.closes_absent:
+        gone = _lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
+        sentences.append(
+            f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {gone}\nFROM {_name(table)} AS h\n"
+            f"LEFT ANTI JOIN (\n{stage}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
+        )
+    said = "-- all of it is one atomic commit, and of the history only open versions are read\n"
+    return said + ";\n\n".join(sentences)
+
+
+def _closing(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment: str) -> str:
+    """Return the assignments that end a version."""
+    values = {
+        "ended_at": _AT,
+        "closed_by": _RUN,
+        "closed_at": "current_timestamp()",
+        "active": "false",
+        "state": f"'{policy.label(state)}'",
+        "segment": f"'{segment}'",
+    }
+    return ", ".join(f"{name[purpose]} = {value}" for purpose, value in values.items() if purpose in name)
+
+
+def _version(table: TableSpec, policy: HistoryPolicy, row: str, state: str, segment: str) -> list[str]:
+    """Return the columns of a version that begins now; ``row`` is the alias of its values."""
+    name = {column.purpose: quoted(column.name) for column in table.columns}
+    described = [quoted(column.name) for column in table.of_purpose("business_key", "attribute", "foreign_key")]
+    end = open_end(policy, TIMESTAMP)
+    values = {
+        "updated_at": _AT,
+        "started_at": _AT,
+        "ended_at": "NULL" if end is None else f"TIMESTAMP '{end}'",
+        "active": "true" if segment == "open" else "false",
+        "state": state,
+        "run_id": _RUN,
+        "loaded_at": "current_timestamp()",
+        "segment": f"'{segment}'",
+    }
+    return [
+        f"sha256({row}.{name['entity_key']}, {_AT}) AS {name['history_key']}",
+        f"{row}.{name['entity_key']}",
+        *(f"{row}.{column}" for column in described),
+        f"{row}.{name['row_hash']}",
+        *(f"{value} AS {name[purpose]}" for purpose, value in values.items() if purpose in name),
+    ]
+
+
+def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) -> str:
+    """Return stage as a rawcore dataset reads it: typed columns, keys and row hash over the tables' rows."""
+    table = rawcore_table(dataset)
+    hashes = [(entity_key_components(dataset), table.column("entity_key").name)]
+    names = {column.key: column.name for column in dataset.active_columns}
+    for reference in dataset.references:
+        components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs if child in names)
+        hashes.append((components, reference.column_name))
+    hashes.append((row_hash_components(dataset), table.column("row_hash").name))
+    selects = []
+    for one in stage_inputs(dataset, by_key):
+        columns = [_typed(column) for column in one.columns]
+        keys = [f"{_hash(parts, one.columns)} AS {quoted(name)}" for parts, name in hashes]
+        selects.append(_select([*columns, *keys], one.table.qualified_name, one.filter or ""))
+    return "\nUNION ALL\n".join(selects)
+
+
+def _hash(parts: tuple[HashComponent, ...], columns: tuple[StageColumn, ...]) -> str:
+    known = {column.name for column in columns}
+    return f"sha256({', '.join(quoted(part.column) for part in parts if part.column in known)})"
+
+
+def _typed(column: StageColumn) -> str:
+    return f"CAST({column.expression} AS {spark_type(parse(column.type))}) AS {quoted(column.name)}"
+
+
+def _select(columns: list[str], table: str, condition: str) -> str:
+    return f"SELECT\n  {_lines(columns)}\nFROM {_qualified(table)}" + (f"\nWHERE {condition}" if condition else "")
+
+
+def _alias(sql: str, name: str) -> str:
+    return sql if sql == quoted(name) else f"{sql} AS {quoted(name)}"
+
+
+def _lines(parts: list[str]) -> str:
+    return ",\n  ".join(parts)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _name(table: TableSpec) -> str:
+    return _qualified(table.qualified_name)
+
+
+def _qualified(name: str) -> str:
+    return ".".join(quoted(part) for part in name.split(".", 1))

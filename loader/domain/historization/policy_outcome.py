@@ -1,0 +1,347 @@
+"""Result of a history policy on its sample: the versions at the end, each with the row that made it.
+
+The reference engine computes it, as for the tests of the real one; no rule is implemented here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+from loader.domain.historization.history import DELETED as DELETED_STATE
+from loader.domain.historization.policy_sample import (
+    ASIDE,
+    CHANGED,
+    DELETED,
+    LATE,
+    NEW,
+    REWIND,
+    Sample,
+    SampleBatch,
+    SampleRow,
+)
+from loader.domain.reference import Header, ReferenceEngine
+from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END
+from loader.domain.reference.values import as_json, typed
+from loader.domain.runs.refusals import Refusal
+from metadata.domain.history_columns import layout_of, open_end, time_type
+from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
+from metadata.domain.types import DataType, parse
+
+NULL = "NULL"
+# Fields that the engine adds to a version; columns of the data may have the same names.
+_ENGINES = ("state", "active", "opened_by", "closed_by", "valid_from", "valid_to")
+
+
+@dataclass(frozen=True)
+class SampleVersion:
+    """A version of the sample as text. ``opened_by``, ``closed_by`` and ``updated_by`` are numbers of rows.
+
+    ``opened_in`` and ``closed_in`` name the batch that did it by a key's absence. ``active`` is None where the layout
+    has no such column.
+    """
+
+    number: int
+    values: tuple[tuple[str, str], ...]
+    started: str
+    ended: str
+    is_open: bool
+    state: str = ""
+    active: bool | None = None
+    opened_by: int | None = None
+    closed_by: int | None = None
+    opened_in: str = ""
+    closed_in: str = ""
+    updated_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fate:
+    """A row of the sample: what it demonstrates, and its effect. ``cells`` go by ``columns``."""
+
+    row: SampleRow
+    cells: tuple[str, ...]
+    shows: str
+    became: str
+    refused: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """The cells with their columns' names."""
+        return tuple(zip(self.columns, self.cells, strict=True))
+
+
+@dataclass(frozen=True)
+class BatchFate:
+    """A batch: its rows, the effect on a key that is absent from it, and the refusal if it was refused as a whole."""
+
+    batch: SampleBatch
+    at: str
+    rows: tuple[Fate, ...]
+    absent: str = ""
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a sample. ``names`` are the history's columns for start, end, state and, if it has one, active."""
+
+    sample: Sample
+    batches: tuple[BatchFate, ...]
+    versions: tuple[SampleVersion, ...]
+    names: Mapping[str, str]
+
+    @property
+    def said(self) -> str:
+        """A summary in one line."""
+        refused = sum(one.refusal is not None for one in self.batches)
+        rows, versions, batches = len(self.sample.rows), len(self.versions), len(self.batches)
+        line = f"{rows} rows in {batches} deliveries make {versions} version{'' if versions == 1 else 's'}"
+        return f"{line}; {refused} of the deliveries is refused." if refused else f"{line}."
+
+
+def outcome(sample: Sample) -> Outcome:
+    """Apply the sample's batches one after the other."""
+    return _Played(sample).outcome()
+
+
+Place = tuple[tuple[str, ...], Any]
+OPENS, ENDS, UPDATES = "Opens", "Ends", "Updates"
+
+
+@dataclass
+class _Kept:
+    """A version as the engine has it, identified by its place (key and start)."""
+
+    key: tuple[str, ...]
+    row: Mapping[str, Any]
+
+    @property
+    def place(self) -> Place:
+        return self.key, self.row["valid_from"]
+
+
+@dataclass(frozen=True)
+class _Deed:
+    """A change of a version by a row, or by a key's absence from the batch (``row`` None)."""
+
+    run_id: str
+    row: int | None
+    did: str
+    place: Place
+
+
+@dataclass
+class _Played:
+    """A sample being applied. ``aliases`` rename columns of the data whose names the engine uses itself."""
+
+    sample: Sample
+    aliases: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    counts: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    deeds: list[_Deed] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        taken = self.sample.types
+        self.aliases = {name: _free(name, taken) for name in taken if name in _ENGINES}
+        header = Header(
+            tuple(map(self._alias, self.sample.keys)),
+            {self._alias(name): type_ for name, type_ in taken.items()},
+            self.policy.renamed(self.aliases),
+            "the sample",
+        )
+        self.engine = ReferenceEngine(header)
+
+    @property
+    def policy(self) -> HistoryPolicy:
+        return self.sample.policy
+
+    def outcome(self) -> Outcome:
+        kept: list[_Kept] = []
+        for batch in self.sample.batches:
+            before, kept = kept, self._play(batch)
+            self._note_deeds(batch, before, kept)
+        versions = tuple(self._version(number, one) for number, one in enumerate(kept, start=1))
+        numbers = {one.place: number for number, one in enumerate(kept, start=1)}
+        batches = tuple(self._batch_fate(batch, numbers) for batch in self.sample.batches)
+        return Outcome(self.sample, batches, versions, self._names())
+
+    # --- playing --------------------------------------------------------------------------------
+
+    def _play(self, batch: SampleBatch) -> list[_Kept]:
+        given = batch.as_batch()
+        for name, rows in given.items():
+            if isinstance(rows, list):
+                given[name] = [{self._alias(column): value for column, value in row.items()} for row in rows]
+        try:
+            self.counts[batch.run_id] = self.engine.apply(given)["counts"]
+        except Refusal as refusal:
+            self.refusals[batch.run_id] = refusal
+        kept = [_Kept(self._key(row), row) for row in self.engine.rows()]
+        return sorted(kept, key=lambda one: one.place)
+
+    def _note_deeds(self, batch: SampleBatch, before: list[_Kept], after: list[_Kept]) -> None:
+        known = {one.place: one.row for one in before}
+        for one in after:
+            was = known.get(one.place)
+            done = {
+                ENDS: was is not None and was["valid_to"] != one.row["valid_to"],
+                OPENS: was is None,
+                UPDATES: was is not None and self._values(was) != self._values(one.row),
+            }
+            for did in (did for did, happened in done.items() if happened):
+                row = self._row_of(batch, one.key, opens=did != ENDS)
+                self.deeds.append(_Deed(batch.run_id, row, did, one.place))
+
+    def _alias(self, name: str) -> str:
+        return self.aliases.get(name, name)
+
+    def _key(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(_shown(row[self._alias(name)]) for name in self.sample.keys)
+
+    def _values(self, row: Mapping[str, Any]) -> list[str]:
+        return [_shown(row.get(self._alias(name))) for name in self.sample.attributes]
+
+    # --- describing versions -----------------------------------------------------------------------
+
+    def _version(self, number: int, kept: _Kept) -> SampleVersion:
+        row, files = kept.row, self.policy.input == BATCH_FILES
+        names = (*self.sample.keys, *self.sample.attributes)
+        is_open = bool(row["active"]) if files else row["valid_to"] is None
+        opened_by = self._maker(row["opened_by"], kept.key, opens=True)
+        closed_by = self._maker(row["closed_by"], kept.key, opens=False)
+        updates = [deed.row for deed in self.deeds if deed.did == UPDATES and deed.place == kept.place]
+        ended = _shown(row["valid_to"]) if row["valid_to"] is not None else self._open_end()
+        tombstone = self.policy.deletes == TOMBSTONE and row.get("state") == DELETED_STATE
+        return SampleVersion(
+            number,
+            tuple((name, _shown(row.get(self._alias(name)))) for name in names),
+            _shown(row["valid_from"]),
+            ended,
+            is_open,
+            state="" if files else self.policy.label(row["state"]),
+            active=(is_open and not tombstone) if "active" in self._names() else None,
+            opened_by=opened_by,
+            closed_by=closed_by,
+            opened_in=row["opened_by"] if opened_by is None else "",
+            closed_in=row["closed_by"] or "" if closed_by is None else "",
+            updated_by=tuple(row for row in updates if row is not None),
+        )
+
+    def _maker(self, run_id: str | None, key: tuple[str, ...], *, opens: bool) -> int | None:
+        batch = next((one for one in self.sample.batches if one.run_id == run_id), None)
+        return self._row_of(batch, key, opens=opens) if batch else None
+
+    def _row_of(self, batch: SampleBatch, key: tuple[str, ...], *, opens: bool) -> int | None:
+        """Return the number of the batch's row for a key; for an opening, one of a file that opens versions."""
+        own = [row for row in batch.rows if self._delivered_key(row) == key]
+        fitting = [row for row in own if not (opens and row.file in (EARLIEST, DELETE))]
+        return fitting[0].number if fitting else None
+
+    def _delivered_key(self, row: SampleRow) -> tuple[str, ...]:
+        return tuple(_shown(typed(row.values[name], self.sample.types[name])) for name in self.sample.keys)
+
+    def _open_end(self) -> str:
+        end = open_end(self.policy, self._time_type())
+        return NULL if end is None else _shown(typed(end, parse(self._time_type())))
+
+    def _time_type(self) -> str:
+        return time_type(self.policy, {name: str(type_) for name, type_ in self.sample.types.items()})
+
+    def _names(self) -> dict[str, str]:
+        """Return the layout's column names for start, end, state and active."""
+        told = ("started_at", "ended_at", "state", "active")
+        return {purpose: name for purpose, name, _ in layout_of(self.policy).columns if purpose in told}
+
+    # --- describing rows ---------------------------------------------------------------------------
+
+    def _batch_fate(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> BatchFate:
+        refusal = self.refusals.get(batch.run_id)
+        rows = tuple(self._fate(batch, row, numbers) for row in batch.rows)
+        return BatchFate(batch, batch.at[:16].replace("T", " "), rows, self._absent(batch, numbers), refusal)
+
+    def _absent(self, batch: SampleBatch, numbers: Mapping[Place, int]) -> str:
+        """Return the effect of a key's absence from a delivery; empty if none is absent or the batch was refused."""
+        known = {self._delivered_key(row) for row in self.sample.rows}
+        missing = known - {self._delivered_key(row) for row in batch.rows}
+        if not missing or batch.run_id in self.refusals:
+            return ""
+        key = ", ".join(f"{name} {value}" for name, value in zip(self.sample.keys, min(missing), strict=True))
+        said = _sentence(deed for deed in self._told(numbers) if deed[:2] == (batch.run_id, None))
+        return f"{key} is absent. {said or 'That means nothing.'}"
+
+    def _fate(self, batch: SampleBatch, row: SampleRow, numbers: Mapping[Place, int]) -> Fate:
+        cells = tuple(self._cell(row, name) for name in self.sample.columns)
+        refused = batch.run_id in self.refusals
+        said = _sentence(deed for deed in self._told(numbers) if deed[1] == row.number)
+        became = "Refused, with the whole delivery." if refused else said or self._unseen(batch, row)
+        return Fate(row, cells, self._shows(row), became, refused, self.sample.columns)
+
+    def _told(self, numbers: Mapping[Place, int]) -> Iterator[tuple[str, int | None, str]]:
+        """Yield each change as run id, row number and phrase, with versions numbered as in the result."""
+        for deed in self.deeds:
+            which = f"version {numbers[deed.place]}" if deed.place in numbers else "a version that is gone by the end"
+            yield deed.run_id, deed.row, f"{deed.did} {which}{' in place' if deed.did == UPDATES else ''}"
+
+    def _cell(self, row: SampleRow, name: str) -> str:
+        if name not in row.values:
+            return ""
+        value = row.values[name]
+        try:
+            return _shown(typed(value, self._type(name))) if value is not None else NULL
+        except ValueError:
+            return str(value)  # a marker of batch files, which has no type
+
+    def _type(self, name: str) -> DataType:
+        if self.policy.input == BATCH_FILES and name in (self.policy.time, END):
+            return parse("timestamp")
+        return self.sample.types.get(name) or parse("boolean" if name == ACTIVE else "string")
+
+    def _shows(self, row: SampleRow) -> str:
+        said = {
+            NEW: "A new key",
+            CHANGED: f"{self.sample.changing} changes",
+            ASIDE: f"{self.sample.aside} changes, which is not tracked",
+            DELETED: "The key is deleted",
+            LATE: "Comes late: it holds from before what came last",
+            REWIND: "Rewinds the key to this start",
+        }
+        return said.get(row.kind, "Says nothing new")
+
+    def _unseen(self, batch: SampleBatch, row: SampleRow) -> str:
+        """Return the effect of a row that changed no version."""
+        counts = self.counts.get(batch.run_id, {})
+        if row.kind == LATE and counts.get("late_ignored"):
+            return "Counted and left out."
+        if row.kind == LATE and counts.get("beyond_horizon"):
+            return "Turned away and counted: nothing so old is remembered."
+        if row.kind == DELETED and counts.get("skipped_deletes"):
+            return "Skipped and counted."
+        return "Opens nothing and changes nothing."
+
+
+def _sentence(deeds: Iterable[tuple[str, int | None, str]]) -> str:
+    said = [what for *_, what in deeds]
+    return ", ".join([said[0], *(one[0].lower() + one[1:] for one in said[1:])]) + "." if said else ""
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    spelled = f"{name}_"
+    return _free(spelled, taken) if spelled in {*taken, *_ENGINES} else spelled
+
+
+def _shown(value: Any) -> str:
+    """Return a typed value as text for pages."""
+    match value:
+        case None:
+            return NULL
+        case datetime():
+            parts = "milliseconds" if value.microsecond else "seconds"
+            text = value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", parts)
+            return text.removesuffix(":00")
+        case date():
+            return value.isoformat()
+        case bool():
+            return "true" if value else "false"
+    return str(as_json(value))

@@ -1,0 +1,212 @@
+"""Properties of a delivery's columns inferred from a sample: type, key and nulls, each with its evidence.
+
+Everything here is a guess from a part of the data, shown with its evidence, for a user to decide on.
+Text is a number only where nothing is lost by reading it as one, as in ``loader.spark.sources.inference``:
+``007`` and numbers of twenty digits stay string. Where a sample cannot know what comes later, the
+wider type is taken: ten digits are a bigint, although many of them fit an integer.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from loader.domain.reference.values import DoesNotFit, typed
+from metadata.domain import types as ours
+from metadata.domain.text_formats import PATTERNS
+from metadata.domain.types import DataType
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DIGITS = re.compile(r"-?[0-9]+")
+_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-][0-9]+)?")
+_FIXED = re.compile(r"-?(0|[1-9][0-9]*)\.([0-9]+)")
+# More digits after the point suggest a measurement; a single one may be a whole number from a spreadsheet.
+_MONEY_SCALES = range(2, 5)
+_INTEGER_DIGITS = 9
+_DECIMAL_ROOM = 18
+_KEY_CANDIDATES = 6
+_KEY_WORDS = ("id", "key", "code", "no", "nr", "number", "num", "uuid", "guid", "pk", "sku", "icao", "iban")
+_SHOWN = 40
+
+Value = str | None
+
+
+@dataclass(frozen=True)
+class SampledColumn:
+    """A column of a sample: ``rows`` were sampled, ``nulls`` of them have no value.
+
+    ``unique``: no value is there twice. ``key_ordinal``: its place in the business key that the data suggest.
+    ``problem``: why the column cannot be taken as it is. ``sample``: some example values.
+    """
+
+    name: str
+    type: DataType
+    evidence: str
+    rows: int = 0
+    nulls: int = 0
+    unique: bool = False
+    key_ordinal: int | None = None
+    key_evidence: str = ""
+    nullable: bool = True
+    description: str = ""
+    sample: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def null_share(self) -> float:
+        return self.nulls / self.rows if self.rows else 0.0
+
+
+def infer(values: Iterable[Value], rows: int) -> tuple[DataType, str]:
+    """Return the type that holds every value, and the evidence as part of a sentence.
+
+    ``rows`` is the number of sampled rows, those without a value among them.
+    """
+    present = [value for value in values if value is not None]
+    if not present:
+        return DataType(ours.STRING), "no row of the sample has a value" if rows else "the sample has no rows"
+    for read in _READERS:
+        found = read(present)
+        if found is not None:
+            data_type, said = found
+            return data_type, f"{_all(len(present))} {said}"
+    return DataType(ours.STRING), _why_text(present)
+
+
+def holds(data_type: DataType, value: Value) -> bool:
+    """Return whether a load would accept the value for a column of this type."""
+    try:
+        typed(value, data_type)
+    except DoesNotFit:
+        return False
+    return True
+
+
+def misfits(data_type: DataType, values: Iterable[Value]) -> tuple[int, str]:
+    """Return the number of values that the type does not hold, and the first of them."""
+    wrong = [value for value in values if value is not None and not holds(data_type, value)]
+    return len(wrong), wrong[0] if wrong else ""
+
+
+def suggest_key(names: Sequence[str], values: Sequence[Sequence[Value]]) -> tuple[tuple[int, ...], str]:
+    """Return places of columns that could be the business key, and the evidence; nothing if none could.
+
+    A key is never empty and never there twice, which a sample of fewer than two rows cannot show. One column is
+    better than two; of several, a name that sounds like a key, and then the leftmost.
+    """
+    rows = len(values[0]) if values else 0
+    if rows < 2:
+        return (), ""
+    full = [place for place, column in enumerate(values) if all(value not in (None, "") for value in column)]
+    single = [place for place in full if len(set(values[place])) == rows]
+    if single:
+        best = min(single, key=lambda place: (not _sounds_like_key(names[place]), place))
+        return (best,), f"{_all(rows)} are there and none is there twice"
+    candidates = sorted(full, key=lambda place: (not _sounds_like_key(names[place]), place))[:_KEY_CANDIDATES]
+    for pair in combinations(sorted(candidates), 2):
+        if len(set(zip(*(values[place] for place in pair), strict=True))) == rows:
+            return pair, f"together, no two of the {rows:,} sampled rows have the same values"
+    return (), ""
+
+
+def _sounds_like_key(name: str) -> bool:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.split(r"[^a-z0-9]+", words)[-1] in _KEY_WORDS
+
+
+# --- readers: from narrow to wide; each returns None, or the type and what is true of all values -------
+
+Found = tuple[DataType, str] | None
+
+
+def _booleans(values: list[str]) -> Found:
+    if all(value.lower() in ("true", "false") for value in values):
+        return DataType(ours.BOOLEAN), "are true or false"
+    return None
+
+
+def _integers(values: list[str]) -> Found:
+    if not all(_INTEGER.fullmatch(value) for value in values):
+        return None
+    widest = max(len(value.lstrip("-")) for value in values)
+    said = f"are whole numbers; widest {widest} digit{'' if widest == 1 else 's'}"
+    if widest <= _INTEGER_DIGITS:
+        return DataType(ours.INTEGER), said
+    return (DataType(ours.BIGINT), said) if all(holds(DataType(ours.BIGINT), value) for value in values) else None
+
+
+def _fixed_point(values: list[str]) -> Found:
+    """Read amounts: every value with the same two to four digits after its point. Others are floats."""
+    parts = [_FIXED.fullmatch(value) for value in values]
+    scales = {len(part[2]) for part in parts if part is not None}
+    if None in parts or len(scales) != 1 or (scale := scales.pop()) not in _MONEY_SCALES:
+        return None
+    before = max(len(part[1]) for part in parts if part is not None)
+    precision = max(_DECIMAL_ROOM, before + scale + 3)
+    if precision > ours.MAX_PRECISION:
+        return None
+    said = f"have {scale} digits after the point; at most {before} before it"
+    return DataType(ours.DECIMAL, precision=precision, scale=scale), said
+
+
+def _floats(values: list[str]) -> Found:
+    # A number with a huge exponent matches and is no double, so this is checked, too.
+    if not all(_FLOAT.fullmatch(value) and holds(DataType(ours.FLOAT), value) for value in values):
+        return None
+    scale = max(len(value.partition(".")[2]) for value in values)
+    return DataType(ours.FLOAT), f"are numbers, with up to {scale} digits after the point" if scale else "are numbers"
+
+
+def _dates(values: list[str]) -> Found:
+    return _typed_as(DataType(ours.DATE), values, lambda value: len(value) == 10, "are dates like 2024-01-31")
+
+
+def _timestamps(values: list[str]) -> Found:
+    found = _typed_as(DataType(ours.TIMESTAMP), values, lambda value: len(value) >= 10, "are dates with a time of day")
+    return found if found and any(len(value) > 10 for value in values) else None
+
+
+def _times(values: list[str]) -> Found:
+    return _typed_as(DataType(ours.TIME), values, re.compile(PATTERNS[ours.TIME]).match, "are times of day")
+
+
+def _uuids(values: list[str]) -> Found:
+    return _typed_as(DataType(ours.UUID), values, re.compile(PATTERNS[ours.UUID]).match, "are UUIDs")
+
+
+def _json(values: list[str]) -> Found:
+    return _typed_as(DataType(ours.JSON), values, lambda value: value[:1] in ("{", "["), "are JSON objects or lists")
+
+
+def _typed_as(data_type: DataType, values: list[str], looks: Callable[[str], object], said: str) -> Found:
+    # Blanks around a value are part of a text, so a value that has them is taken for a text.
+    fits = all(value == value.strip() and looks(value) and holds(data_type, value) for value in values)
+    return (data_type, said) if fits else None
+
+
+_READERS = (_booleans, _integers, _fixed_point, _floats, _dates, _timestamps, _times, _uuids, _json)
+
+
+def _why_text(values: list[str]) -> str:
+    """Return why digits or numbers are taken for text; of any other text its greatest length."""
+    digits = [value for value in values if _DIGITS.fullmatch(value)]
+    if len(digits) == len(values):
+        padded = next((value for value in digits if not _INTEGER.fullmatch(value)), None)
+        if padded is not None and len(padded.lstrip("-")) < 20:
+            return f"{_all(len(values))} are digits, but {shown(padded)} begins with a zero: a number would lose it"
+        return f"{_all(len(values))} are digits, but some are too long for a number"
+    numbers = sum(1 for value in values if _FLOAT.fullmatch(value))
+    if numbers > len(values) / 2:
+        other = next(value for value in values if not _FLOAT.fullmatch(value))
+        return f"{numbers:,} of {len(values):,} sampled values are numbers, {shown(other)} is not"
+    longest = max(map(len, values))
+    return f"text, at most {longest:,} character{'' if longest == 1 else 's'} long"
+
+
+def shown(value: str) -> str:
+    """Return a value in quotes, cut short."""
+    return repr(value if len(value) <= _SHOWN else f"{value[: _SHOWN - 1]}…")
+
+
+def _all(count: int) -> str:
+    return "all values sampled (just one)" if count == 1 else f"all {count:,} sampled values"

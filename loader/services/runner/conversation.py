@@ -1,0 +1,91 @@
+"""Conversation with the runner: while an attempt waits for an answer, it sends heartbeats and can be cancelled."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from elevata.core.database import retried
+from loader.domain.runs import run_states as states
+from loader.domain.runs.refusals import Refusal
+from loader.services.runs.attempts import Attempt
+
+# How long a cancelled request may take to end before the runner is ended with it.
+CANCEL_PATIENCE_SECONDS = 60.0
+
+Handler = Callable[[dict], None]
+
+
+class SupportsExchange(Protocol):
+    def next(self, timeout: float) -> dict | None: ...
+    def cancel(self) -> None: ...
+
+
+class SupportsRequests(Protocol):
+    """Interface of a runner that the work needs (``loader.services.runner.supervisor.Runner``)."""
+
+    def request(self, kind: str, manifest: Any) -> SupportsExchange: ...
+    def kill(self, why: Refusal) -> None: ...
+
+
+class Stopped(Exception):
+    """Error raised when the run is to end: it was cancelled, or the worker is stopping."""
+
+
+@dataclass
+class Conversation:
+    """Requests of one attempt to the runner. ``stopping`` is set when the worker is to end."""
+
+    attempt: Attempt
+    runner: SupportsRequests
+    stopping: threading.Event = field(default_factory=threading.Event)
+    beat_every: float = states.HEARTBEAT_SECONDS
+    _canceling: bool = False
+
+    @property
+    def is_to_stop(self) -> bool:
+        return self._canceling or self.stopping.is_set()
+
+    def ask(self, kind: str, manifest: Any, handle: Handler | None = None) -> dict:
+        """Send a request, pass its events to ``handle``, return its ``finished``. Raise Stopped or Fenced."""
+        if self.is_to_stop:
+            raise Stopped
+        exchange = self.runner.request(kind, manifest)
+        try:
+            return self._listen(exchange, handle)
+        except BaseException:
+            exchange.cancel()  # its events are not read any more
+            raise
+
+    def _listen(self, exchange: SupportsExchange, handle: Handler | None) -> dict:
+        asked_to_end: float | None = None
+        next_beat = 0.0
+        while True:
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + self.beat_every
+                self._canceling = retried(self.attempt.heartbeat) == states.CANCELING
+                asked_to_end = self._see_to_the_end(exchange, asked_to_end)
+            event = exchange.next(timeout=max(0.0, next_beat - time.monotonic()))
+            if event is None:
+                continue
+            if event["event"] == "finished":
+                return event
+            if event["event"] == "log":
+                level, dataset = event.get("level", "info"), event.get("dataset")
+                retried(partial(self.attempt.say, event["message"], level=level, dataset_key=dataset))
+            elif handle is not None:
+                handle(event)
+
+    def _see_to_the_end(self, exchange: SupportsExchange, asked: float | None) -> float | None:
+        if not self.is_to_stop:
+            return None
+        if asked is None:
+            exchange.cancel()
+            return time.monotonic()
+        if time.monotonic() - asked > CANCEL_PATIENCE_SECONDS:
+            self.runner.kill(
+                Refusal("NOT_CANCELED", f"the runner did not cancel within {CANCEL_PATIENCE_SECONDS:.0f} seconds")
+            )
+        return asked

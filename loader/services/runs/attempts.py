@@ -1,0 +1,236 @@
+"""Writes of one attempt of a load run. Every write checks that the attempt still holds the run.
+
+A worker whose run was marked as lost may still be alive, and slow. Its attempt number is outdated by then,
+so none of its writes finds a row any more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from architecture.services.executions.leases import Held
+from elevata.core.database import retried
+from loader.domain.runs import run_states as states
+from loader.domain.runs.dependencies import LoadStep
+from loader.domain.runs.maintenance import LOAD
+from loader.models import DatasetRun, LoadRun, RunEvent
+from loader.services.maintenance.records import seal_end
+from loader.services.runs.notifications import tell_run_ended
+from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
+
+_ALLOCATION_TRIES = 20
+
+
+class Fenced(Exception):
+    """Error raised when an attempt no longer holds its run: it was lost, claimed again, or lost a lease."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One worker's hold on one run, and on the leases it took with it."""
+
+    run_pk: int
+    number: int
+    leases: Held | None = None
+
+    def _run(self) -> models.QuerySet[LoadRun]:
+        return LoadRun.objects.filter(pk=self.run_pk, attempt=self.number, status__in=states.HELD)
+
+    def _rows(self) -> models.QuerySet[DatasetRun]:
+        return DatasetRun.objects.filter(run_id=self.run_pk, attempt=self.number)
+
+    def heartbeat(self) -> str:
+        """Record a heartbeat, renew the leases and return the run's status: it may be canceling. Raise Fenced."""
+
+        def write() -> str:
+            held = self.leases is None or self.leases.renew()
+            if not self._run().update(heartbeat_at=timezone.now()) or not held:
+                raise Fenced
+            return LoadRun.objects.values_list("status", flat=True).get(pk=self.run_pk)
+
+        return retried(write)
+
+    def enter(self, phase: str, **fields: Any) -> None:
+        """Set the run's phase, which pages show, and further fields. Raise Fenced."""
+        if not retried(lambda: self._run().update(phase=phase[:200], heartbeat_at=timezone.now(), **fields)):
+            raise Fenced
+
+    def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
+        """Add a line to the run's log."""
+
+        @transaction.atomic
+        def write() -> None:
+            if not self._run().exists():
+                raise Fenced
+            name = ""
+            if dataset_key is not None:
+                names = self._rows().filter(dataset_key=dataset_key).values_list("qualified_name", flat=True)
+                name = names.first() or ""
+            RunEvent.objects.create(
+                run_id=self.run_pk, attempt=self.number, level=level, dataset_name=name, message=message
+            )
+
+        retried(write)
+
+    def dataset(self, key: str, target: str, **fields: Any) -> None:
+        """Set the state of a dataset's row (see ``run_states.DATASET_STEPS``), with the fields that belong to it."""
+        self._write(key, target, states.may_become(target, states.DATASET_STEPS), fields)
+
+    def dataset_phase(self, key: str, phase: str) -> None:
+        self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})
+
+    def _write(self, key: str, target: str, from_states: Iterable[str], fields: dict[str, Any]) -> None:
+        # A repeated event finds the row in its target state, and writes the same again.
+        rows = self._rows().filter(dataset_key=key, status__in=(*from_states, target))
+        if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
+            raise Fenced
+
+    def prepare(
+        self, *, steps: Iterable[LoadStep], numbered: bool = True, comes_last: bool = False
+    ) -> dict[str, DatasetRun]:
+        """Return a row for every dataset of the run, each with its number in the dataset's history.
+
+        A run that changes no history is not ``numbered``. One that ``comes_last`` takes a new number where
+        others came after it: its commits are known by its id alone.
+
+        A row that an earlier attempt left keeps its number, and its success. The numbers are allocated
+        under a unique constraint: of two concurrent runs the second takes the next one.
+        """
+        steps = list(steps)
+        for _ in range(_ALLOCATION_TRIES):
+            try:
+                return retried(lambda: self._prepare(steps, numbered, comes_last))
+            except IntegrityError:
+                continue
+        raise RuntimeError(f"no sequence number was free in {_ALLOCATION_TRIES} tries")
+
+    @transaction.atomic
+    def _prepare(self, steps: list[LoadStep], numbered: bool, comes_last: bool) -> dict[str, DatasetRun]:
+        if not self._run().select_for_update().exists():
+            raise Fenced
+        known = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
+        fresh = [step for step in steps if step.dataset.key not in known]
+        counting = {step.dataset.key for step in fresh if numbered and step.dataset.layer != "raw"}
+        newest = _newest_sequences(sorted(counting))
+        ids = _described_by([step.dataset for step in fresh])
+        new_rows = [
+            DatasetRun(
+                run_id=self.run_pk,
+                dataset_id=ids.get(step.dataset.key),
+                dataset_key=step.dataset.key,
+                qualified_name=step.dataset.qualified_name,
+                kind=step.dataset.layer,
+                ordinal=0,
+                sequence=newest.get(step.dataset.key, 0) + 1 if step.dataset.key in counting else None,
+            )
+            for step in fresh
+        ]
+        # In one order everywhere, so that two runs that number the same datasets cannot deadlock.
+        DatasetRun.objects.bulk_create(sorted(new_rows, key=lambda row: row.dataset_key))
+        self._reset(steps)
+        if comes_last:
+            self._renumber()
+        return {str(row.dataset_key): row for row in self._rows()}
+
+    def _renumber(self) -> None:
+        for row in self._rows().exclude(status=DatasetRun.Status.SUCCEEDED).filter(sequence__isnull=False):
+            newest = _newest_sequences([str(row.dataset_key)])[str(row.dataset_key)]
+            if newest > row.sequence:
+                row.sequence = newest + 1
+                row.save()
+
+    def _reset(self, steps: list[LoadStep]) -> None:
+        """Assign all rows to this attempt.
+
+        Rows that did not succeed, or whose delivery was replaced since, are queued again; those out of scope, skipped.
+        """
+        rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
+        overwritten = _overwritten_since(rows.values())
+        for ordinal, step in enumerate(steps, start=1):
+            row = rows.pop(step.dataset.key)
+            row.ordinal, row.depends_on, row.attempt = ordinal, list(step.depends_on), self.number
+            if row.status != DatasetRun.Status.SUCCEEDED or row.pk in overwritten:
+                _queue_again(row)
+            row.save()
+        for row in rows.values():
+            row.attempt = self.number
+            if row.status != DatasetRun.Status.SUCCEEDED:
+                row.status, row.skipped_because = DatasetRun.Status.SKIPPED, "no longer in the run's scope"
+            row.save()
+
+    def finish(self, *, status: str, error: Mapping | None = None, became: Mapping[str, str] | None = None) -> bool:
+        """End the run and its unfinished datasets. Return False if the attempt no longer holds the run."""
+
+        @transaction.atomic
+        def write() -> bool:
+            ended = self._run().filter(status__in=states.may_become(status))
+            changed = ended.update(
+                status=status, error=error, finished_at=timezone.now(), heartbeat_at=timezone.now(), phase=""
+            )
+            if changed:
+                end_datasets(run_pk=self.run_pk, end=status, error=error, became=became)
+                seal_end(run_pk=self.run_pk, attempt=self.number)
+                tell_run_ended(self.run_pk)
+                if self.leases is not None:
+                    self.leases.release()
+            return bool(changed)
+
+        return retried(write)
+
+
+def end_datasets(
+    *, run_pk: int, end: str, error: Mapping | None = None, became: Mapping[str, str] | None = None
+) -> None:
+    """Set the final state of an ended run's datasets that have not reported one."""
+    for before, after in (became or states.unfinished_becomes(end)).items():
+        fields: dict[str, Any] = {"status": after, "finished_at": timezone.now(), "phase": ""}
+        if after == states.FAILED:
+            fields["error"] = error
+        DatasetRun.objects.filter(run_id=run_pk, status=before).update(**fields)
+
+
+def _described_by(states: list[DatasetState]) -> dict[str, int]:
+    """Return the ids of the metadata rows of these datasets, by the key they are loaded under.
+
+    Metadata may have another key, so a row is found by its name where the key is unknown.
+    """
+    found = TargetDataset.objects.filter(key__among=[state.key for state in states]).values_list("key", "pk")
+    ids = {str(key): pk for key, pk in found}
+    for state in (one for one in states if one.key not in ids):
+        named = TargetDataset.objects.filter(schema__name=state.schema, name=state.name, history_of__isnull=True)
+        pk = named.values_list("pk", flat=True).first()
+        if pk is not None:
+            ids[state.key] = pk
+    return ids
+
+
+def _newest_sequences(keys: list[str]) -> dict[str, int]:
+    found = DatasetRun.objects.filter(dataset_key__among=keys).order_by().values_list("dataset_key")
+    return {str(key): newest or 0 for key, newest in found.annotate(newest=Max("sequence"))}
+
+
+def _queue_again(row: DatasetRun) -> None:
+    row.status = DatasetRun.Status.QUEUED
+    row.phase, row.skipped_because = "", ""
+    row.counts, row.drift, row.warnings, row.error = {}, [], [], None
+    row.table_version_before = row.table_version_after = None
+    row.started_at = row.finished_at = row.seconds = None
+
+
+def _overwritten_since(rows: Iterable[DatasetRun]) -> set[int]:
+    """Return ids of succeeded raw rows whose delivery another run has replaced since: they are loaded again."""
+    return {
+        row.pk
+        for row in rows
+        if row.kind == "raw"
+        and row.status == DatasetRun.Status.SUCCEEDED
+        and row.finished_at is not None
+        and DatasetRun.objects.filter(dataset_key=row.dataset_key, run__kind=LOAD, started_at__gt=row.finished_at)
+        .exclude(run_id=row.run_id)
+        .exists()
+    }

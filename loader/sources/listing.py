@@ -1,0 +1,147 @@
+"""Files of a folder as deliveries: one file each, or a folder of parts that another program wrote."""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from loader.domain.runs.refusals import Refusal
+from loader.sources.results import Found, Listing, Reached
+from metadata.domain.locations import OutsideRoots, Roots
+
+MAX_FILES = 5_000
+MAX_DEPTH = 6
+_HIDDEN = ("_", ".")  # what loads leave out, too
+_PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz")
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def format_of(name: str) -> str:
+    """Return the format that a file's extension indicates; empty if it indicates none."""
+    stem = name.lower()
+    for packed in _PACKED:
+        stem = stem.removesuffix(packed)
+    return _FORMATS.get(os.path.splitext(stem)[1], "")
+
+
+def reach_folder(folder: Path, roots: Roots) -> Reached:
+    """Return the result of a test of the folder, and its contents. Raise Refusal if it is missing or unreadable."""
+    found, cut = _deliveries(folder, roots)
+    count = f"{'more than ' if cut else ''}{sum(one.files for one in found):,}"
+    facts = [("Folder", str(folder)), ("Files that can be read", count)]
+    dated = [one for one in found if one.modified is not None]
+    if dated:
+        newest = max(dated, key=lambda one: one.modified or datetime.min.replace(tzinfo=UTC))
+        facts.append(("Newest", f"{newest.location}, {newest.modified:%Y-%m-%d %H:%M} UTC"))
+    said = "can be read" if found else "holds no file that ends like a delivery"
+    return Reached(f"The folder is there and {said}.", tuple(facts))
+
+
+def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+    """Return deliveries below the folder whose location has ``search`` in it, sorted by location."""
+    found, cut = _deliveries(folder, roots)
+    wanted = search.strip().lower()
+    fitting = sorted((one for one in found if wanted in one.location.lower()), key=lambda one: one.location)
+    return Listing(tuple(fitting[start : start + count]), len(fitting), cut)
+
+
+def files_at(path: Path, roots: Roots) -> list[Path]:
+    """Return the files that a load of this location would read: the file, or all below the folder; sorted.
+
+    Raise Refusal MISSING_FILE or UNREADABLE_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
+    """
+    if path.is_file():
+        return [Path(roots.check_file(str(path)))]
+    if not path.is_dir():
+        raise Refusal(
+            "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
+        )
+    found = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path, 0) if _is_open(entry, roots))
+    if not found:
+        raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
+    return found
+
+
+def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
+    """Return the deliveries, and whether there are more files than are examined. Raise Refusal MISSING_FOLDER."""
+    if not folder.is_dir():
+        there = "is a file, not a folder" if folder.exists() else "is not there"
+        raise Refusal(
+            "MISSING_FOLDER",
+            f"{folder} {there}",
+            file=str(folder),
+            hint="Make the folder, or correct the system's location.",
+        )
+    parts: dict[str, list[tuple[str, os.stat_result]]] = {}
+    found: list[Found] = []
+    seen = 0
+    for entry, relative in _walk(folder, 0):
+        seen += 1
+        if seen > MAX_FILES:
+            break
+        kind = format_of(entry.name)
+        if not kind or not _is_open(entry, roots):
+            continue
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            continue  # it was removed meanwhile
+        above, _, name = relative.rpartition("/")
+        if above and name.startswith("part-"):
+            parts.setdefault(above, []).append((name, status))
+        else:
+            found.append(_found(relative, kind, [status]))
+    for above, files in parts.items():
+        found.append(_found(above, format_of(files[0][0]), [status for _, status in files], folder=True))
+    return found, seen > MAX_FILES
+
+
+def _is_open(entry: os.DirEntry, roots: Roots) -> bool:
+    """Return False for a link out of the roots, and for a file in a folder of the product's own."""
+    try:
+        roots.check_file(entry.path)
+    except OutsideRoots:
+        return False
+    return True
+
+
+def _found(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:
+    name = location.rpartition("/")[2]
+    return Found(
+        name=name if folder else name.partition(".")[0] or name,
+        location=location,
+        format=kind,
+        size=sum(status.st_size for status in statuses),
+        modified=datetime.fromtimestamp(max(status.st_mtime for status in statuses), tz=UTC),
+        files=len(statuses),
+        note=f"a folder of {len(statuses):,} files" if folder else "",
+    )
+
+
+def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEntry, str]]:
+    """Yield every file below the folder that is not hidden, with its relative path. Raise Refusal UNREADABLE_FOLDER."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise Refusal(
+            "UNREADABLE_FOLDER",
+            f"{folder} cannot be read: {error.strerror or error}",
+            file=str(folder),
+            hint="The user that the web pages run as needs to be allowed to list it.",
+        ) from error
+    for entry in entries:
+        if entry.name.startswith(_HIDDEN):
+            continue
+        if entry.is_file():
+            yield entry, f"{above}{entry.name}"
+        elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
+            yield from _walk(Path(entry.path), depth + 1, f"{above}{entry.name}/")

@@ -1,0 +1,297 @@
+"""What a batch does, by history policy: three kinds of batch behind one interface.
+
+* ``SnapshotBatch``: rows dated by the load, compared once with the open versions.
+* ``DatedBatch``: rows with a time of their own, folded key by key (``loader.spark.historization.events``).
+* ``FilesBatch``: the four files of a history batch (``loader.spark.historization.file_batches``).
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import cached_property
+from typing import Protocol
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.states.tables import DELETED, OPEN
+from loader.domain.historization import history as rules
+from loader.domain.historization.hash_columns import HASHED
+from loader.domain.historization.recorded_policy import eras_note, form_note
+from loader.domain.runs.manifest import RawcoreLoad
+from loader.spark.historization import history, rawcore
+from loader.spark.historization.difference import (
+    IS_TOMBSTONE,
+    KNOWN_HASH,
+    ONE_TASK_UP_TO_ROWS,
+    REWRITE_UP_TO_ROWS,
+    UPDATED,
+    Comparison,
+    Difference,
+    compare,
+)
+from loader.spark.historization.event_log import forget_unfinished
+from loader.spark.historization.events import EventBatch
+from loader.spark.historization.history import Stamp
+from loader.spark.historization.recorded_policy import (
+    column_keys,
+    columns_hashed,
+    kept_hashes,
+    policy_notes,
+    refuse_policy_changed,
+)
+from loader.spark.historization.stage import one_row_per_key, with_hashes
+from loader.spark.historization.target import Target
+from loader.spark.runtime.conditions import any_of
+from metadata.domain.history_policy import LOAD_TIME, HistoryPolicy
+from metadata.domain.sql import quote_identifier
+
+
+class Batch(Protocol):
+    """A batch against its tables. ``counts`` are described at ``loader.models.DatasetRun``."""
+
+    load: RawcoreLoad
+    counts: dict[str, int]
+    after: dict[str, int]
+    notes: dict[str, str]
+    warnings: Sequence[str]
+
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+        """Check it and work out what it does; Refusal if it cannot be taken. Nothing is written.
+
+        ``expected``: how many rows stage has at most, None if that is not known.
+        """
+
+    def write_history(self) -> None: ...
+
+    def write_rawcore(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int) -> Batch:
+    """The batch that a dataset's policy asks for. ``committed``: the newest run that the history holds."""
+    policy = HistoryPolicy.from_dict(load.policy)
+    if target.history is not None:
+        refuse_policy_changed(load, target.signed)
+    if target.history is None or policy.time == LOAD_TIME:
+        return SnapshotBatch(session, load, target, stamp)
+    return DatedBatch(session, load, target, stamp, committed)
+
+
+def dated_by_run(policy: HistoryPolicy) -> bool:
+    """Rule 3: whether a run must be later than the newest applied one."""
+    return policy.time == LOAD_TIME or policy.closes_absent
+
+
+class SnapshotBatch:
+    """A snapshot or delta dated by the load."""
+
+    warnings: Sequence[str] = ()
+
+    def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp):
+        self.session, self.load, self.target, self.stamp = session, load, target, stamp
+        self.policy = HistoryPolicy.from_dict(load.policy)
+        self.counts: dict[str, int] = {}
+        self.after: dict[str, int] = {}
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The column set that the open versions' hashes stand for (rule 16), and what ``policy_notes`` says."""
+        return {HASHED: self._hashed} | kept_notes(self.target) | policy_notes(self.load, self.target.signed)
+
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+        self.take(with_hashes(stage, self.load), guard=guard, expected=expected)
+
+    def take(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+        """``prepare`` for rows that have their hashes already."""
+        before = self.target.segments() if self.target.history else {}
+        known = before["open"] if self.target.history else self.target.rawcore_rows()
+        self._size = max(known, expected if expected is not None else REWRITE_UP_TO_ROWS)
+        self._difference, rows, duplicates = self._compared(stage)
+        difference = self._difference
+        if self._absent_is_deleted:
+            guard.check(name=self.load.name, rows=rows, would_close=difference[rules.DELETED], open_keys=known)
+        returned = difference[rules.REAPPEARED]
+        if self.target.history:
+            returned += history.reappeared(difference, self.target.versions)
+        self.counts = {
+            "rows": rows,
+            "duplicates": duplicates,
+            "new": difference[rules.NEW] + difference[rules.REAPPEARED] - returned,
+            "reappeared": returned,
+            "changed": difference[rules.CHANGED] + difference[UPDATED],
+            "deleted": difference[rules.DELETED],
+            "unchanged": rows - difference.opens - difference[UPDATED],
+        }
+        if not self._absent_is_deleted:
+            seen = self.counts["unchanged"] + self.counts["changed"]
+            self.counts["missing"] = known - seen
+        if self.target.history:
+            tombstones = difference[rules.DELETED] if self.target.versions.tombstones else 0
+            opened = difference[rules.NEW] + difference[rules.REAPPEARED] - difference[rules.DELETED]
+            self.after = {
+                "versions": before["versions"] + difference.opens + tombstones,
+                "open": before["open"] + opened,
+            }
+
+    @property
+    def _absent_is_deleted(self) -> bool:
+        return self.policy.closes_absent
+
+    def _compared(self, stage: DataFrame) -> tuple[Difference, int, int]:
+        """The difference, the rows of stage after duplicates went, and how many of those there were."""
+        small = self._size <= REWRITE_UP_TO_ROWS
+        known, refreshed = self._known(placed=not small)
+        comparison = Comparison(
+            whole=small or refreshed,
+            one_task=self._size <= ONE_TASK_UP_TO_ROWS,
+            absent_is_deleted=self._absent_is_deleted,
+            untracked=self._untracked(stage),
+            refreshed=refreshed,
+        )
+        if self.load.delivery_checked:
+            return self._counted(compare(stage, known, self.load.leading, comparison), 0)
+        if comparison.one_task:
+            stage = stage.coalesce(1)
+        stage = stage.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            checked, _, duplicates = one_row_per_key(stage, self.load)
+            return self._counted(compare(checked, known, self.load.leading, comparison), duplicates)
+        finally:
+            stage.unpersist()
+
+    @staticmethod
+    def _counted(difference: Difference, duplicates: int) -> tuple[Difference, int, int]:
+        return difference, difference[rules.UNCHANGED] + difference.opens + difference[UPDATED], duplicates
+
+    def _untracked(self, stage: DataFrame) -> tuple[str, ...]:
+        if self.policy.track is None or self.policy.untracked == "keep":
+            return ()
+        names = [column.name for column in self.load.leading.of_purpose("attribute")]
+        return tuple(name for name in names if name in stage.columns and name not in self.policy.track)
+
+    # --- rule 16: what the known hashes stand for -------------------------------------------------
+
+    @cached_property
+    def _hashed(self) -> str:
+        return columns_hashed(self.load)
+
+    def _known(self, *, placed: bool) -> tuple[DataFrame | None, bool]:
+        """The rows that stage is compared with (None: there are none), and whether their hashes were computed anew."""
+        if self.target.history is None:
+            files = self.target.rawcore_files
+            return (files.frame(files.all, placed=placed) if files.all else None), False
+        table = self.target.versions
+        segments = (OPEN, DELETED) if table.tombstones else (OPEN,)
+        if not table.files_of(*segments):
+            return None, False
+        frame = table.frame(*segments, placed=placed)
+        refreshed = self._stands_for_others(frame)
+        if refreshed:
+            frame = frame.withColumn(KNOWN_HASH, table.hashed(self.load.row_hash, frame))
+        if table.tombstones:
+            frame = frame.withColumn(IS_TOMBSTONE, F.col(table.name("segment")) == DELETED)
+        return frame, refreshed
+
+    def _stands_for_others(self, known: DataFrame) -> bool:
+        """Whether the stored hashes cover other columns than this batch's.
+
+        NULL contributes nothing to a hash: columns that came since change none, unless they were
+        there before and hold values.
+        """
+        signed = self.target.signed
+        if signed is None or not self._hashed or signed.notes.get(HASHED) == self._hashed:
+            return False
+        before, now = set(signed.notes.get(HASHED, "").split()), set(self._hashed.split())
+        if before <= now:
+            names = [part.column for part in self.load.row_hash if not any(p.startswith(part.key) for p in before)]
+            held = any_of(F.col(quote_identifier(name)).isNotNull() for name in names)
+            return not known.where(held).isEmpty()
+        return True
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write_history(self) -> None:
+        history.write_history(self.target.versions, self._difference, self.stamp, self.load.sequence)
+
+    def write_rawcore(self) -> None:
+        rawcore.follow(self.target, self._difference, self.stamp)
+
+    def release(self) -> None:
+        if hasattr(self, "_difference"):
+            self._difference.release()
+
+
+def kept_notes(target: Target) -> dict[str, str]:
+    """What a prune noted stays noted."""
+    signed = target.signed
+    return {"forgotten": signed.notes["forgotten"]} if signed and "forgotten" in signed.notes else {}
+
+
+class DatedBatch:
+    """Rows that carry their own time."""
+
+    warnings: Sequence[str] = ()
+
+    def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int):
+        assert target.memory is not None
+        self.load, self.target, self.stamp = load, target, stamp
+        self._forget_abandoned(committed)
+        noted = target.signed.notes if target.signed else {}
+        self._events = EventBatch(session, load, target.versions, target.memory, stamp, noted, self._forgotten_before())
+        self.after: dict[str, int] = {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._events.public_counts
+
+    @property
+    def notes(self) -> dict[str, str]:
+        forgotten = self._forgotten_after()
+        noted = form_note(self._events.policy, column_keys(self.load)) | eras_note(self._events.fold.eras)
+        noted |= kept_hashes(self.load, self.target.signed)
+        return noted | ({"forgotten": forgotten} if forgotten else {})
+
+    def _forget_abandoned(self, committed: int) -> None:
+        """Remove events of a run that died before its history commit, or that was reverted."""
+        memory, spec = self.target.memory, self.load.memory
+        assert memory is not None
+        assert spec is not None
+        forget_unfinished(self.target.session, memory, spec, committed, self.target.signed)
+
+    def _forgotten_before(self) -> str | None:
+        """Rule 11: up to when nothing is remembered for late rows; older ones are turned away."""
+        signed = self.target.signed
+        return signed.notes.get("forgotten") if signed else None
+
+    def _forgotten_after(self) -> str | None:
+        policy, before = self._events.policy, self._forgotten_before()
+        if policy.late_horizon is None:
+            return before
+        horizon = rules.parse_instant(self.stamp.at) - timedelta(days=policy.late_horizon)
+        text = horizon.isoformat()
+        return text if before is None or rules.parse_instant(before) < horizon else before
+
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
+        before = self.target.segments()
+        self._events.open_before = before["open"]
+        self._events.prepare(stage, guard=guard, expected=expected)
+        self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
+        self.after = {
+            "versions": before["versions"] + self._events.versions_added,
+            "open": before["open"] + self._events.open_added,
+        }
+
+    def write_history(self) -> None:
+        self._events.write_memory()
+        self._events.write_history(small=self._small)
+
+    def write_rawcore(self) -> None:
+        if self._small:
+            rawcore.rebuild(self.target)
+        else:
+            rawcore.follow_live(self.target, self._events.live_changes())
+
+    def release(self) -> None:
+        self._events.release()

@@ -1,0 +1,234 @@
+"""What differs between stage and what is known: one join by entity key, compared by row hash.
+
+Two sizes of answer, for two ways of writing (``loader.spark.historization.history``):
+
+* *whole*, for small tables: every row with its change and the known row beside it. What is written
+  then follows from this frame alone: no table is read a second time.
+* *changes only*, for large ones: just the rows that differ, and where the known ones lie. Of the
+  known rows only key, hash and place go through the join; ``recalled`` fetches the rest of the few
+  that change from their places.
+
+The rows are checkpointed, not cached: a cached frame that reads a table is computed anew when that
+table is written, and after the history commit nothing would differ any more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from architecture.domain.states.tables import TableSpec
+from loader.domain.historization import history as rules
+from loader.spark.runtime.conditions import any_of
+from loader.spark.tables.commits import PLACE
+from metadata.domain.sql import quote_identifier
+
+CHANGE = "__change"
+OLD = "__old"
+KNOWN_HASH, IS_TOMBSTONE = "__known_hash", "__is_tombstone"
+
+# Beyond the words of ``loader.domain.historization.history``: an untracked column differs; a row that is known and
+# not in a batch that says nothing of absent keys.
+UPDATED, UNTOUCHED = "updated", "untouched"
+_CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
+
+# Up to here a table's open rows are written anew instead of marked one by one, and up to here a
+# comparison is one task: splitting and shuffling would cost more (docs/performance.md).
+REWRITE_UP_TO_ROWS = 200_000
+ONE_TASK_UP_TO_ROWS = 50_000
+# Of a large table, so many changed rows (some 100 bytes each) are sent to where the known ones are read.
+BROADCAST_UP_TO_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How stage is compared with what is known.
+
+    ``whole``: see the module; ``one_task``: both sides are small. ``absent_is_deleted``: a known key
+    that stage lacks is gone. ``untracked``: columns whose difference is written in place.
+    ``refreshed``: the known hashes were computed anew, so every known row is written.
+    """
+
+    whole: bool
+    one_task: bool = False
+    absent_is_deleted: bool = True
+    untracked: tuple[str, ...] = ()
+    refreshed: bool = False
+
+
+@dataclass
+class Difference:
+    """Counts per change, and the rows, held until ``release``.
+
+    ``frame`` has stage's columns (NULL but for the entity key where the key is gone), ``__change``,
+    ``__known_hash`` and the struct ``__old``: the known row if ``whole``, else where it lies. ``key``
+    names the entity key.
+    """
+
+    frame: DataFrame
+    comparison: Comparison
+    key: str
+    counts: dict[str, int]
+
+    def __getitem__(self, change: str) -> int:
+        return self.counts.get(change, 0)
+
+    @property
+    def whole(self) -> bool:
+        return self.comparison.whole
+
+    @property
+    def opens(self) -> int:
+        return self[rules.NEW] + self[rules.REAPPEARED] + self[rules.CHANGED]
+
+    @property
+    def touches(self) -> bool:
+        """Whether a version that is there already changes."""
+        altered = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
+        return any(self[change] for change in altered) or self.comparison.refreshed
+
+    def in_few_files(self, rows: DataFrame) -> DataFrame:
+        """The rows to be written, in one file if the whole difference is small."""
+        return rows.coalesce(1) if sum(self.counts.values()) <= REWRITE_UP_TO_ROWS else rows
+
+    def where(self, *changes: str) -> DataFrame:
+        return self.frame.where(F.col(CHANGE).isin(*changes))
+
+    def recalled(
+        self,
+        known: DataFrame,
+        *changes: str,
+        given: Mapping[str, Callable[[str], Column]] = MappingProxyType({}),
+        needed: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows with these changes and the known row whole in ``__old``; ``known`` is read if it is needed.
+
+        ``given``: known columns that need not be read, because they follow from the answer's entity key
+        and known hash, and from known columns, which the function is handed the struct of. ``needed``:
+        which of stage's columns to keep; the entity key, the change and the known hash always are.
+        """
+        rows = self.where(*changes)
+        if self.whole:
+            return rows
+        kept = (self.key, CHANGE, KNOWN_HASH, *needed)
+        wanted = rows.select(
+            F.col(f"{OLD}.{PLACE}").alias("__there"),
+            *(quote_identifier(name) for name in kept),
+        )
+        if sum(self[change] for change in changes) <= BROADCAST_UP_TO_ROWS:
+            wanted = F.broadcast(wanted)  # Spark does not know how few they are
+        own = [name for name in known.columns if name != PLACE]
+        read = F.struct(*(F.col(quote_identifier(name)) for name in own if name not in given))
+        held = known.select(PLACE, read.alias("__held"))
+        joined = held.join(wanted, F.col(PLACE) == F.col("__there"), "inner")
+        old = F.struct(
+            *(
+                (given[name]("__held") if name in given else F.col(f"__held.{quote_identifier(name)}")).alias(name)
+                for name in own
+            )
+        )
+        return joined.select(*(quote_identifier(name) for name in kept), old.alias(OLD))
+
+    def release(self) -> None:
+        forget(self.frame)
+
+
+def forget(checkpointed: DataFrame) -> None:
+    """Give back what a local checkpoint holds."""
+    checkpointed._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
+def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, comparison: Comparison) -> Difference:
+    """Compare stage with the known rows of ``table``, which may have ``__known_hash`` and ``__is_tombstone``."""
+    if comparison.one_task:
+        stage, known = stage.coalesce(1), known.coalesce(1) if known is not None else None
+    rows = _all_new(stage) if known is None else _joined(stage, known, table, comparison)
+    counted = Observation()
+    rows = rows.observe(counted, *(F.count_if(F.col(CHANGE) == change).alias(change) for change in _CHANGES))
+    if not comparison.whole:
+        rows = rows.where(~F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED))
+        if known is not None:
+            rows = _unpacked(rows, *_hashes(table), KNOWN_HASH)  # after the filter: of the few
+    rows = rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    key = table.column("entity_key").name
+    return Difference(rows, comparison, key, {change: count or 0 for change, count in counted.get.items()})
+
+
+def _hashes(table: TableSpec) -> tuple[str, str]:
+    return table.column("entity_key").name, table.column("row_hash").name
+
+
+def _packed(frame: DataFrame, *hashes: str) -> DataFrame:
+    """The hashes as bytes: half of what their digits weigh, and the shuffle carries little else."""
+    return frame.withColumns({name: F.unhex(F.col(quote_identifier(name))) for name in hashes})
+
+
+def _unpacked(frame: DataFrame, *hashes: str) -> DataFrame:
+    """The hashes as digits again, in lower case as every digest is."""
+    return frame.withColumns({name: F.lower(F.hex(F.col(quote_identifier(name)))) for name in hashes})
+
+
+def _all_new(stage: DataFrame) -> DataFrame:
+    nothing = F.lit(None).cast("string").alias(KNOWN_HASH)
+    nowhere = F.lit(None).cast(f"STRUCT<{PLACE}: BIGINT>").alias(OLD)
+    return stage.select("*", F.lit(rules.NEW).alias(CHANGE), nothing, nowhere)
+
+
+def _joined(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
+    key = quote_identifier(table.column("entity_key").name)
+    if not (comparison.absent_is_deleted or comparison.whole):
+        # Of a delta only the known rows of its keys matter: the few go to the many, not the other way.
+        keys = stage.select(F.col(key).alias("__wanted"))
+        known = known.join(keys, F.col(key) == F.col("__wanted"), "left_semi")
+    narrow = _known(known, table, comparison)
+    if not comparison.whole:
+        stage, narrow = _packed(stage, *_hashes(table)), _packed(narrow, "__key", "__hash")
+    if not comparison.one_task:
+        narrow = narrow.hint("shuffle_hash")
+    joined = stage.alias("s").join(
+        narrow,
+        F.col(f"s.{key}") == F.col("__key"),
+        "full_outer" if comparison.absent_is_deleted or comparison.whole else "left",
+    )
+    stage_columns = [
+        F.coalesce(F.col(f"s.{key}"), F.col("__key")).alias(name)
+        if quote_identifier(name) == key
+        else F.col(f"s.{quote_identifier(name)}")
+        for name in stage.columns
+    ]
+    change = _change(table, comparison).alias(CHANGE)
+    return joined.select(*stage_columns, change, F.col("__hash").alias(KNOWN_HASH), F.col(OLD))
+
+
+def _known(known: DataFrame, table: TableSpec, comparison: Comparison) -> DataFrame:
+    row_hash = KNOWN_HASH if KNOWN_HASH in known.columns else table.column("row_hash").name
+    if comparison.whole:
+        old = [name for name in known.columns if name not in (KNOWN_HASH, IS_TOMBSTONE)]
+    else:
+        old = [PLACE, *comparison.untracked]
+    return known.select(
+        F.col(quote_identifier(table.column("entity_key").name)).alias("__key"),
+        F.col(quote_identifier(row_hash)).alias("__hash"),
+        (F.col(IS_TOMBSTONE) if IS_TOMBSTONE in known.columns else F.lit(False)).alias("__tombstone"),
+        F.struct(*(F.col(quote_identifier(name)) for name in old)).alias(OLD),
+    )
+
+
+def _change(table: TableSpec, comparison: Comparison) -> Column:
+    key = quote_identifier(table.column("entity_key").name)
+    row_hash = quote_identifier(table.column("row_hash").name)
+    absent = F.lit(rules.DELETED if comparison.absent_is_deleted else UNTOUCHED)
+    change = (
+        F.when(F.col("__key").isNull(), rules.NEW)
+        .when(F.col(f"s.{key}").isNull(), F.when(F.col("__tombstone"), UNTOUCHED).otherwise(absent))
+        .when(F.col("__tombstone"), rules.REAPPEARED)
+        .when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
+    )
+    if comparison.untracked:
+        quoted = [quote_identifier(name) for name in comparison.untracked]
+        differs = any_of(~F.col(f"s.{name}").eqNullSafe(F.col(f"{OLD}.{name}")) for name in quoted)
+        change = change.when(differs, UPDATED)
+    return change.otherwise(rules.UNCHANGED)

@@ -1,0 +1,35 @@
+"""What must go from a history's memory before anybody reads it: a death between two commits left it there.
+
+* Events of a load that died before its history commit: their number is newer than the history's own.
+* Events of a run that was reverted: the revert's history commit names its number (``void``), and the
+  revert died before it removed them.
+"""
+
+from pyspark.sql import SparkSession
+
+from architecture.domain.states.tables import TableSpec
+from loader.spark.tables.tables import DeltaTable, RunCommit
+from metadata.domain.sql import quote_identifier
+
+VOID = "void"
+
+
+def forget_unfinished(
+    session: SparkSession, memory: DeltaTable, spec: TableSpec, committed: int, signed: RunCommit | None
+) -> None:
+    """``committed`` is the history's newest number, ``signed`` its newest signed commit."""
+    newest = memory.newest_run_commit()
+    if newest is None:
+        return
+    sequence = quote_identifier(spec.column("sequence").name)
+    conditions = [f"{sequence} > {int(committed)}"] if newest.sequence > committed else []
+    if signed is not None and VOID in signed.notes and newest.run_id != signed.run_id:
+        conditions.append(f"{sequence} = {int(signed.notes[VOID])}")
+    if conditions:
+        session.sql(f"DELETE FROM {memory.sql_name} WHERE {' OR '.join(conditions)}")
+
+
+def forget_run(session: SparkSession, memory: DeltaTable, spec: TableSpec, sequence: int) -> None:
+    """Remove the events of one run."""
+    column = quote_identifier(spec.column("sequence").name)
+    session.sql(f"DELETE FROM {memory.sql_name} WHERE {column} = {int(sequence)}")

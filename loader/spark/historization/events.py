@@ -1,0 +1,357 @@
+"""Rows that carry their own time: effective rows, CDC feeds, dated snapshots (rules 8 to 13).
+
+The batch's rows become events in the keys' logs, and the logs of those keys, and of no others, are
+folded before and after (``loader.domain.fold.events``). What differs between the two is written: to
+the *memory*, the events this run brought; then, in one commit, to the history.
+
+The memory is written first. It holds the number of the run that brought each event; whatever is
+newer than the history's own number belongs to a run that died in between, and is removed before the
+next one reads. So the two tables agree after every run, without a transaction over both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN
+from loader.domain.fold.events import ABSENT, EventFold
+from loader.domain.fold.events import Column as FoldColumn
+from loader.domain.fold.sql import last, struct
+from loader.domain.historization import history as rules
+from loader.domain.historization.recorded_policy import Choices, eras_with
+from loader.domain.runs.manifest import RawcoreLoad
+from loader.domain.runs.refusals import Refusal
+from loader.spark.historization.arrivals import SAMPLES, Arrivals
+from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, forget
+from loader.spark.historization.event_logs import LOG, difference, logs, with_columns
+from loader.spark.historization.history import Stamp
+from loader.spark.historization.versions import KEY, PACKED, HistoryTable
+from loader.spark.tables.commits import TableFiles, commit, rows_in
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import BIGINT, DATE, INTEGER, parse, spark_type
+
+_KEY, _ROWS, _LOG = KEY, "__rows", LOG
+
+
+@dataclass
+class EventBatch:
+    """One batch of dated rows against a history and its memory.
+
+    ``noted`` is what the history's newest commit notes (``recorded_policy``); without it every
+    event would be folded under today's policy, and what is taken for the table would not be it.
+    """
+
+    session: SparkSession
+    load: RawcoreLoad
+    history: HistoryTable
+    memory: DeltaTable
+    stamp: Stamp
+    noted: Mapping[str, str] = field(default_factory=dict)
+    forgotten: str | None = None
+    open_before: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    _held: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def policy(self) -> HistoryPolicy:
+        return self.history.policy
+
+    @property
+    def sequence(self) -> int:
+        return self.load.sequence
+
+    @cached_property
+    def _files(self) -> TableFiles:
+        return TableFiles(self.session, self.memory)
+
+    @cached_property
+    def fold(self) -> EventFold:
+        """The fold over every attribute the memory ever held; retired ones are known by their keys only."""
+        assert self.load.memory is not None
+        observed = self.memory.observe()
+        assert observed is not None
+        spec = self.load.memory
+        skipped = {column.name for column in spec.columns if column.purpose != "attribute"}
+        columns = [
+            FoldColumn(column.key or column.name, column.name, spark_type(parse(column.type)))
+            for column in observed.columns
+            if column.name not in skipped
+        ]
+        choices = Choices.of(self.policy, [(column.key, column.name) for column in columns])
+        eras = eras_with(self.noted, self.sequence, choices)
+        return EventFold(self.policy, tuple(columns), self.history.time_type, eras)
+
+    def run_time(self) -> str:
+        """The run's ``at`` in the type versions are dated in (rule 8); a number has none."""
+        return run_time(self.load, self.stamp, self.history)
+
+    # --- what came --------------------------------------------------------------------------------
+
+    def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None) -> None:
+        """Check the batch and work out what it does. Nothing is written; Refusal if it cannot be taken."""
+        known = rows_in(self._files.all)
+        self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
+        if self._one_task:
+            stage = stage.coalesce(1)
+        rows = self._checked(stage)
+        self._result = self._hold(self._folded(rows))
+        self._count()
+        if self.policy.closes_absent:
+            guard.check(
+                name=self.load.name,
+                rows=self.counts["rows"],
+                would_close=self.counts["closing"],
+                open_keys=self.open_before,
+            )
+        self._refuse_late()
+
+    def take(self, result: DataFrame) -> None:
+        """Go on from a checkpoint of versions folded elsewhere, in the form of ``_folded``; it is released, too."""
+        self._held.append(result)
+        self._result = result
+        self._count()
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        """The frame computed once, until ``release``."""
+        held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        self._held.append(held)
+        return held
+
+    def _checked(self, stage: DataFrame) -> DataFrame:
+        """One row per key and time, or the batch is refused (``loader.spark.historization.arrivals``)."""
+        arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
+        arrivals.check_rows()
+        per_time = self._hold(arrivals.per_time())
+        arrivals.check_per_time(per_time)
+        self._delivered = self.fold.columns_text(arrivals.delivered)
+        return per_time
+
+    # --- what it does -----------------------------------------------------------------------------
+
+    def _folded(self, rows: DataFrame) -> DataFrame:
+        """Per key: the events to remember, the versions before and after."""
+        fold = self.fold
+        stamp = struct(
+            own="own", is_delete="is_delete", seq=f"{self.sequence}L", run=quote_text(self.stamp.run_id),
+            loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols=quote_text(self._delivered), v="v",
+        )  # fmt: skip
+        arrived = rows.groupBy(_KEY).agg(
+            F.any_value(PACKED).alias(PACKED),
+            F.expr(f"sort_array(collect_list({stamp}))").alias(_ROWS),
+        )
+        joined = self._with_logs(arrived)
+        absent = self.policy.closes_absent
+        run_at = self.run_time() if absent else f"CAST(NULL AS {fold.time_type})"
+        forgotten = self._time_literal(self.forgotten) if self.forgotten else None
+        columns = {
+            "__back": fold.came_back(_LOG, _ROWS),
+            "__returns": fold.returns(_LOG, _ROWS, "__back", run_at),
+            "__found": fold.candidates(_LOG, _ROWS, "__returns"),
+            "__adm": fold.admitted(_LOG, "__found", "__back", forgotten),
+            "old": fold.versions(_LOG, "fo"),
+        }
+        events, log = "__adm.admitted", "__adm.log"
+        if absent:
+            gone = f"(size({_ROWS}) = 0 AND {fold.is_live('old')})"
+            columns["__gone"] = self._absence(run_at)
+            events = f"IF({gone}, array(__gone), {events})"
+            log = f"IF({gone}, {fold.absent(_LOG, '__gone')}, {log})"
+        columns |= {"events": events, "__after": log, "new": fold.versions("__after", "fn")}
+        return with_columns(joined, columns).select(
+            _KEY,
+            PACKED,
+            F.expr(f"size({_ROWS}) > 0").alias("delivered"),
+            "events",
+            "old",
+            "new",
+            *(F.col(f"__adm.{name}") for name in ("late", "ignored", "beyond", "refused")),
+        )
+
+    def _absence(self, run_at: str) -> str:
+        fold = self.fold
+        event = struct(
+            at=run_at, rank="1", own=run_at, kind=f"'{ABSENT}'", seq=f"{self.sequence}L",
+            run=quote_text(self.stamp.run_id), loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols="','",
+            v=f"CAST(NULL AS {fold.values_type})",
+        )  # fmt: skip
+        return f"CAST({event} AS {fold.event_type})"
+
+    def _with_logs(self, arrived: DataFrame) -> DataFrame:
+        """The keys of the batch, and where absence counts every other key, with what is known of them."""
+        rows_type = arrived.schema[_ROWS].dataType.simpleString()
+        logs = self._logs(arrived)
+        if logs is None:
+            return arrived.withColumn(_LOG, F.expr(self.fold.no_events()))
+        how = "full_outer" if self.policy.closes_absent else "left"
+        joined = arrived.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
+        return joined.select(
+            F.coalesce(f"a.{_KEY}", f"l.{_KEY}").alias(_KEY),
+            F.coalesce(f"a.{PACKED}", f"l.{PACKED}").alias(PACKED),
+            F.coalesce(F.col(f"a.{_ROWS}"), F.expr(f"CAST(array() AS {rows_type})")).alias(_ROWS),
+            F.coalesce(F.col(f"l.{_LOG}"), F.expr(self.fold.no_events())).alias(_LOG),
+        )
+
+    def _logs(self, arrived: DataFrame) -> DataFrame | None:
+        """What the memory knows of the keys asked for, as sorted arrays; None if it is empty."""
+        spec = self.load.memory
+        assert spec is not None
+        if not self._files.all:
+            return None
+        frame = self._files.frame(self._files.all)
+        if self._one_task:
+            frame = frame.coalesce(1)
+        key = quote_identifier(spec.column("entity_key").name)
+        if not self.policy.closes_absent:
+            wanted = arrived.select(F.col(_KEY).alias("__wanted"))
+            frame = frame.join(wanted, F.col(key) == F.col("__wanted"), "left_semi")
+        return logs(frame, spec, self.fold)
+
+    def _time_literal(self, text: str) -> str:
+        return f"CAST({quote_text(text)} AS {self.fold.time_type})"
+
+    def _count(self) -> None:
+        fold = self.fold
+        visible = "transform({0}, x -> " + struct(start="x.start", until="x.until", state="x.state", v="x.v") + ")"
+        same = f"({visible.format('old')} <=> {visible.format('new')})"
+        was, is_ = fold.is_live("old"), fold.is_live("new")
+        opens = "size(filter(new, n -> NOT exists(old, o -> o.start = n.start)))"
+        goes = "size(filter(old, o -> NOT exists(new, n -> n.start = o.start)))"
+        ended = "o.start = n.start AND o.until IS NULL AND n.until IS NOT NULL"
+        closes = f"size(filter(new, n -> exists(old, o -> {ended})))"
+        touched = "(exists(old, o -> NOT exists(new, n -> n <=> o)))"
+        sums = {
+            "unchanged": f"count_if({same} AND delivered)",
+            "new": f"count_if(NOT {same} AND size(old) = 0)",
+            "deleted": f"count_if(NOT {same} AND size(old) > 0 AND {was} AND NOT {is_})",
+            "reappeared": f"count_if(NOT {same} AND size(old) > 0 AND NOT {was} AND {is_})",
+            "changed": f"count_if(NOT {same} AND size(old) > 0 AND ({was} = {is_}))",
+            "closing": f"count_if(NOT delivered AND {was})",
+            "known": f"count_if({was})",
+            "opened": f"sum({opens})",
+            "closed": f"sum({closes})",
+            "removed": f"sum({goes})",
+            "events": "sum(size(events))",
+            "touched": f"count_if({touched})",
+            "altered": "count_if(NOT (old <=> new))",
+            "gained": f"sum(CAST({is_} AS INT) - CAST({was} AS INT))",
+            "late": "sum(late)",
+            "late_ignored": "sum(ignored)",
+            "beyond_horizon": "sum(beyond)",
+            "refused": "sum(size(refused))",
+            "deep": f"count_if({self._touches_closed()})",
+        }
+        found = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
+        self.counts |= found.asDict()
+
+    def _touches_closed(self) -> str:
+        """Whether a version that is closed already changes or goes, so that closed files must be read."""
+        return "exists(old, o -> o.until IS NOT NULL AND NOT exists(new, n -> n <=> o))"
+
+    def _refuse_late(self) -> None:
+        if not self.counts["refused"]:
+            return
+        shown = self._result.where("size(refused) > 0").select(f"{PACKED}.*", F.explode("refused"))
+        raise Refusal(
+            "LATE_ROWS",
+            f"{self.load.name}: {self.counts['refused']} rows are late: not after the newest known time of their key",
+            count=self.counts["refused"],
+            samples=tuple(", ".join(str(value) for value in row) for row in shown.limit(SAMPLES).collect()),
+            hint="Let the history policy split history at late rows, or leave them out of the delivery.",
+        )
+
+    @property
+    def public_counts(self) -> dict[str, int]:
+        """What is told of the load."""
+        names = (
+            "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", "opened", "closed", "removed",
+            "late", "late_ignored", "beyond_horizon", "skipped_deletes",
+        )  # fmt: skip
+        counts = {name: self.counts[name] for name in names}
+        return counts if self.policy.closes_absent else counts | {"missing": self.open_before - self.counts["known"]}
+
+    @property
+    def versions_added(self) -> int:
+        return self.counts["opened"] - self.counts["removed"]
+
+    @property
+    def open_added(self) -> int:
+        return self.counts["gained"]
+
+    # --- what is written --------------------------------------------------------------------------
+
+    def write_memory(self) -> None:
+        """Append this run's events; to be done before the history (see the module)."""
+        if not self.counts["events"]:
+            return
+        spec = self.load.memory
+        assert spec is not None
+        events = self._result.select(_KEY, PACKED, F.explode("events").alias("e"))
+        by_purpose = {
+            "entity_key": F.col(_KEY),
+            "event_at": F.col("e.at"),
+            "event_own": F.col("e.own"),
+            "event_kind": F.col("e.kind"),
+            "event_columns": F.col("e.cols"),
+            "sequence": F.col("e.seq"),
+            "run_id": F.col("e.run"),
+            "loaded_at": F.col("e.loaded"),
+        }
+        columns = [value.alias(spec.column(purpose).name) for purpose, value in by_purpose.items()]
+        columns += self.history.unpacked_key()
+        columns += [F.col(f"e.v.c{i}").alias(c.name) for i, c in enumerate(self.fold.columns)]
+        few = events.coalesce(1) if self.counts["events"] <= 100_000 else events
+        types = {f.name: f.dataType for f in self.memory.schema().fields}
+        rows = few.select(*columns)
+        ordered = [F.col(quote_identifier(name)).cast(type_).alias(name) for name, type_ in types.items()]
+        commit(self._files, None, add=rows.select(*ordered))
+
+    def write_history(self, *, small: bool) -> None:
+        """Put what differs between the versions before and after, in one commit."""
+        rows = self._difference()
+        segments = {OPEN, DELETED, CLOSED} if self.counts["deep"] else {OPEN, DELETED}
+        self.history.write(rows, self.sequence, touches=bool(self.counts["touched"]), small=small, segments=segments)
+
+    def _difference(self) -> DataFrame:
+        return difference(self._result, self.history, self.fold)
+
+    def live_changes(self) -> DataFrame:
+        """Keys whose current truth differs: entity key, ``__live``, and the values if there are any."""
+        fold = self.fold
+        changed = self._result.where(f"NOT ({last('old')} <=> {last('new')})")
+        rows = changed.select(
+            F.col(_KEY).alias(self.history.spec.column("entity_key").name),
+            *self.history.unpacked_key(),
+            F.expr(fold.is_live("new")).alias("__live"),
+            F.expr(last("new")).alias("__n"),
+        )
+        own = [c for c in self.fold.columns if any(a.name == c.name for a in self.load.table.of_purpose("attribute"))]
+        position = {c.name: i for i, c in enumerate(self.fold.columns)}
+        return rows.select(
+            "*",
+            *(F.col(f"__n.v.c{position[c.name]}").alias(c.name) for c in own),
+            F.col("__n.opened").alias("__opened"),
+            F.col("__n.loaded").alias("__loaded"),
+        ).drop("__n")
+
+    def release(self) -> None:
+        for frame in self._held:
+            forget(frame)
+
+
+def run_time(load: RawcoreLoad, stamp: Stamp, history: HistoryTable) -> str:
+    type_ = parse(history.spec.column("started_at").type).name
+    if type_ in (BIGINT, INTEGER):
+        raise Refusal(
+            "NO_RUN_TIME",
+            f"{load.name}: versions are dated by a {type_}, and the run's time has no place among its values",
+            hint="Absent keys can be closed only where versions are dated by a timestamp or a date.",
+        )
+    if type_ == DATE:
+        return f"DATE {quote_text(rules.parse_instant(stamp.at).date().isoformat())}"
+    return f"TIMESTAMP {quote_text(stamp.at)}"

@@ -1,0 +1,374 @@
+"""History batch files on Spark: earliest start, upsert, update, delete (rules 18 to 21).
+
+The versions of the batch's keys, and of no others, are read; the four files are folded over them
+(``loader.domain.fold.files``) and what differs is written in one commit.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from architecture.domain.states.tables import CLOSED, OPEN
+from loader.domain.fold.events import Column as FoldColumn
+from loader.domain.fold.files import FilesFold
+from loader.domain.fold.sql import last, struct
+from loader.domain.historization.recorded_policy import form_note
+from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
+from loader.domain.runs.manifest import RawcoreLoad
+from loader.domain.runs.refusals import Refusal
+from loader.spark.historization import rawcore
+from loader.spark.historization.arrivals import SAMPLES, refuse_conflicting
+from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, forget
+from loader.spark.historization.hashing import digest
+from loader.spark.historization.history import Stamp
+from loader.spark.historization.recorded_policy import kept_hashes
+from loader.spark.historization.target import Target
+from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION
+from loader.spark.queries.samples import sample_rows
+from loader.spark.runtime.conditions import any_of, total, united
+from loader.spark.sources.conversion import cut_to_microseconds, fits, has_nanoseconds, typed
+from metadata.domain.history_columns import FILES_OPEN_END
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type
+
+
+def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
+    """Rows as JSON has them, as a frame of text: text as it is, everything else as JSON would write it."""
+    rows = list(rows)
+    names = list(columns or dict.fromkeys(name for row in rows for name in row))
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in names])
+    if not names or not rows:
+        return session.createDataFrame([], schema)
+    # A literal: a frame from Python's own rows would need a Python process on every machine.
+    text = json.dumps([{name: _text(row.get(name)) for name in names} for row in rows], ensure_ascii=False)
+    rows_type = T.ArrayType(schema)
+    return session.range(1).select(F.inline(F.from_json(F.lit(text), rows_type.json())))
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class FilesBatch:
+    """One history batch against its table."""
+
+    def __init__(self, load: RawcoreLoad, target: Target, stamp: Stamp):
+        self.load, self.target, self.stamp = load, target, stamp
+        self.counts: dict[str, int] = {}
+        self.after: dict[str, int] = {}
+        self.warnings: list[str] = []
+        signed = target.signed
+        # What a prune noted stays noted.
+        kept = signed is not None and "forgotten" in signed.notes
+        self.notes: dict[str, str] = {"forgotten": signed.notes["forgotten"]} if kept else {}
+        self.notes |= form_note(self._policy, {}) | kept_hashes(load, signed)
+        self._held: list[DataFrame] = []
+
+    @property
+    def _policy(self):
+        return self.target.versions.policy
+
+    @cached_property
+    def _fold(self) -> FilesFold:
+        spec = self.target.versions.spec
+        described = {column.name: column for column in spec.columns}
+        observed = self.target.versions.table.observe()
+        assert observed is not None
+        columns = tuple(
+            FoldColumn(c.key or c.name, c.name, spark_type(parse(c.type)))
+            for c in observed.columns
+            if c.name not in described or described[c.name].purpose == "attribute"
+        )
+        return FilesFold(columns, quote_text(self.stamp.run_id), f"TIMESTAMP {quote_text(self.stamp.loaded_at)}")
+
+    def prepare(self, files: Mapping[str, DataFrame], expected: int | None = None) -> None:
+        """Check the files, which hold text, and work out what they do; Refusal if they cannot be taken.
+
+        ``expected``: how many rows they have at most, None if that is not known.
+        """
+        before = self.target.segments()
+        self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
+        known = max(before["versions"], expected if expected is not None else ONE_TASK_UP_TO_ROWS + 1)
+        self._one_task = known <= ONE_TASK_UP_TO_ROWS
+        read = {file: self._read(file, files[file]) for file in FILES}
+        rows = united((read[file] for file in FILES), DataFrame.unionByName)
+        if self._one_task:
+            rows = rows.coalesce(1)
+        rows = self._hold(rows)
+        distinct = self._distinct(rows)
+        self._result = self._hold(self._folded(distinct))
+        self._count(before)
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        """The frame computed once, until ``release``."""
+        held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        self._held.append(held)
+        return held
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _read(self, file: str, frame: DataFrame) -> DataFrame:
+        """A file's rows as ``file, key…, at, until, active, marked, v``, typed; NULL keys and times refuse."""
+        if not frame.columns:  # no such file
+            keys = [c.name for c in self.target.versions.business_key]
+            time = END if file == DELETE else self._policy.time
+            frame = as_rows(frame.sparkSession, [], (*keys, time))
+        self._check_columns(file, frame)
+        keys = [c.name for c in self.target.versions.business_key]
+        time = END if file == DELETE else self._policy.time
+        versions = file in (UPSERT, UPDATE)
+        described = {c.name: c for c in self.target.versions.spec.of_purpose("business_key", "attribute")}
+        own = [c for c in self._fold.columns if c.name in described and c.name in frame.columns] if versions else []
+        wanted = {name: described[name].type for name in keys} | {c.name: described[c.name].type for c in own}
+        wanted[time] = "timestamp"
+        if versions:
+            wanted |= {
+                name: type_ for name, type_ in ((END, "timestamp"), (ACTIVE, "boolean")) if name in frame.columns
+            }
+        self._check_values(file, frame, wanted, keys, time)
+        value = {name: typed(self._plain(name, type_), type_) for name, type_ in wanted.items()}
+        end = F.coalesce(value.get(END, F.lit(None)), F.lit(FILES_OPEN_END).cast("timestamp"))
+        active = F.coalesce(value.get(ACTIVE, F.lit(None)), end >= F.lit(FILES_OPEN_END).cast("timestamp"))
+        marked = [self._marked(c.name) if c in own else F.lit(False) for c in self._fold.columns]
+        values = [
+            (value[c.name] if c in own else F.lit(None)).cast(c.type).alias(f"c{i}")
+            for i, c in enumerate(self._fold.columns)
+        ]
+        return frame.select(
+            F.lit(file).alias("file"),
+            F.struct(*(value[name].alias(f"k{i}") for i, name in enumerate(keys))).alias(PACKED),
+            value[time].alias("at"),
+            end.alias("until"),
+            active.alias("active"),
+            (F.array(*marked) if marked else F.array().cast("array<boolean>")).alias("marked"),
+            (F.struct(*values) if values else F.expr("named_struct()")).alias("v"),
+        )
+
+    def _check_columns(self, file: str, frame: DataFrame) -> None:
+        """Every key is there, and nothing that the dataset does not know."""
+        keys = [c.name for c in self.target.versions.business_key]
+        time = END if file == DELETE else self._policy.time
+        missing = [name for name in (*keys, time) if name not in frame.columns]
+        if missing:
+            raise Refusal(
+                "MISSING_COLUMN",
+                f"{self.load.name}: the {file} file has no column {missing[0]}",
+                column=missing[0],
+                hint=f"Every row of it names its key ({', '.join(keys)}) and {time}.",
+            )
+
+    def _plain(self, name: str, type_: str = STRING) -> Column:
+        """A value as it stands, with what stands for NULL gone; of a column of the data "as before", too.
+
+        A timestamp goes as far as microseconds.
+        """
+        column = F.col(quote_identifier(name))
+        of_the_files = name in (self._policy.time, END, ACTIVE)
+        for mark in (self._policy.null_string, None if of_the_files else self._policy.unmodified_string):
+            if mark is not None:
+                column = F.when(column != mark, column)
+        return cut_to_microseconds(column) if type_ == TIMESTAMP else column
+
+    def _marked(self, name: str) -> Column:
+        mark = self._policy.unmodified_string
+        if mark is None:
+            return F.lit(False)
+        return F.coalesce(F.col(quote_identifier(name)) == mark, F.lit(False))
+
+    def _check_values(self, file: str, frame: DataFrame, wanted: Mapping[str, str], keys: list[str], time: str) -> None:
+        misfit = {name: ~fits(self._plain(name, type_), type_) for name, type_ in wanted.items()}
+        too_fine = [self._plain(name) for name, type_ in wanted.items() if type_ == TIMESTAMP]
+        null_key = any_of(self._plain(name).isNull() for name in keys)
+        marked = any_of(self._marked(name) for name in wanted if file != UPDATE)
+        found = frame.agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(null_key).alias("keys"),
+            F.count_if(self._plain(time).isNull()).alias("times"),
+            F.count_if(marked).alias("marked"),
+            total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
+            *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
+        ).first()
+        self.counts["rows"] = self.counts.get("rows", 0) + found["rows"]
+        if found["cut"]:
+            self.warnings.append(f"{found['cut']} times of the {file} file were cut to microseconds.")
+        for i, (name, condition) in enumerate(misfit.items()):
+            if found[f"m{i}"]:
+                shown = frame.where(condition).select(F.col(quote_identifier(name))).limit(SAMPLES).collect()
+                raise Refusal(
+                    "VALUE_DOES_NOT_FIT",
+                    f"{self.load.name}: {found[f'm{i}']} values of {name} in the {file} file do not fit {wanted[name]}",
+                    column=name,
+                    count=found[f"m{i}"],
+                    samples=tuple(row[0] for row in shown),
+                    hint="Correct the file, or change the column's type.",
+                )
+        marked_said = "are marked as unmodified, which only an update file may"
+        for count, code, said, bad in (
+            (found["marked"], "UNMODIFIED_IN_UPSERT", marked_said, marked),
+            (found["keys"], "NULL_KEY", "have no value in their business key", null_key),
+            (found["times"], "NULL_TIME", f"have no value in {time}", self._plain(time).isNull()),
+        ):
+            if count:
+                raise Refusal(
+                    code,
+                    f"{self.load.name}: {count} rows of the {file} file {said}",
+                    count=count,
+                    samples=sample_rows(frame.where(bad), dict.fromkeys((*keys, time, *wanted))),
+                    hint="Correct the file and send the whole batch again.",
+                )
+
+    def _distinct(self, rows: DataFrame) -> DataFrame:
+        """Each row once; the same key and time with other content refuses the batch (rule 21)."""
+        key_type = rows.schema[PACKED].dataType
+        parts = [
+            (column.key, F.col(f"{PACKED}.k{i}"), key_type[f"k{i}"].dataType)
+            for i, column in enumerate(self.target.versions.business_key)
+        ]
+        grouped = F.when(F.col("file") == UPDATE, UPSERT).otherwise(F.col("file"))
+        per_row = rows.withColumn(KEY, digest(parts)).withColumn("kind", grouped)
+        content = struct(until="until", active="active", marked="marked", v="v")
+        per_time = per_row.groupBy(KEY, "kind", "at").agg(
+            F.any_value(PACKED).alias(PACKED),
+            F.count(F.lit(1)).alias("n"),
+            F.expr(f"min({content})").alias("low"),
+            F.expr(f"max({content})").alias("high"),
+            # The upsert file comes first; of two identical rows its one is kept.
+            F.max("file").alias("file"),
+        )
+        differ = ~F.col("low").eqNullSafe(F.col("high"))
+        found = per_time.agg(
+            F.count_if(differ).alias("conflicts"), F.coalesce(F.sum("n") - F.count(F.lit(1)), F.lit(0)).alias("same")
+        ).first()
+        self.counts["duplicates"] = found["same"]
+        refuse_conflicting(self.load.name, found["conflicts"], per_time.where(differ), "at", "start")
+        return per_time
+
+    # --- what it does -----------------------------------------------------------------------------
+
+    def _folded(self, rows: DataFrame) -> DataFrame:
+        fold = self._fold
+        row = struct(at="at", until="low.until", active="low.active", marked="low.marked", v="low.v")
+
+        def of(file: str, value: str) -> Column:
+            return F.expr(f"sort_array(collect_list({value}) FILTER (WHERE file = '{file}'))").alias(file)
+
+        per_key = rows.groupBy(KEY).agg(
+            F.any_value(PACKED).alias(PACKED),
+            of(EARLIEST, "at"),
+            of(UPSERT, row),
+            of(UPDATE, row),
+            of(DELETE, "at"),
+        )
+        joined = per_key.alias("b").join(self._versions(per_key).alias("h"), KEY, "left")
+        whole = joined.select(
+            F.col(KEY),
+            F.col(PACKED),
+            *(F.col(file) for file in FILES),
+            F.coalesce(F.col("h.vs"), F.expr(fold.no_versions())).alias("old"),
+        )
+        after = whole.withColumn("__after", F.expr(fold.after("old", EARLIEST, UPSERT, UPDATE, DELETE)))
+        return after.select(
+            KEY,
+            PACKED,
+            "old",
+            F.col("__after.vs").alias("new"),
+            F.col("__after.ignored").alias("ignored"),
+        )
+
+    def _versions(self, keys: DataFrame) -> DataFrame:
+        """What the table holds of these keys, as sorted arrays."""
+        table = self.target.versions
+        key = table.name("entity_key")
+        wanted = keys.select(F.col(KEY).alias("__wanted"))
+        frame = table.frame()
+        if self._one_task:
+            frame = frame.coalesce(1)
+        frame = frame.join(wanted, F.col(key) == F.col("__wanted"), "left_semi")
+        values = F.struct(*(F.col(quote_identifier(c.name)).alias(f"c{i}") for i, c in enumerate(self._fold.columns)))
+        version = F.struct(
+            F.col(table.name("started_at")).alias("start"),
+            F.col(table.name("ended_at")).alias("until"),
+            F.col(table.name("active")).alias("active"),
+            F.col(table.name("run_id")).alias("opened"),
+            F.col(table.name("loaded_at")).alias("loaded"),
+            F.col(table.name("closed_by")).alias("closed"),
+            F.lit(None).cast("timestamp").alias("closed_at"),
+            values.alias("v"),
+        )
+        return frame.groupBy(F.col(key).alias(KEY)).agg(F.sort_array(F.collect_list(version)).alias("vs"))
+
+    def _count(self, before: Mapping[str, int]) -> None:
+        sums = {
+            "opened": "sum(size(filter(new, n -> NOT exists(old, o -> o.start = n.start))))",
+            "removed": "sum(size(filter(old, o -> NOT exists(new, n -> n.start = o.start))))",
+            "closed": "sum(size(filter(new, n -> NOT n.active AND exists(old, o -> o.start = n.start AND o.active))))",
+            "ignored": "sum(ignored)",
+            "touched": "count_if(exists(old, o -> NOT exists(new, n -> n <=> o)))",
+            "gained": "sum(size(filter(new, n -> n.active)) - size(filter(old, o -> o.active)))",
+        }
+        found = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
+        self._touched = found["touched"] > 0
+        self.counts |= {name: found[name] for name in ("opened", "closed", "removed")}
+        self.counts["unknown_ignored"] = found["ignored"]
+        self.after = {
+            "versions": before["versions"] + found["opened"] - found["removed"],
+            "open": before["open"] + found["gained"],
+        }
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write_history(self) -> None:
+        self.target.versions.write(
+            self._difference(),
+            self.load.sequence,
+            touches=self._touched,
+            small=self._small,
+            segments={OPEN, CLOSED},
+        )
+
+    def _difference(self) -> DataFrame:
+        table = self.target.versions
+        versions = table.differing(self._result, self._fold.columns)
+        values = {
+            "history_key": table.history_key(F.col(table.name("entity_key")), F.col(f"{VERSION}.start")),
+            "started_at": F.col(f"{VERSION}.start"),
+            "ended_at": F.col(f"{VERSION}.until"),
+            "active": F.col(f"{VERSION}.active"),
+            "state": F.lit(None),
+            "run_id": F.col(f"{VERSION}.opened"),
+            "loaded_at": F.col(f"{VERSION}.loaded"),
+            "closed_by": F.col(f"{VERSION}.closed"),
+            "segment": F.when(F.col(f"{VERSION}.active"), OPEN).otherwise(CLOSED),
+        }
+        return table.rows(versions, values, (ACTION,))
+
+    def write_rawcore(self) -> None:
+        if self._small:
+            rawcore.rebuild(self.target)
+            return
+        current = "array_max(transform(filter({0}, n -> n.active), n -> " + struct(start="n.start", it="n") + ")).it"
+        rows = self._result.where(f"NOT ({last('old')} <=> {last('new')})").select(
+            F.col(KEY).alias(self.target.versions.spec.column("entity_key").name),
+            *self.target.versions.unpacked_key(),
+            F.expr(current.format("new")).alias("__n"),
+        )
+        changes = rows.select(
+            "*",
+            F.col("__n").isNotNull().alias("__live"),
+            *(F.col(f"__n.v.c{i}").alias(c.name) for i, c in enumerate(self._fold.columns)),
+            F.col("__n.opened").alias("__opened"),
+            F.col("__n.loaded").alias("__loaded"),
+        ).drop("__n")
+        rawcore.follow_live(self.target, changes)
+
+    def release(self) -> None:
+        for frame in self._held:
+            forget(frame)

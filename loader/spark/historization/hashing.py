@@ -1,0 +1,74 @@
+"""Encoding v1 as native Spark expressions; ``loader.domain.historization.hashing`` says what it stands for.
+
+Needs a session with ``spark.sql.ansi.enabled=true`` (a decimal's text is then plain digits, never
+``1E-7``) and, for timestamps without a zone, ``spark.sql.session.timeZone=UTC``.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY, escape, in_order, peppered
+
+_TEXT = (T.StringType, T.VarcharType, T.CharType)
+
+
+def canonical(column: Column, data_type: T.DataType) -> Column:
+    """The one text of a value, not yet escaped; NULL stays NULL. TypeError for a nested type."""
+    match data_type:
+        case T.StringType() | T.VarcharType() | T.CharType():
+            return column
+        case T.BooleanType() | T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+            return column.cast("string")
+        case T.DecimalType():
+            return _decimal_text(column, data_type.scale)
+        case T.FloatType() | T.DoubleType():
+            return _float_text(column.cast("double"))
+        case T.TimestampType() | T.TimestampNTZType():
+            return F.unix_micros(column.cast("timestamp")).cast("string")
+        case T.DateType():
+            return (F.unix_date(column).cast("bigint") * F.lit(MICROSECONDS_PER_DAY)).cast("string")
+        case T.BinaryType():
+            return F.lower(F.hex(column))
+    raise TypeError(f"a value of type {data_type.simpleString()} has no canonical text")
+
+
+def encode(components: Sequence[tuple[str, Column, T.DataType]]) -> Column:
+    """The text that is hashed. Ids are sorted here, when the plan is made, not per row."""
+    # concat of a NULL is NULL and concat_ws leaves NULLs out: just what NULL is to contribute.
+    parts = [
+        F.concat(F.lit(f"{escape(identifier)}~"), _escaped(canonical(column, data_type), data_type))
+        for identifier, column, data_type in in_order(components)
+    ]
+    return F.concat_ws("|", *parts) if parts else F.lit("")
+
+
+def digest(components: Sequence[tuple[str, Column, T.DataType]], pepper: str = "") -> Column:
+    """SHA-256 of the encoded components: 64 lower-case hexadecimal digits, never NULL."""
+    secret = [(identifier, F.lit(value), T.StringType()) for identifier, value in peppered(pepper)]
+    return F.sha2(encode([*secret, *components]), 256)
+
+
+def _escaped(text: Column, data_type: T.DataType) -> Column:
+    """Only text can hold a character that needs escaping. The backslash goes first."""
+    if not isinstance(data_type, _TEXT):
+        return text
+    for character in ("\\", "~", "|"):
+        text = F.replace(text, F.lit(character), F.lit(escape(character)))
+    return text
+
+
+def _decimal_text(column: Column, scale: int) -> Column:
+    text = column.cast("string")
+    if scale <= 0:
+        return text
+    return F.rtrim(F.rtrim(text, F.lit("0")), F.lit("."))
+
+
+def _float_text(column: Column) -> Column:
+    """``%a`` writes NaN, Infinity and -Infinity as well, and would write NULL as ``null``."""
+    plain = (F.abs(column) < F.lit(float(EXACT_INTEGERS_BELOW))) & (F.rint(column) == column)
+    digits = column.cast("bigint").cast("string")
+    return F.when(plain, digits).when(column.isNotNull(), F.format_string("%a", column))

@@ -1,0 +1,185 @@
+"""Reading the files of a history batch: CSV, plain or packed with zstd, and Parquet.
+
+CSV has a header; every field is text, a quoted empty field is an empty text and one without quotes is
+NULL. What stands for NULL or for "as before" is the policy's (``loader.spark.historization.file_batches``), and so is
+everything about values. Packed files are unpacked by the JVM into a folder of the warehouse, where every
+machine of a cluster sees them, and which goes when the batch is done.
+
+Refusals are those of a delivery (``loader.spark.sources.deliveries``) and
+
+=================  ===========================================================================
+UNKNOWN_COLUMN     a column that the dataset does not know
+TRUNCATED_FILE     a zstd stream that ends before its end
+=================  ===========================================================================
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.reference.batch_files import DELETE, END, FILES
+from loader.domain.runs.manifest import HistoryFiles, RawcoreLoad, SourceSpec
+from loader.domain.runs.refusals import Refusal
+from loader.spark.historization.file_batches import as_rows
+from loader.spark.runtime.conditions import united
+from loader.spark.runtime.session import source_roots
+from loader.spark.sources.delivery_checks import check_rows
+from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
+from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
+from metadata.domain.history_policy import BATCH_FILE_COLUMNS, HistoryPolicy
+from metadata.domain.locations import ANYWHERE, Roots, parse_location
+from metadata.domain.types import BINARY, parse
+
+CSV, PARQUET, ZSTD = "csv", "parquet", "zstd"
+INCOMING = ".incoming"
+_CHUNK = 1 << 20
+# How zstd says that the stream stopped in the middle.
+_TRUNCATED = ("Truncated source", "Read error or truncated source", "Stream end")
+
+
+@contextmanager
+def read_history_files(
+    session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str
+) -> Iterator[dict[str, DataFrame]]:
+    """The files as frames of text, by kind; a frame without columns where there is none. Raises Refusal."""
+    files = load.files or HistoryFiles()
+    folder = f"{warehouse.rstrip('/')}/{INCOMING}/{run_id}"
+    with ExitStack() as held:
+        if files.compression == ZSTD:
+            held.callback(_remove, session, folder)
+            _remove(session, folder)  # what a killed attempt left
+        yield {kind: _kind(session, load, files, kind, folder, held) for kind in FILES}
+
+
+def _kind(
+    session: SparkSession, load: RawcoreLoad, files: HistoryFiles, kind: str, folder: str, held: ExitStack
+) -> DataFrame:
+    frames = []
+    for place, location in enumerate(getattr(files, kind)):
+        reader = _Reader(session, load, files, kind, held)
+        roots = source_roots(session).with_asked(parse_location(location, folder="/"))
+        if files.compression == ZSTD:
+            for number, file in enumerate(list_files(session, location, roots)):
+                plain = f"{folder}/{kind}-{place}-{number}.csv"
+                unpack(session, file.path, plain)
+                frames.append(reader.read(plain, ANYWHERE, file.shown))
+        else:
+            frames.append(reader.read(location, roots))
+    if not frames:
+        return as_rows(session, [])
+    return united(frames, partial(DataFrame.unionByName, allowMissingColumns=True))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the files of one kind."""
+
+    session: SparkSession
+    load: RawcoreLoad
+    files: HistoryFiles
+    kind: str
+    held: ExitStack
+
+    def read(self, location: str, roots: Roots, instead_of: str = "") -> DataFrame:
+        """The file, checked, with text in every column. Messages name ``instead_of``, if that is said."""
+        try:
+            return self._read(location, roots)
+        except Refusal as refusal:
+            if instead_of:
+                _rename(refusal, shown(location), instead_of)
+            raise
+
+    def _read(self, location: str, roots: Roots) -> DataFrame:
+        options = {"empty_is_null": False} if self.files.format == CSV else {}
+        name = f"the {self.kind} file"
+        opened = open_delivery(self.session, name, location, self.files.format, options, roots=roots)
+        self._check_columns(opened)
+        kept = opened.frame().persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        self.held.callback(kept.unpersist)
+        try:
+            check_rows(opened, kept, SourceSpec(name, location, self.files.format, (), options))
+        except JAVA_ERRORS as error:
+            raise unreadable(opened.shown, error) from error
+        return kept.select(*(self._text(opened, name).alias(name) for name in opened.names))
+
+    def _check_columns(self, opened: Opened) -> None:
+        described = self.load.leading.of_purpose("business_key", "attribute")
+        known = {column.name for column in described} | set(BATCH_FILE_COLUMNS)
+        unknown = [name for name in opened.names if name not in known]
+        if unknown:
+            raise Refusal(
+                "UNKNOWN_COLUMN",
+                f"{opened.shown} holds {'a column' if len(unknown) == 1 else 'columns'} that {self.load.name} "
+                f"does not know: {', '.join(unknown[:5])}",
+                file=opened.files[0].shown,
+                column=unknown[0],
+                count=len(unknown),
+                samples=tuple(unknown[:5]),
+                hint="Take it into the metadata first, or leave it out of the file.",
+            )
+        time = END if self.kind == DELETE else HistoryPolicy.from_dict(self.load.policy).time
+        keys = [column.name for column in self.load.leading.of_purpose("business_key")]
+        missing_columns(opened, (*keys, time))
+
+    def _text(self, opened: Opened, name: str) -> Column:
+        if opened.is_text:
+            return opened.column(name)
+        wanted = {column.name: parse(column.type).name for column in self.load.leading.columns}
+        return _as_text(opened.column(name), opened.type_of(name), wanted.get(name) == BINARY)
+
+
+def _as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
+    """A typed value as the text that means exactly it (``loader.spark.sources.conversion``)."""
+    if isinstance(type_, T.FloatType):
+        return column.cast("double").cast("string")
+    if isinstance(type_, T.BinaryType):
+        return F.hex(column) if as_hex else column.cast("string")
+    if isinstance(type_, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
+        return F.to_json(column)
+    return column.cast("string")
+
+
+def unpack(session: SparkSession, packed: str, plain: str) -> None:
+    """Write what the zstd file ``packed`` holds to ``plain``, within the JVM.
+
+    Refusal TRUNCATED_FILE or UNREADABLE_FILE.
+    """
+    jvm = session._jvm
+    configuration = session._jsparkSession.sessionState().newHadoopConf()
+    source, target = jvm.org.apache.hadoop.fs.Path(packed), jvm.org.apache.hadoop.fs.Path(plain)
+    with ExitStack() as streams:
+        try:
+            stored = source.getFileSystem(configuration).open(source)
+            streams.callback(stored.close)
+            content = jvm.com.github.luben.zstd.ZstdInputStream(stored)
+            streams.callback(content.close)
+            written = target.getFileSystem(configuration).create(target, True)
+            streams.callback(written.close)
+            jvm.org.apache.hadoop.io.IOUtils.copyBytes(content, written, _CHUNK, False)
+        except JAVA_ERRORS as error:
+            if any(said in str(error) for said in _TRUNCATED):
+                raise Refusal(
+                    "TRUNCATED_FILE",
+                    f"{shown(packed)} ends in the middle of its zstd stream",
+                    file=shown(packed),
+                    hint="Send the whole file again.",
+                ) from error
+            raise unreadable(shown(packed), error) from error
+
+
+def _remove(session: SparkSession, folder: str) -> None:
+    path = session._jvm.org.apache.hadoop.fs.Path(folder)
+    path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+
+
+def _rename(refusal: Refusal, path: str, instead: str) -> None:
+    """Let a refusal name the file that was sent, not the one it was unpacked to."""
+    names: Mapping[str, str] = {name: getattr(refusal, name) for name in ("message", "file", "hint")}
+    for name, text in names.items():
+        setattr(refusal, name, text.replace(path, instead))

@@ -1,0 +1,103 @@
+"""Rawcore on Delta: current truth follows the history's open versions.
+
+The usual way writes from the run's difference. Where an earlier run's history is not in rawcore
+yet (a crash between the two commits), rawcore is rebuilt from the open versions in one overwrite.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from architecture.domain.states.tables import TableSpec
+from loader.domain.historization import history as rules
+from loader.spark.historization.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
+from loader.spark.historization.history import Stamp
+from loader.spark.historization.target import Target
+from loader.spark.tables.commits import PLACE, commit
+from metadata.domain.sql import quote_identifier
+
+
+def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
+    """Bring rawcore from the known rows to the delivered ones, in one commit."""
+    added = (rules.NEW, rules.REAPPEARED, rules.CHANGED, UPDATED)
+    if not any(difference[change] for change in (rules.CHANGED, rules.DELETED, UPDATED)):
+        _commit(target, difference.in_few_files(_stamped(difference.where(*added), target.load.table, stamp)))
+    elif difference.whole:
+        live = difference.in_few_files(_live(target, difference, stamp))
+        _commit(target, live, remove=target.rawcore_files.all)
+    else:
+        rows = _stamped(difference.where(*added), target.load.table, stamp)
+        _commit(target, rows, gone=_places(target, difference))
+
+
+def _places(target: Target, difference: Difference) -> DataFrame:
+    """Where the rows lie that change or go: known from the comparison if rawcore itself was compared."""
+    altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
+    if target.history is None:
+        return altered.select(f"{OLD}.{PLACE}")
+    return _places_of(target, altered)
+
+
+def _places_of(target: Target, keys: DataFrame) -> DataFrame:
+    key = quote_identifier(target.load.table.column("entity_key").name)
+    files = target.rawcore_files
+    held = files.frame(files.all, placed=True).select(F.col(key).alias("__held"), PLACE)
+    return held.join(keys.select(key), F.col("__held") == F.col(key), "left_semi").select(PLACE)
+
+
+def follow_live(target: Target, changes: DataFrame) -> None:
+    """Bring the keys of ``changes`` to what they are now: ``__live`` rows are put, others removed."""
+    table = target.load.table
+    rows = changes.where("__live")
+    for name, value in target.versions.derived(rows).items():
+        rows = rows.withColumn(name, value)
+    own = {table.column("run_id").name: "__opened", table.column("loaded_at").name: "__loaded"}
+    put = rows.select(*(F.col(quote_identifier(own.get(c.name, c.name))).alias(c.name) for c in table.columns))
+    _commit(target, put, gone=_places_of(target, changes))
+
+
+def rebuild(target: Target) -> None:
+    """Replace rawcore by the open versions: what it must hold after any run."""
+    _commit(target, target.current(), remove=target.rawcore_files.all)
+
+
+def _commit(target: Target, rows: DataFrame, *, remove: list | None = None, gone: DataFrame | None = None) -> None:
+    types = {field.name: field.dataType for field in target.rawcore.schema().fields}
+    typed = rows.select(*(
+        (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
+        for name, type_ in types.items()
+    ))  # fmt: skip
+    commit(
+        target.rawcore_files,
+        target.load.table.key,
+        target.load.sequence,
+        add=typed,
+        remove=remove,
+        gone=gone,
+        gone_from=target.rawcore_files.all,
+    )
+
+
+def _stamps(table: TableSpec, stamp: Stamp) -> dict[str, Column]:
+    return {table.column("run_id").name: F.lit(stamp.run_id), table.column("loaded_at").name: stamp.loaded()}
+
+
+def _stamped(frame: DataFrame, table: TableSpec, stamp: Stamp) -> DataFrame:
+    """Stage's rows with every column of rawcore."""
+    return frame.withColumns(_stamps(table, stamp)).select(*(quote_identifier(c.name) for c in table.columns))
+
+
+def _live(target: Target, difference: Difference, stamp: Stamp) -> DataFrame:
+    """Every row that is there after the run: delivered ones, and unchanged ones as they were known."""
+    table, known = target.load.table, target.load.leading
+    stamps = _stamps(table, stamp)
+    stored = {table.column(purpose).name: known.column(purpose).name for purpose in ("run_id", "loaded_at")}
+    kept = F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED)
+    row_hash = table.column("row_hash").name
+
+    def value(name: str) -> Column:
+        delivered = stamps.get(name, F.col(quote_identifier(name)))
+        old = F.col(KNOWN_HASH) if name == row_hash else F.col(f"{OLD}.{quote_identifier(stored.get(name, name))}")
+        return F.when(kept, old).otherwise(delivered)
+
+    live = difference.where(rules.UNCHANGED, UNTOUCHED, UPDATED, rules.NEW, rules.REAPPEARED, rules.CHANGED)
+    return live.select(*(value(column.name).alias(column.name) for column in table.columns))

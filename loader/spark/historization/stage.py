@@ -1,0 +1,184 @@
+"""The stage frame: typed, renamed, keys hashed, several inputs united.
+
+Typed, it has the business keys and attributes that are delivered, and a feed's operation; hashed, the
+entity key, foreign keys and row hash as well. A snapshot or delta has one row per entity key, or it
+is refused.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.states.tables import ColumnSpec
+from loader.domain.runs.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
+from loader.domain.runs.refusals import Refusal
+from loader.spark.historization.hashing import digest
+from loader.spark.queries.samples import SAMPLES, sample_rows
+from loader.spark.runtime.conditions import any_of, united
+from loader.spark.sources.conversion import fits, typed
+from loader.spark.tables.commits import TableFiles
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+
+
+def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
+    """An expression or filter with the run's values in place of its placeholders."""
+    values = {"load_run_id": quote_text(run_id), "load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}"}
+    return F.expr(bind_placeholders(sql, values))
+
+
+def typed_stage(
+    session: SparkSession, warehouse: str, load: RawcoreLoad, *, run_id: str, load_timestamp: str
+) -> DataFrame:
+    """Read the inputs, type them, unite them. Raises Refusal VALUE_DOES_NOT_FIT."""
+    fill = {"run_id": run_id, "load_timestamp": load_timestamp}
+    frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
+    return united(frames, DataFrame.unionByName)
+
+
+def _input_frame(
+    session: SparkSession, warehouse: str, load: RawcoreLoad, stage_input: StageInput, fill: dict
+) -> DataFrame:
+    table = DeltaTable(session, warehouse, stage_input.table.key)
+    if stage_input.feed:
+        run_id = quote_identifier(stage_input.table.column("run_id").name)
+        frame = table.frame().where(F.col(run_id) == fill["run_id"])
+    else:
+        frame = TableFiles(session, table).frame()
+    if stage_input.filter:
+        frame = frame.where(bound(stage_input.filter, **fill))
+    delivered = {column.name: column for column in stage_input.table.columns}
+    untyped = [c.name for c in stage_input.columns if _needs_typing(c.expression, c.type, delivered)]
+    expressions = {column.name: bound(column.expression, **fill) for column in stage_input.columns}
+    if not load.delivery_checked:
+        suspects = [column for column in stage_input.columns if column.name in untyped]
+        _refuse_what_does_not_fit(frame, load.name, suspects, expressions, stage_input.options)
+    return frame.select(
+        *(
+            (typed(expressions[c.name], c.type, stage_input.options) if c.name in untyped else expressions[c.name])
+            .alias(c.name)
+            for c in stage_input.columns
+        )
+    )  # fmt: skip
+
+
+def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:
+    """Columns of text as what they should be. Refusal VALUE_DOES_NOT_FIT, which names ``name``."""
+    expressions = {column.name: F.expr(column.expression) for column in columns}
+    _refuse_what_does_not_fit(frame, name, columns, expressions, {})
+    return frame.select(*(typed(expressions[c.name], c.type).alias(c.name) for c in columns))
+
+
+def _needs_typing(expression: str, type_text: str, delivered: dict) -> bool:
+    """A plain column that already has the wanted type passes as it is."""
+    return not any(
+        column.type == type_text and expression == quote_identifier(name) for name, column in delivered.items()
+    )
+
+
+def _refuse_what_does_not_fit(
+    frame: DataFrame,
+    name: str,
+    columns: Sequence[StageColumn],
+    expressions: dict[str, Column],
+    options: dict,
+) -> None:
+    """Count the values that would be lost by typing, all columns in one pass."""
+    suspects = [column for column in columns if column.type != "string"]
+    if not suspects:
+        return
+    misfit = {c.name: ~fits(expressions[c.name], c.type, options) for c in suspects}
+    counts = frame.agg(*(F.count_if(misfit[c.name]).alias(str(i)) for i, c in enumerate(suspects))).first()
+    for i, column in enumerate(suspects):
+        if counts[i]:
+            samples = frame.where(misfit[column.name]).select(expressions[column.name].cast("string")).limit(SAMPLES)
+            raise Refusal(
+                "VALUE_DOES_NOT_FIT",
+                f"{name}: {counts[i]} values of {column.name} do not fit {column.type}",
+                column=column.name,
+                count=counts[i],
+                samples=tuple(row[0] for row in samples.collect()),
+                hint="Correct the delivery, or change the column's type.",
+            )
+
+
+def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
+    """Add the entity key, foreign keys and row hash; of the columns those that the frame has."""
+    table = load.table
+    types = {field.name: field.dataType for field in frame.schema.fields}
+
+    def hashed(components: Iterable[HashComponent]) -> Column:
+        return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
+
+    columns = [hashed(load.entity_key).alias(table.column("entity_key").name)]
+    described = table.of_purpose("business_key", "attribute")
+    columns += [F.col(quote_identifier(c.name)) for c in described if c.name in types]
+    for key in load.foreign_keys:
+        any_absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
+        columns.append(F.when(~any_absent, hashed(key.components)).alias(key.column))
+    columns.append(hashed(load.row_hash).alias(table.column("row_hash").name))
+    return frame.select(*columns)
+
+
+def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int, int]:
+    """Collapse identical rows and refuse NULL keys and rows of one key that differ.
+
+    Returns the frame, the rows it had, and how many identical rows were collapsed.
+    """
+    entity_key = load.table.column("entity_key").name
+    content = _content(stage, load)
+    null_key = any_of(F.col(quote_identifier(c.name)).isNull() for c in load.table.of_purpose("business_key"))
+    per_key = stage.groupBy(quote_identifier(entity_key)).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.min(content).alias("low"),
+        F.max(content).alias("high"),
+        F.count_if(null_key).alias("nulls"),
+    )
+    found = per_key.agg(
+        F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
+        F.count(F.lit(1)).alias("keys"),
+        F.count_if(F.col("low") != F.col("high")).alias("conflicts"),
+        F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"),
+    ).first()
+    if found["nulls"]:
+        raise Refusal(
+            "NULL_KEY",
+            f"{load.name}: {found['nulls']} rows have no value in their business key",
+            count=found["nulls"],
+            samples=sample_rows(
+                stage.where(null_key), [c.name for c in _delivered(stage, load, "business_key", "attribute")]
+            ),
+            hint="Every business-key column needs a value.",
+        )
+    if found["conflicts"]:
+        raise _conflict(stage, per_key, load, found["conflicts"])
+    duplicates = found["rows"] - found["keys"]
+    return (stage.dropDuplicates([entity_key]) if duplicates else stage), found["rows"], duplicates
+
+
+def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
+    """What makes two rows of a key identical (rule 1): every attribute, also those that open no version."""
+    attributes = _delivered(stage, load, "attribute")
+    if {part.column for part in load.row_hash} == {column.name for column in attributes}:
+        return F.col(quote_identifier(load.table.column("row_hash").name))
+    types = {field.name: field.dataType for field in stage.schema.fields}
+    return digest([(column.key, F.col(quote_identifier(column.name)), types[column.name]) for column in attributes])
+
+
+def _delivered(stage: DataFrame, load: RawcoreLoad, *purposes: str) -> list[ColumnSpec]:
+    return [column for column in load.table.of_purpose(*purposes) if column.name in stage.columns]
+
+
+def _conflict(stage: DataFrame, per_key: DataFrame, load: RawcoreLoad, count: int) -> Refusal:
+    entity_key = load.table.column("entity_key").name
+    names = [quote_identifier(column.name) for column in load.table.of_purpose("business_key")]
+    keys = per_key.where(F.col("low") != F.col("high")).select(quote_identifier(entity_key)).limit(SAMPLES)
+    samples = stage.join(keys, entity_key, "left_semi").select(*names).distinct().limit(SAMPLES).collect()
+    return Refusal(
+        "CONFLICTING_ROWS",
+        f"{load.name}: {count} keys have rows that differ",
+        count=count,
+        samples=tuple(", ".join(str(value) for value in row) for row in samples),
+        hint="A delivery holds one row per business key.",
+    )

@@ -1,0 +1,204 @@
+"""A history table as the engine writes it: versions by purpose, whatever the profile calls them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from architecture.domain.history_layout import open_end
+from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
+from loader.domain.fold.events import Column as FoldColumn
+from loader.domain.fold.sql import struct, text
+from loader.domain.historization import history as rules
+from loader.domain.runs.manifest import HashComponent, RawcoreLoad
+from loader.spark.historization.hashing import digest
+from loader.spark.runtime.conditions import any_of
+from loader.spark.tables.commits import PLACE, TableFiles, commit
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.sql import quote_identifier
+from metadata.domain.types import parse, spark_type
+
+ACTION, PUT, REMOVE = "__action", "put", "remove"
+# A business key in one column while a batch is worked out: its own names may be anything.
+PACKED = "__business_key"
+KEY, VERSION = "__key", "__version"
+LIVE = "live"
+_STATES = (rules.NEW, rules.CHANGED, rules.DELETED, LIVE)
+
+
+def quoted(column: ColumnSpec) -> str:
+    return quote_identifier(column.name)
+
+
+def packed_key(spec: TableSpec) -> Column:
+    """The business key of a table's rows, or of a delivery for it, as one struct."""
+    parts = (F.col(quoted(column)).alias(f"k{i}") for i, column in enumerate(spec.of_purpose("business_key")))
+    return F.struct(*parts).alias(PACKED)
+
+
+@dataclass(frozen=True)
+class HistoryTable:
+    """A history in the warehouse, and the load that writes it."""
+
+    session: SparkSession
+    table: DeltaTable
+    load: RawcoreLoad
+
+    @property
+    def spec(self) -> TableSpec:
+        assert self.load.history is not None
+        return self.load.history
+
+    @cached_property
+    def policy(self) -> HistoryPolicy:
+        return HistoryPolicy.from_dict(self.load.policy)
+
+    @property
+    def tombstones(self) -> bool:
+        return self.policy.deletes == TOMBSTONE
+
+    def name(self, purpose: str) -> str:
+        """The quoted name of a column."""
+        return quoted(self.spec.column(purpose))
+
+    @property
+    def time_type(self) -> str:
+        """Spark's type of a version's start and end."""
+        return spark_type(parse(self.spec.column("started_at").type))
+
+    @property
+    def business_key(self) -> tuple[ColumnSpec, ...]:
+        return self.spec.of_purpose("business_key")
+
+    def unpacked_key(self) -> list[Column]:
+        """The business key's columns again, under their names."""
+        return [F.col(f"{PACKED}.k{i}").alias(column.name) for i, column in enumerate(self.business_key)]
+
+    @cached_property
+    def types(self) -> dict[str, DataType]:
+        """Every column the table holds, retired ones too, which the description no longer names."""
+        return {field.name: field.dataType for field in self.table.schema().fields}
+
+    @property
+    def physical(self) -> tuple[str, ...]:
+        return tuple(self.types)
+
+    @cached_property
+    def files(self) -> TableFiles:
+        """The table's files as they are when the load begins."""
+        return TableFiles(self.session, self.table)
+
+    def files_of(self, *segments: str) -> list[Any]:
+        return self.files.where(self.spec.column("segment").name, *segments)
+
+    @property
+    def open_until(self) -> Column:
+        """What stands at the end of an open version."""
+        end = open_end(self.policy, self.spec.column("ended_at").type)
+        return F.lit(end).cast(self.time_type)
+
+    def frame(self, *segments: str, placed: bool = False) -> DataFrame:
+        """The versions, or only those in some segments: no file of another is read."""
+        return self.files.frame(self.files_of(*segments) if segments else None, placed=placed)
+
+    def label(self, state: Column) -> Column:
+        """A state in the team's own word."""
+        labels = {one: self.policy.label(one) for one in _STATES}
+        if all(one == label for one, label in labels.items()):
+            return state
+        shown = state
+        for one, label in labels.items():
+            shown = F.when(state == one, label).otherwise(shown)
+        return shown
+
+    def segment(self, state: Column, is_open: Column) -> Column:
+        """Where a version lies: open live ones by themselves, ends of keys by themselves."""
+        deleted = state == rules.DELETED
+        if self.tombstones:
+            return F.when(is_open & deleted, DELETED).when(is_open, OPEN).otherwise(CLOSED)
+        return F.when(is_open, OPEN).when(deleted, DELETED).otherwise(CLOSED)
+
+    def history_key(self, entity_key: Column, start: Column) -> Column:
+        key, started = self.spec.column("entity_key"), self.spec.column("started_at")
+        types = self.types
+        return digest([(key.key, entity_key, types[key.name]), (started.key, start, types[started.name])])
+
+    def hashed(self, components: tuple[HashComponent, ...], frame: DataFrame, prefix: str = "") -> Column:
+        """The digest of a version's own values; a column the frame lacks contributes nothing."""
+        types = self.types
+        own = [part for part in components if part.column in types]
+        return digest([(p.key, F.col(prefix + quote_identifier(p.column)), types[p.column]) for p in own])
+
+    def derived(self, frame: DataFrame) -> dict[str, Column]:
+        """Row hash and foreign keys as they follow from a version's values, by column name."""
+        found = {self.spec.column("row_hash").name: self.hashed(self.load.row_hash, frame)}
+        for key in self.load.foreign_keys:
+            absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
+            found[key.column] = F.when(~absent, self.hashed(key.components, frame))
+        return found
+
+    def rows(self, versions: DataFrame, values: Mapping[str, Column], extra: tuple[str, ...] = ()) -> DataFrame:
+        """``versions`` with every column of the table: by name, by purpose (``values``), else NULL."""
+        by_name = {column.name: values[column.purpose] for column in self.spec.columns if column.purpose in values}
+        known, schema = set(versions.columns), self.types
+        columns = []
+        for name in self.physical:
+            if name in by_name:
+                column = by_name[name]
+            elif name in known:
+                column = F.col(quote_identifier(name))
+            else:
+                column = F.lit(None)
+            columns.append(column.cast(schema[name]).alias(name))
+        return versions.select(*columns, *extra)
+
+    def differing(self, result: DataFrame, columns: Sequence[FoldColumn]) -> DataFrame:
+        """The versions to put and to remove, from the arrays ``old`` and ``new`` of ``result``, one row a key.
+
+        With the key's and the data's columns under their names, what follows from them, ``__action``,
+        and the version itself as the struct ``__version``.
+        """
+        changed, gone = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
+        puts = f"transform(filter(new, n -> {changed}), n -> {struct(action=text(PUT), version='n')})"
+        removes = f"transform(filter(old, o -> {gone}), o -> {struct(action=text(REMOVE), version='o')})"
+        each = F.explode(F.expr(f"concat({puts}, {removes})")).alias("__each")
+        rows = result.select(KEY, PACKED, each).select(
+            F.col(KEY).alias(self.spec.column("entity_key").name),
+            *self.unpacked_key(),
+            F.col("__each.action").alias(ACTION),
+            F.col("__each.version").alias(VERSION),
+            *(F.col(f"__each.version.v.c{i}").alias(column.name) for i, column in enumerate(columns)),
+        )
+        for name, value in self.derived(rows).items():
+            rows = rows.withColumn(name, value)
+        return rows
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write(self, rows: DataFrame, sequence: int, *, touches: bool, small: bool, segments: set[str]) -> None:
+        """Put and remove versions, found by key and start, in one commit.
+
+        ``rows`` has the table's columns and ``__action``. ``touches``: some version that is there
+        changes or goes; it lies in one of ``segments``. ``small``: the table is written anew.
+        """
+        puts = rows.where(F.col(ACTION) == PUT).drop(ACTION)
+        commit_to = (self.files, self.spec.key, sequence)
+        if not touches:
+            commit(*commit_to, add=puts.coalesce(1) if small else puts)
+            return
+        key = [quote_identifier(self.spec.column(purpose).name) for purpose in ("entity_key", "started_at")]
+        named = rows.select(*(F.col(name).alias(f"__k{i}") for i, name in enumerate(key)))
+        same = (F.col(key[0]) == F.col("__k0")) & (F.col(key[1]) == F.col("__k1"))
+        if small:
+            kept = self.frame().coalesce(1).join(named.coalesce(1), same, "left_anti")
+            commit(*commit_to, add=kept.unionByName(puts.coalesce(1)).coalesce(1), remove=self.files.all)
+        else:
+            files = self.files_of(*sorted(segments))
+            held = self.files.frame(files, placed=True).select(*key, PLACE)
+            gone = held.join(named, same, "left_semi").select(PLACE)
+            commit(*commit_to, add=puts, gone=gone, gone_from=files)

@@ -1,0 +1,217 @@
+"""Reads for pages: bounded questions to one table or file, answered as JSON values.
+
+Kinds and their arguments:
+
+    sample      limit, newest                rows of a table; ``newest``: those loaded last first
+    changes     run_id, op, limit            what a run did to a history, key by key (``historization.changes``)
+    key_search  text, limit                  business keys of a history or rawcore table that start with text
+    versions    entity_key | business_key    every version of one key, oldest first
+    as_of       at, limit, text, known_at    the rows that were valid at an instant (of a history that is
+                                             dated by numbers: at a number), as the table was known at
+                                             another, by the clock; ``tombstone`` is the state of rows
+                                             that say that a key is gone, ``inclusive_ends`` as it says
+    changes, key_search and as_of come in the order of the business key; ``after``, its columns' values
+    as text, leaves out what does not come after that key
+    discover    (source)                     columns and inferred types of a file
+
+Every answer names the Delta version it was read at. Values are text, as Spark casts them, and NULL
+is null: a page shows them and computes nothing.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.states.tables import OPEN, ColumnSpec, TableSpec
+from loader.domain.historization.history import parse_instant
+from loader.domain.runs.manifest import ReadManifest
+from loader.domain.runs.refusals import Refusal
+from loader.domain.sources.csv_export import MOST_ROWS
+from loader.spark.historization.changes import changes
+from loader.spark.queries import time_travel
+from loader.spark.queries.masking import hidden, masked
+from loader.spark.queries.paging import after_key
+from loader.spark.runtime.conditions import all_of
+from loader.spark.sources.deliveries import discover
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain import types
+from metadata.domain.sql import quote_identifier
+
+
+def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
+    """Answer one read; Refusal where the table is not there or it takes too long."""
+    with in_time(spark, job_group, f"read {manifest.kind}", manifest.timeout_seconds):
+        return _answer(spark, warehouse, manifest)
+
+
+@contextmanager
+def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> Iterator[None]:
+    """Do jobs in the readers' pool; after ``seconds`` they are cancelled: Refusal ``READ_TIMEOUT``."""
+    context = spark.sparkContext
+    context.setLocalProperty("spark.scheduler.pool", "read")
+    context.setJobGroup(job_group, what)
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        context.cancelJobGroup(job_group)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if late.is_set():
+            raise Refusal(
+                "READ_TIMEOUT",
+                f"The answer took longer than {seconds:.0f} seconds",
+                hint="Ask for less, or ask again when no load is running.",
+            ) from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
+    arguments = manifest.arguments
+    if manifest.kind == "discover":
+        source = manifest.source
+        return discover(spark, source.location, source.format, source.options)
+    kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
+        "sample": _sample,
+        "key_search": _key_search,
+        "versions": _versions,
+        "as_of": _as_of,
+    }
+    if manifest.kind not in (*kinds, "changes"):
+        raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
+    table = DeltaTable(spark, warehouse, manifest.table.key)
+    if not table.exists():
+        raise Refusal(
+            "NO_TABLE",
+            f"{manifest.table.qualified_name} does not exist in the warehouse yet",
+            hint="A load run creates it.",
+        )
+    known_at = arguments.get("known_at")
+    if known_at and manifest.kind == "as_of":
+        with time_travel.within_retention(manifest.table, known_at):
+            commit = time_travel.commit_known_at(table, manifest.table, known_at)
+            frame, hidden_then = _readable(table, manifest, commit.version)
+            present = time_travel.frame_as_known(frame, table, manifest.table, commit.version)
+            names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
+            found = _rows(_as_of(present, manifest.table, arguments), arguments, names)
+            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **found}
+    version = table.version()
+    frame, names = _readable(table, manifest, version)
+    if manifest.kind == "changes":
+        found = changes(frame, manifest.table, arguments, _limit(arguments))
+        for change in found["changes"] if names else ():
+            sides = [side for side in ("before", "after") if change[side] is not None]
+            change |= zip(sides, hidden(found["columns"], [change[side] for side in sides], names), strict=True)
+        return {"table_version": version, "masked": names, **found}
+    asked = kinds[manifest.kind](frame, manifest.table, arguments)
+    return {"table_version": version, **_rows(asked, arguments, names, in_order=manifest.kind == "versions")}
+
+
+def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
+    """Return the table of a version as its reader may see it, and the names of masked columns."""
+    frame = table.frame_as_of(version)
+    if manifest.masking is None:
+        return frame, []
+    return masked(frame, time_travel.column_keys(table, version), manifest.table, manifest.masking)
+
+
+def _rows(asked: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
+    """Return the rows as text. ``in_order``: a masked value tells whether it differs from the row before."""
+    limit = _limit(arguments)
+    rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
+    chosen = [list(row) for row in rows[:limit]]
+    if in_order:
+        chosen = hidden(asked.columns, chosen, masked_names)
+    else:
+        chosen = [row for one in chosen for row in hidden(asked.columns, [one], masked_names)]
+    return {
+        "columns": asked.columns,
+        "rows": chosen,
+        "truncated": len(rows) > limit,
+        "masked": [name for name in asked.columns if name in masked_names],
+    }
+
+
+def _limit(arguments: dict) -> int:
+    return min(int(arguments.get("limit", 50)), MOST_ROWS)
+
+
+def _as_text(frame: DataFrame, name: str) -> Column:
+    return F.col(quote_identifier(name)).cast("string").alias(name)
+
+
+def _business_key(table: TableSpec) -> list[str]:
+    return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+
+
+def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Rows as they lie in the files, or those that were loaded last first: then the table is read whole."""
+    if not arguments.get("newest"):
+        return frame
+    last_first = F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last()
+    return frame.orderBy(last_first, *_business_key(table))
+
+
+def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Keys whose first business-key column starts with the text, whatever its case."""
+    names = _business_key(table)
+    text = str(arguments.get("text", ""))
+    matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
+    entity_key = quote_identifier(table.column("entity_key").name)
+    return after_key(matching, table, arguments).select(*names, entity_key).distinct().orderBy(*names)
+
+
+def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """The versions of one key, found by its entity key or by its business-key values."""
+    if arguments.get("entity_key"):
+        condition = F.col(quote_identifier(table.column("entity_key").name)) == F.lit(arguments["entity_key"])
+    else:
+        given = dict(arguments["business_key"])
+        condition = all_of(
+            F.col(quote_identifier(column.name)).cast("string") == F.lit(str(given[column.name]))
+            for column in table.of_purpose("business_key")
+        )
+    return frame.where(condition).orderBy(quote_identifier(table.column("started_at").name))
+
+
+def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Rows whose interval holds the instant: ``[started_at, ended_at)``, for ever if they are open."""
+    at = _instant(arguments["at"], table.column("started_at"))
+    started, ended, segment, state = (
+        F.col(quote_identifier(table.column(purpose).name))
+        for purpose in ("started_at", "ended_at", "segment", "state")
+    )
+    not_ended = ended.isNull() | (segment == OPEN) | (ended > at)
+    if arguments.get("inclusive_ends"):
+        not_ended = not_ended | (ended == at)
+    valid = frame.where((started <= at) & not_ended)
+    if arguments.get("tombstone"):
+        valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
+    names = _business_key(table)
+    if arguments.get("text"):
+        valid = valid.where(
+            F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
+        )
+    return after_key(valid, table, arguments).orderBy(*names)
+
+
+def _instant(at: object, column: ColumnSpec) -> Column:
+    """The wanted instant as versions are dated: a timestamp, the day it lies in, or a number."""
+    dated_by = types.parse(column.type).name
+    try:
+        if dated_by in (types.INTEGER, types.BIGINT):
+            return F.lit(int(str(at))).cast("bigint")
+        instant = parse_instant(str(at))
+    except ValueError:
+        what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
+        raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
+    return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")

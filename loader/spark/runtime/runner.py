@@ -1,0 +1,225 @@
+"""The runner: a child process with one warm Spark session, driven by JSON lines.
+
+``python -m loader.spark.runtime.runner`` with ELEVATA_RUNNER_CONFIG (``loader.spark.runtime.session.RunnerConfig``
+as JSON) and ELEVATA_EVENTS_FD (the descriptor that events go to; standard output if absent). The
+protocol is ``loader.domain.runs.protocol``. It ends when its standard input closes, and takes the JVM
+with it, so it dies with its worker.
+"""
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from loader.domain.runs.failure_causes import cause_of
+from loader.domain.runs.log_lines import MarkedLines
+from loader.domain.runs.manifest import (
+    CheckManifest,
+    ExecuteManifest,
+    LoadManifest,
+    ObserveManifest,
+    ReadManifest,
+    RehearseManifest,
+    ReplayManifest,
+    SizesManifest,
+    from_json,
+)
+from loader.domain.runs.refusals import Refusal
+from loader.domain.runs.replay import parse_cases, select
+from loader.spark.historization import invariants
+from loader.spark.maintenance.requests import MANIFESTS, govern
+from loader.spark.queries import reads
+from loader.spark.runtime.exceptions import accident, first_line, thrown_by
+from loader.spark.runtime.load import CANCELED, FAILED, LoadAttempt, unreadable_table
+from loader.spark.runtime.replay import replay
+from loader.spark.runtime.session import UMASK, RunnerConfig, start_session
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.tables import steps
+from loader.spark.tables.dry_run import rehearse
+from loader.spark.tables.sizes import sizes
+from loader.spark.tables.tables import DeltaTable
+
+log = logging.getLogger("loader.spark.runtime.runner")
+
+
+class Events:
+    """Writes events, one JSON object a line, from any thread."""
+
+    def __init__(self, descriptor: int):
+        self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def emit(self, event: str, **fields) -> None:
+        line = json.dumps({"event": event} | {name: value for name, value in fields.items() if value is not None})
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+
+class Runner:
+    """Takes requests and answers each in a thread of its own, with exactly one ``finished``."""
+
+    def __init__(self, spark: SparkSession, config: RunnerConfig, events: Events):
+        self._spark, self._config, self._events = spark, config, events
+        self._cancels: dict[str, threading.Event] = {}
+        self._kinds: dict[str, Callable[[str, dict], dict]] = {
+            "ping": lambda _id, _body: {},
+            "observe": self._observe,
+            "execute": self._execute,
+            "sizes": self._sizes,
+            "rehearse": self._rehearse,
+            "load": self._load,
+            **{kind: partial(self._govern, kind) for kind in MANIFESTS},
+            "read": self._read,
+            "check": self._check,
+            "replay": self._replay,
+        }
+
+    def take(self, request: dict) -> None:
+        """Start on a request, or cancel one that is under way."""
+        if request["kind"] == "cancel":
+            event = self._cancels.get(request["id"])
+            if event is not None:
+                event.set()
+                self._spark.sparkContext.cancelJobGroup(request["id"])
+            return
+        self._cancels[request["id"]] = threading.Event()
+        threading.Thread(target=self._answer, args=(request,), name=request["id"], daemon=True).start()
+
+    def _answer(self, request: dict) -> None:
+        request_id = request["id"]
+        try:
+            kind = self._kinds.get(request["kind"])
+            if kind is None:
+                raise Refusal("UNKNOWN_REQUEST", f"There is no request of kind {request['kind']}")
+            answer = {"status": "succeeded"} | kind(request_id, request.get("body") or {})
+        except Refusal as refusal:
+            answer = {"status": "failed", "error": refusal.as_json()}
+        except Exception as failure:  # the worker must hear of it, whatever it is
+            log.exception("request %s failed", request_id)
+            answer = {"status": "failed", "error": accident(request["kind"], failure).as_json()}
+        finally:
+            self._cancels.pop(request_id, None)
+        self._events.emit("finished", id=request_id, **answer)
+
+    def _observe(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(ObserveManifest, body)
+        found, unreadable = {}, []
+        for key in manifest.tables:
+            try:
+                table = DeltaTable(self._spark, self._config.warehouse, key).observe()
+            except JAVA_ERRORS as failure:
+                if not manifest.skip_unreadable:
+                    raise unreadable_table(self._config.warehouse, key, failure) from failure
+                log.warning("the table %s cannot be read: %s", key, first_line(failure))
+                unreadable.append(key)
+                continue
+            if table is not None and (manifest.dropped or not table.dropped):
+                found[table.key] = asdict(table)
+        return {"answer": found, "unreadable": unreadable}
+
+    def _execute(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ExecuteManifest, body)
+        canceled = self._cancels[request_id]
+        done = steps.execute(
+            self._spark,
+            self._config.warehouse,
+            manifest.steps,
+            self._emitter(request_id),
+            execution=manifest.execution,
+            done=manifest.done,
+            canceled=canceled,
+            sensitive=manifest.sensitive,
+        )
+        return {} if done else {"status": CANCELED if canceled.is_set() else FAILED}
+
+    def _sizes(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(SizesManifest, body)
+        return {"answer": sizes(self._spark, self._config.warehouse, manifest.tables)}
+
+    def _rehearse(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(RehearseManifest, body)
+        warehouse, canceled = self._config.warehouse, self._cancels[request_id]
+        return {"answer": rehearse(self._spark, warehouse, manifest, self._emitter(request_id), canceled)}
+
+    def _load(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(LoadManifest, body)
+        attempt = LoadAttempt(
+            self._spark,
+            self._config.warehouse,
+            manifest,
+            self._emitter(request_id),
+            self._cancels[request_id],
+            request_id,
+        )
+        return {"status": attempt.run()}
+
+    def _govern(self, kind: str, request_id: str, body: dict) -> dict:
+        manifest = from_json(MANIFESTS[kind], body)
+        emit, canceled = self._emitter(request_id), self._cancels[request_id]
+        return govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+
+    def _read(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ReadManifest, body)
+        return {"answer": reads.read(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _check(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(CheckManifest, body)
+        return {"answer": invariants.check(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _replay(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ReplayManifest, body)
+        emit = self._emitter(request_id)
+        cases = select(parse_cases(manifest.cases), manifest.only)
+        replay(
+            self._spark,
+            self._config.warehouse,
+            cases,
+            lambda outcome: emit("case_finished", outcome=outcome.as_json()),
+        )
+        return {}
+
+    def _emitter(self, request_id: str) -> Callable[..., None]:
+        return lambda event, **fields: self._events.emit(event, id=request_id, **fields)
+
+
+def main() -> int:
+    os.umask(UMASK)
+    # For the worker, which reads what is printed here and writes the log.
+    printed = logging.StreamHandler()
+    printed.setFormatter(MarkedLines())
+    logging.basicConfig(level=logging.INFO, handlers=[printed])
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    events = Events(int(os.environ.get("ELEVATA_EVENTS_FD", "1")))
+    started = time.monotonic()
+    try:
+        config = RunnerConfig(**json.loads(os.environ["ELEVATA_RUNNER_CONFIG"]))
+        spark = start_session(config)
+    except Exception as failure:  # Java missing, master away, bad configuration: one line for the worker
+        log.exception("Spark did not start")
+        about = "Spark did not start"
+        error = cause_of(about, thrown_by(failure)) or Refusal(
+            "SPARK_DID_NOT_START",
+            f"{about}: {first_line(failure)}",
+            hint="Java 17 or newer must be on the PATH or in JAVA_HOME; run 'make setup'.",
+        )
+        events.emit("fatal", error=error.as_json())
+        return 1
+    events.emit("ready", pid=os.getpid(), spark_version=spark.version, seconds=round(time.monotonic() - started, 2))
+    runner = Runner(spark, config, events)
+    for line in sys.stdin:
+        if line.strip():
+            runner.take(json.loads(line))
+    # The worker is gone or wants us gone; a job under way is not waited for: commits are atomic.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Quotes of CSV files: each that opens a field is closed, and nothing but a delimiter or a line end follows.
+
+Spark's parser is lenient in both: it takes the end of the file for the end of a quoted field, so that one missing
+quote swallows every row after it, and it goes on reading after a quote that closes too early. So every file is read
+once more by the same parser, with the same settings, but strict, as a stream and beside Spark's own reading. A
+record that no delivery has is put after the file's end: the parser refuses it (too many columns), unless an open quote
+has swallowed it.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from loader.domain.runs.refusals import Refusal
+from loader.spark.sources.delivery_reading import Opened, reading_options
+from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
+from loader.spark.sources.options import CSV
+
+SIDE_BY_SIDE = 2  # Spark's own tasks need the other processors
+# Spark's reader takes 20480 columns.
+_MOST_COLUMNS = 20_481
+# How the parser says that a record has too many columns or a field too many characters, and of a stray quote.
+_OUT_OF_BOUNDS, _STRAY_QUOTE = "java.lang.ArrayIndexOutOfBoundsException", "Unescaped quote character"
+_HINT = "A quote inside a quoted field must be escaped, and each quoted field be closed."
+
+
+@contextmanager
+def checked_quotes(opened: Opened) -> Iterator[None]:
+    """Check the quotes of a CSV delivery while the caller reads it.
+
+    Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of what the caller raises: rows
+    that were swallowed make further trouble.
+    """
+    if opened.format != CSV or not opened.options.quote:
+        yield
+        return
+    files = [(file, group.separator) for group in opened.groups for file in group.files]
+    with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(files)), thread_name_prefix="quotes") as pool:
+        scans = [pool.submit(_check_file, opened, file, separator) for file, separator in files]
+        try:
+            yield
+        finally:
+            for scan in scans:
+                scan.result()
+
+
+def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> None:
+    parser = _parser(opened, separator)
+    try:
+        _parse(opened, parser, file, (separator or "\r\n") + opened.options.delimiter * _MOST_COLUMNS)
+    except JAVA_ERRORS as error:
+        failure = getattr(error, "java_exception", None)
+        said = str(failure.getMessage()) if failure is not None else str(error)
+        if said.startswith(_OUT_OF_BOUNDS):
+            if failure.getColumnIndex() >= _MOST_COLUMNS - 1:
+                return
+            code, wrong = "UNCLOSED_QUOTE", "a field of the record that begins here is too long: is its quote closed?"
+        elif _STRAY_QUOTE in said:
+            code, wrong = "STRAY_QUOTE", "text follows a quote that closes a field"
+        else:
+            raise unreadable(file.shown, error) from error
+        line = _line_of_record(opened, file, separator, failure.getRecordNumber() + 1)
+        raise _refused(code, file, line, wrong) from error
+    line = _line_of_record(opened, file, separator, parser.getContext().currentRecord())
+    raise _refused("UNCLOSED_QUOTE", file, line, "a quote that opens in the record that begins here is never closed")
+
+
+def _parser(opened: Opened, separator: str | None, records: int | None = None) -> Any:
+    """The parser that Spark reads with, strict about quotes; it keeps no values."""
+    spark = opened.spark
+    options = reading_options(opened.options, separator) | {"unescapedQuoteHandling": "RAISE_ERROR"}
+    del options["encoding"]  # the parser is handed characters
+    parser = _package(spark, "com.univocity.parsers")
+    csv = _package(spark, "org.apache.spark.sql.catalyst.csv")
+    scala_options = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
+    settings = csv.CSVOptions(scala_options, False, "UTC").asParserSettings()
+    settings.setMaxColumns(_MOST_COLUMNS - 1)
+    settings.selectIndexes(spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Integer, 0))
+    settings.setProcessor(parser.common.processor.core.NoopProcessor.instance)
+    if records is not None:
+        settings.setNumberOfRecordsToRead(records)
+    return parser.csv.CsvParser(settings)
+
+
+def _package(spark: SparkSession, name: str) -> Any:
+    package: Any = spark._jvm
+    for part in name.split("."):
+        package = getattr(package, part)
+    return package
+
+
+def _parse(opened: Opened, parser: Any, file: DeliveredFile, after: str) -> None:
+    """Parse the file's text and ``after``."""
+    jvm = opened.spark._jvm
+    with content_of(opened.spark, file) as stream:
+        texts = opened.spark.sparkContext._gateway.new_array(jvm.java.io.Reader, 2)
+        texts[0] = _characters(opened, stream)
+        texts[1] = jvm.java.io.StringReader(after)
+        parser.parse(jvm.org.apache.commons.io.input.SequenceReader(texts))
+
+
+def _line_of_record(opened: Opened, file: DeliveredFile, separator: str | None, record: int) -> int:
+    """The line that a record begins on; ``record`` counts from 1. The parser counts no lines inside of quotes."""
+    if record <= 1:
+        return 1
+    parser = _parser(opened, separator, records=record - 1)
+    _parse(opened, parser, file, "")
+    with content_of(opened.spark, file) as stream:
+        lines = opened.spark._jvm.java.io.LineNumberReader(_characters(opened, stream))
+        lines.skip(parser.getContext().currentChar())
+        return lines.getLineNumber() + 1
+
+
+def _characters(opened: Opened, stream: Any) -> Any:
+    """The stream's text without a byte order mark, as Java's reader."""
+    return opened.spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
+
+
+def _refused(code: str, file: DeliveredFile, line: int, said: str) -> Refusal:
+    return Refusal(code, f"{file.shown}, line {line}: {said}", file=file.shown, row=line, hint=_HINT)

@@ -1,0 +1,250 @@
+"""Checking a delivery row by row and key by key, and saying what is wrong with it.
+
+All rows are looked at once, all keys once; only a delivery that is refused is read again, to say
+where. What is refused first is what could be the cause of the rest: encoding, shape, values, NULLs.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from loader.domain.runs.manifest import DeliveredColumn, SourceSpec
+from loader.domain.runs.refusals import Refusal
+from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
+from loader.spark.runtime.conditions import any_of
+from loader.spark.sources.conversion import comes_twice, fits, typed
+from loader.spark.sources.csv_quotes import checked_quotes
+from loader.spark.sources.delivery_reading import MALFORMED, Opened
+from loader.spark.sources.error_places import SAMPLES, first_places
+from loader.spark.sources.json_lines import first_lines, text_lines, wrong_encoding
+from loader.spark.sources.options import CSV
+from metadata.domain import types as ours
+
+_REPLACEMENT = "\ufffd"  # what Java puts where bytes are no character
+
+
+def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
+    """A delivered column as its contract's type."""
+    return typed(opened.column(column.name), column.type, options, opened.type_of(column.name))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A delivery's number of rows, and what is said of values that were taken."""
+
+    rows: int
+    warnings: tuple[str, ...]
+
+
+def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
+    """Check that every row keeps the contract. One pass.
+
+    Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or NULL_VALUE.
+    """
+    misfits = {column: _misfit(opened, column, source.options) for column in source.columns}
+    null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
+    required = [column for column in source.columns if not column.nullable and not column.business_key]
+    zone = opened.options.timezone
+    local = [c for c in source.columns if c.type == ours.TIMESTAMP and zone != "UTC"]
+    twice = [F.count_if(comes_twice(opened.column(c.name), opened.type_of(c.name), zone)) for c in local]
+    replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
+    with checked_quotes(opened):
+        found = frame.agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count(MALFORMED).alias("malformed"),
+            F.count_if(any_of(replaced if opened.format == CSV else [])).alias("replaced"),
+            F.count_if(null_key).alias("null_key"),
+            *(F.count_if(misfit).alias(f"misfit_{place}") for place, misfit in enumerate(misfits.values())),
+            *(F.count_if(opened.column(c.name).isNull()).alias(f"null_{place}") for place, c in enumerate(required)),
+            *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
+        ).first()
+    if found["replaced"]:
+        _check_encoding(opened, any_of(replaced), found["replaced"])
+    if found["malformed"]:
+        raise _malformed(opened, found["malformed"])
+    counts = {column: found[f"misfit_{place}"] for place, column in enumerate(misfits)}
+    if any(counts.values()):
+        raise _does_not_fit(opened, misfits, {column: count for column, count in counts.items() if count})
+    if found["null_key"]:
+        raise _null_key(opened, source, null_key, found["null_key"])
+    for place, column in enumerate(required):
+        if found[f"null_{place}"]:
+            raise _null_value(opened, source, column, found[f"null_{place}"])
+    counts = {column: found[f"twice_{place}"] for place, column in enumerate(local)}
+    warnings = tuple(
+        f"{count} times of {column.name} come twice in {zone}, when its clocks are put back: the earlier was taken."
+        for column, count in counts.items()
+        if count
+    )
+    return Checked(found["rows"], warnings)
+
+
+def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> tuple[DataFrame, int]:
+    """The frame with identical rows collapsed, and how many were. Rows compare by typed values.
+
+    Raises Refusal CONFLICTING_ROWS where rows of one key differ. A contract without a key says
+    nothing of which rows are the same, and in a feed a key has many rows: they all stay.
+    """
+    if not source.one_row_per_key:
+        return frame, 0
+    keys = {
+        f"k{place}": converted(opened, column, source.options)
+        for place, column in enumerate(column for column in source.columns if column.business_key)
+    }
+    if not keys or rows < 2:
+        return frame, 0
+    if _hashes_differ(frame, list(keys.values()), rows):
+        return frame, 0
+    grouping = [key.alias(name) for name, key in keys.items()]
+    # A hash leaves NULL out, so each value is followed by its place: ("a", NULL) is not (NULL, "a").
+    parts = []
+    for place, column in enumerate(source.columns):
+        parts += [converted(opened, column, source.options), F.lit(place)]
+    per_key = frame.groupBy(*grouping).agg(
+        F.count(F.lit(1)).alias("n"), F.min(F.xxhash64(*parts)).alias("low"), F.max(F.xxhash64(*parts)).alias("high")
+    )
+    different = per_key.where(F.col("low") != F.col("high"))
+    found = per_key.agg(F.count(F.lit(1)), F.count_if(F.col("low") != F.col("high"))).first()
+    duplicates, conflicts = rows - found[0], found[1]
+    if not duplicates:
+        return frame, 0
+    if conflicts:
+        raise _conflicting(opened, source, different, list(keys), conflicts)
+    return frame.withColumns(keys).dropDuplicates(list(keys)).drop(*keys), duplicates
+
+
+def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
+    """Whether every row's key has a hash of its own: then no two are the same. If not, they may still differ."""
+    hashes = frame.select(F.xxhash64(*keys).alias("hash"))
+    if rows <= ONE_TASK_UP_TO_ROWS:
+        hashes = hashes.coalesce(1)
+    else:
+        hashes = hashes.repartition(frame.sparkSession.sparkContext.defaultParallelism, "hash")
+    return hashes.distinct().count() == rows
+
+
+def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
+    return ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+
+
+def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
+    """A replacement character may be the file's own: in UTF-8, its bytes tell. Elsewhere it cannot be."""
+    if not opened.options.utf8:
+        place = first_places(opened, replaced, F.concat_ws(",", *(opened.column(name) for name in opened.names)))
+        raise Refusal(
+            "WRONG_ENCODING",
+            f"{place[0].file}, {place[0].name}: not {opened.options.encoding}; {count} rows in all",
+            file=place[0].file,
+            row=place[0].number,
+            count=count,
+            samples=tuple(found.sample for found in place),
+            hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+        )
+    invalid = ~F.is_valid_utf8("value")
+    lines = text_lines(opened.spark, opened.files).where(invalid).count()
+    if lines:
+        raise wrong_encoding("UTF-8", lines, *first_lines(opened.spark, opened.files, invalid))
+
+
+def _malformed(opened: Opened, count: int) -> Refusal:
+    csv = opened.format == CSV
+    places = first_places(opened, F.col(MALFORMED).isNotNull(), F.col(MALFORMED))
+    first = places[0]
+    wrong = f"not the {len(opened.names)} fields that there should be" if csv else "not one JSON object"
+    return Refusal(
+        "RAGGED_ROW" if csv else "BAD_JSON",
+        f"{first.file}, {first.name}: {wrong}; {count} rows in all",
+        file=first.file,
+        row=first.number,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="A field that holds the delimiter or a line end must be in quotes, and each quote be closed."
+        if csv
+        else "JSON lines hold one object per line, from { to }.",
+    )
+
+
+def _does_not_fit(
+    opened: Opened, misfits: dict[DeliveredColumn, Column], counts: dict[DeliveredColumn, int]
+) -> Refusal:
+    column, *others = counts
+    places = first_places(opened, misfits[column], opened.column(column.name))
+    first = places[0]
+    also = "".join(f"; {counts[other]} in {other.name} ({other.type})" for other in others)
+    return Refusal(
+        "VALUE_DOES_NOT_FIT",
+        f"{first.file}, {first.name}, column {column.name}: a value does not fit {column.type}; "
+        f"{counts[column]} values of this column in all{also}",
+        file=first.file,
+        row=first.number,
+        column=column.name,
+        count=counts[column],
+        samples=tuple(place.sample for place in places),
+        hint="Correct the delivery, or change the column's type." + _of_skipped_times(column, opened.options.timezone),
+    )
+
+
+def _of_skipped_times(column: DeliveredColumn, zone: str) -> str:
+    if column.type != ours.TIMESTAMP or zone == "UTC":
+        return ""
+    return f" A time that the clocks of {zone} skip, as summer time begins, does not fit either."
+
+
+def _null_key(opened: Opened, source: SourceSpec, null_key: Column, count: int) -> Refusal:
+    keys = [column for column in source.columns if column.business_key]
+    places = first_places(opened, null_key, _described(opened, source.columns))
+    first = places[0]
+    return Refusal(
+        "NULL_KEY",
+        f"{first.file}, {first.name}: no value in the business key ({', '.join(key.name for key in keys)}); "
+        f"{count} rows in all",
+        file=first.file,
+        row=first.number,
+        column=keys[0].name,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="Every row needs a value in every column of its business key.",
+    )
+
+
+def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, count: int) -> Refusal:
+    places = first_places(opened, opened.column(column.name).isNull(), _described(opened, source.columns))
+    first = places[0]
+    return Refusal(
+        "NULL_VALUE",
+        f"{first.file}, {first.name}: no value in {column.name}, which may not be NULL; {count} rows in all",
+        file=first.file,
+        row=first.number,
+        column=column.name,
+        count=count,
+        samples=tuple(place.sample for place in places),
+        hint="Deliver a value, or let the contract allow NULL.",
+    )
+
+
+def _described(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
+    """A row as ``name=value`` of its columns, key first; a sample cuts it short."""
+    ordered = sorted(columns, key=lambda column: not column.business_key)
+    values = [
+        F.concat(F.lit(f"{c.name}="), F.coalesce(opened.column(c.name).cast("string"), F.lit("NULL"))) for c in ordered
+    ]
+    return F.concat_ws(", ", *values)
+
+
+def _conflicting(opened: Opened, source: SourceSpec, different: DataFrame, keys: list[str], count: int) -> Refusal:
+    names = [column.name for column in source.columns if column.business_key]
+    rows = different.orderBy(*keys).limit(SAMPLES).select("n", *(F.col(key).cast("string") for key in keys)).collect()
+    samples = tuple(
+        ", ".join(f"{name}={value}" for name, value in zip(names, row[1:], strict=True)) + f" ({row['n']} rows)"
+        for row in rows
+    )
+    return Refusal(
+        "CONFLICTING_ROWS",
+        f"{opened.shown}: {count} keys have rows that differ",
+        file=opened.files[0].shown,
+        column=names[0],
+        count=count,
+        samples=samples,
+        hint="A delivery holds one row per business key; identical rows count as one.",
+    )

@@ -1,0 +1,296 @@
+"""The files of a delivery: which they are, and how the first of them begin.
+
+Any file system that Hadoop knows, and any compression that Spark reads by a file's ending.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.core.context import Py4JError  # of pyspark's bridge: exceptions it does not translate
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from elevata.core.errors import MetadataError
+from loader.domain.runs.refusals import Refusal
+from metadata.domain.locations import Location, Roots, parse_location
+
+# What a call into the JVM raises: pyspark translates the exceptions it knows.
+JAVA_ERRORS = (Py4JError, PySparkException)
+
+_GLOB = "{}[]*?\\"
+# A folder that Spark and Hadoop keep for as long as they write beside it.
+_UNDER_WAY = "_temporary"
+_BZIP2, _BZIP2_END = ".bz2", 11  # of its end so many bytes: the marker's six, four of the checksum, one to fill
+_BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
+_HIDDEN = ("_", ".")  # what Spark leaves out: markers of other writers
+
+
+@dataclass(frozen=True)
+class DeliveredFile:
+    """One file: its full path with scheme, how many bytes it has as stored, when it was last written (ms).
+
+    ``etag`` tells its content, where the store says so.
+    """
+
+    path: str
+    size: int
+    written: int
+    etag: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The path as a person writes it."""
+        return shown(self.path)
+
+    @property
+    def pattern(self) -> str:
+        """The path with what Spark would take for a wildcard made plain."""
+        return "".join(f"\\{c}" if c in _GLOB else c for c in self.path)
+
+
+def shown(path: str) -> str:
+    """``path`` without ``file:``, and with no more slashes than a person writes."""
+    return "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def from_uri(uri: str) -> str:
+    """The path that Spark's ``_metadata.file_path`` means: the same spelling as ``list_files``."""
+    path = unquote(uri)
+    return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:
+    """The files at ``location``: one file, all below a folder, or what a pattern matches; sorted.
+
+    Every one is below one of ``roots``, links followed. Raises Refusal MISSING_FILE, UNFINISHED_FOLDER,
+    BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE where the place itself cannot be asked.
+    """
+    found = _found(spark, location, roots)
+    taken = [file for name, file in found if not name.startswith(_HIDDEN)]
+    if not taken:
+        because = "holds only names beginning with _ or ., which are never read" if found else "is not there"
+        raise Refusal(
+            "MISSING_FILE",
+            f"{location} {because}",
+            file=location,
+            hint="Put the delivery there, or correct the source's location.",
+        )
+    # A file that links lead to twice is one file.
+    return sorted({file.path: file for file in taken}.values(), key=lambda file: file.path)
+
+
+def check_unchanged(spark: SparkSession, location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
+    """Refusal CHANGED_FILE if ``location`` no longer holds each of these files as it was listed."""
+    now = {file.path: (file.size, file.written) for _, file in _found(spark, location, roots)}
+    for file in files:
+        if now.get(file.path) != (file.size, file.written):
+            raise Refusal(
+                "CHANGED_FILE",
+                f"{file.shown} was {'written' if file.path in now else 'taken away'} while it was read",
+                file=file.shown,
+                hint="Load it again when it is whole. A source does best to write under another name and to rename.",
+            )
+
+
+def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
+    """Refusal OUTSIDE_ROOTS if one of these files, which were read, is a link by now that leads out of the roots."""
+    for file in files:
+        _real_path(file.path, location, roots)
+
+
+def _found(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
+    """Every file at ``location`` by its name there, checked."""
+    place = location if roots.anywhere else str(_place(location, roots))
+    found = []
+    try:
+        for status in _statuses(spark, place):
+            path = _spelled(status)
+            name = path.rsplit("/", 1)[-1]
+            is_checked = not (name.startswith(_HIDDEN) or roots.anywhere)
+            real = _real_path(path, location, roots) if is_checked else path
+            etag = "" if path.startswith("file:") else _etag(spark, status)
+            found.append((name, DeliveredFile(real, status.getLen(), status.getModificationTime(), etag)))
+    except JAVA_ERRORS as error:
+        raise unreadable(location, error) from error
+    return found
+
+
+def _place(location: str, roots: Roots) -> Location:
+    try:
+        return roots.check(parse_location(location, folder="/"))
+    except MetadataError as problem:
+        raise _refused(location, location, problem) from None
+
+
+def _real_path(path: str, location: str, roots: Roots) -> str:
+    """The path to read a listed file by. Refusal OUTSIDE_ROOTS, or UNREADABLE_FILE for what is no regular file."""
+    if not path.startswith("file:"):
+        try:
+            return roots.check_key(path)
+        except MetadataError as problem:
+            raise _refused(location, path, problem) from None
+    local = path.removeprefix("file:")
+    try:
+        real = roots.check_file(local)
+    except MetadataError as problem:
+        raise _refused(location, local, problem) from None
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise Refusal("UNREADABLE_FILE", f"{local} is no regular file", file=local, hint="Deliver a file.")
+    return f"file:{real}"
+
+
+def _refused(location: str, file: str, problem: MetadataError) -> Refusal:
+    return Refusal(
+        problem.code.upper(),
+        f"{location}: {problem.message}",
+        file=file,
+        hint="Correct the source's location. Whoever runs this installation sets ELEVATA_SOURCE_ROOTS.",
+    )
+
+
+def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
+    """The first ``size`` bytes of what the file holds, unpacked. Raises Refusal UNREADABLE_FILE."""
+    try:
+        with content_of(spark, file) as content:
+            return bytes(content.readNBytes(size))
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
+
+
+@contextmanager
+def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
+    """The file's content, unpacked, as Java's stream."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+    configuration = _configuration(spark)
+    with _closing(path.getFileSystem(configuration).open(path)) as stream:
+        codec = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(configuration).getCodec(path)
+        yield codec.createInputStream(stream) if codec else stream
+
+
+def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
+    """Raise Refusal TRUNCATED_FILE for a bzip2 file without its end marker.
+
+    Hadoop's codec takes a file that stops between two blocks for a whole one; the other codecs that have an end say
+    so themselves where it is missing.
+    """
+    if not file.path.endswith(_BZIP2):
+        return
+    try:
+        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
+            stream.seek(max(0, file.size - _BZIP2_END))
+            end = bytes(stream.readNBytes(_BZIP2_END))
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
+    if not _ends_bzip2(end):
+        raise Refusal(
+            "TRUNCATED_FILE",
+            f"{file.shown} ends before its bzip2 stream does",
+            file=file.shown,
+            hint="Deliver the whole file again.",
+        )
+
+
+def _ends_bzip2(end: bytes) -> bool:
+    """Whether these last bytes are the marker, a checksum of 32 bits, and what fills the last byte."""
+    number = int.from_bytes(end, "big")
+    return any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8))
+
+
+@contextmanager
+def _closing(stream: Any) -> Iterator[Any]:
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+@contextmanager
+def whole_files(spark: SparkSession) -> Iterator[None]:
+    """Inside, Spark reads no file in pieces, so that an order of rows is their order in the file."""
+    settings = {"spark.sql.files.maxPartitionBytes": str(1 << 50), "spark.sql.files.minPartitionNum": "1"}
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def unreadable(file: str, error: Exception) -> Refusal:
+    """A file that is there but cannot be read: broken compression, no permission, no such scheme."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    reason = cause.toString() if cause is not None else str(error).splitlines()[0]
+    return Refusal(
+        "UNREADABLE_FILE",
+        f"{file} cannot be read: {reason[:300]}",
+        file=file,
+        hint="Check that the file is whole, that its ending says how it is packed, and who may read it.",
+    )
+
+
+def _statuses(spark: SparkSession, location: str):
+    """Hadoop's description of every file at ``location``. A name is a pattern only if no file has it."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(location)
+    system = path.getFileSystem(_configuration(spark))
+    found = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
+    for status in found:
+        if status.isFile():
+            yield status
+            continue
+        if system.exists(spark._jvm.org.apache.hadoop.fs.Path(status.getPath(), _UNDER_WAY)):
+            raise _unfinished(location)
+        below = system.listFiles(status.getPath(), True)
+        root = len(status.getPath().toString().rstrip("/")) + 1
+        while below.hasNext():
+            inner = below.next()
+            folders = inner.getPath().toString()[root:].split("/")[:-1]
+            if _UNDER_WAY in folders:
+                raise _unfinished(location)
+            if not any(folder.startswith(_HIDDEN) for folder in folders):
+                yield inner
+
+
+def _unfinished(location: str) -> Refusal:
+    return Refusal(
+        "UNFINISHED_FOLDER",
+        f"{location} holds a folder {_UNDER_WAY}: its writer has not finished, or died",
+        file=location,
+        hint=f"Load it when the writer is done. If it died, write the folder again, or remove {_UNDER_WAY}.",
+    )
+
+
+def is_one_file(spark: SparkSession, location: str) -> bool:
+    """Whether the location names a file, neither a folder nor a pattern."""
+    try:
+        path = spark._jvm.org.apache.hadoop.fs.Path(location)
+        system = path.getFileSystem(_configuration(spark))
+        return system.exists(path) and system.getFileStatus(path).isFile()
+    except JAVA_ERRORS as error:
+        raise unreadable(location, error) from error
+
+
+def _etag(spark: SparkSession, status) -> str:
+    """The tag of a file's content; file systems without one have none."""
+    tagged = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
+    return (status.getEtag() or "") if tagged.isInstance(status) else ""
+
+
+def _spelled(status) -> str:
+    path = status.getPath().toString()
+    return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def _configuration(spark: SparkSession):
+    return spark._jsparkSession.sessionState().newHadoopConf()

@@ -1,0 +1,264 @@
+"""Delta commits of our own making: which files are read, which rows are marked as gone, what is added.
+
+Delta's public ways find out for themselves what a write touches: a MERGE reads the target twice,
+an overwrite asks the log, and each costs Spark jobs before the first row moves. A load knows all
+of it already: it has just read the rows it closes, and knows their files and places. So it makes
+the commit itself, from the parts that Delta's own commands are made of: files are written by
+Delta's transaction, rows that go are marked in deletion vectors, and everything is one commit with
+the table's transaction id and number. The protocol, the log and every reader stay Delta's.
+
+These parts are not a public interface: the versions are pinned, and ``tests/loader`` proves each
+one on real tables. A transaction starts from the snapshot whose files were read, and says that it has
+read them all: if another writer committed meanwhile, Delta refuses the commit (``TableMoved``).
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from delta.exceptions import base as delta
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.util import inheritable_thread_target
+
+from loader.domain.runs.refusals import Refusal
+from loader.spark.tables.tables import DeltaTable
+
+# Where a row lies, as one number: half of it is a hash of its file's name (the name itself would weigh
+# more than the row), the other half its place in the file. Spark joins by a single number fastest.
+PLACE = "__place"
+_HALF = 32
+_ROW_BITS = (1 << _HALF) - 1
+# What Spark's xxhash64 begins with, and how many salts are tried until every file has a number of its own.
+_SPARK_SEED, _SALTS = 42, 1000
+
+
+# Delta's names for a commit that another writer's came before; they have no common class of their own.
+_CONFLICTS = (
+    delta.ConcurrentAppendException,
+    delta.ConcurrentDeleteDeleteException,
+    delta.ConcurrentDeleteReadException,
+    delta.ConcurrentTransactionException,
+    delta.ConcurrentWriteException,
+    delta.DeltaConcurrentModificationException,
+    delta.MetadataChangedException,
+    delta.ProtocolChangedException,
+)
+
+
+class TableMoved(Refusal):
+    """Another writer committed to a table between this run's reading and its commit; nothing was written."""
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The files of a table at one version, as the log names them; nothing is read until asked."""
+
+    session: SparkSession
+    table: DeltaTable
+
+    @cached_property
+    def snapshot(self) -> Any:
+        """The table's newest snapshot when first asked; what is read and committed rests on this one."""
+        return self.table.snapshot()
+
+    @cached_property
+    def all(self) -> list[Any]:
+        """Delta's AddFile entries. A small table's stand in its checksum file; else the log is asked."""
+        checksum = self.snapshot.checksumOpt()
+        known = checksum.get().allFiles() if checksum.isDefined() else checksum
+        if known.isDefined():
+            files = known.get()
+            return [files.apply(i) for i in range(files.length())]
+        return list(self.snapshot.allFiles().collectAsList())
+
+    def where(self, column: str, *values: str) -> list[Any]:
+        """The files of some partitions."""
+        physical = self.table.physical_names()[column]
+        found = []
+        for file in self.all:
+            held = file.partitionValues().get(physical)
+            if held.isDefined() and held.get() in values:
+                found.append(file)
+        return found
+
+    def frame(self, files: list[Any] | None = None, *, placed: bool = False) -> DataFrame:
+        """The rows of these files, else of all; with ``placed`` also where each lies.
+
+        Which files there are is known by then; ``DeltaTable.frame`` has the log asked for them by jobs of its
+        own, and skips some by their statistics. This reads every one.
+        """
+        files = self.all if files is None else files
+        log = self.snapshot.deltaLog()
+        none = _option(self.session)
+        frame = DataFrame(log.createDataFrame(self.snapshot, _seq(self.session, files), False, none), self.session)
+        if placed:
+            salt, _ = _numbered(self.session, [_name(file.path()) for file in files])
+            number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
+            return frame.select("*", number.bitwiseOR(F.col("_metadata.row_index")).alias(PLACE))
+        return frame
+
+
+def rows_in(files: list[Any]) -> int | None:
+    """How many rows the files hold, if their statistics say; no file is read."""
+    counts = [file.numLogicalRecords() for file in files]
+    return sum(count.get() for count in counts) if all(count.isDefined() for count in counts) else None
+
+
+def commit(
+    files: TableFiles,
+    app_id: str | None,
+    sequence: int = 0,
+    *,
+    add: DataFrame | None = None,
+    remove: list[Any] | None = None,
+    gone: DataFrame | None = None,
+    gone_from: list[Any] | None = None,
+    last: Callable[[], None] | None = None,
+    recorded: Mapping[str, int] | None = None,
+) -> bool:
+    """One commit: rows of ``add`` come, whole files go, rows at the places ``gone`` of ``gone_from`` go.
+
+    False, and nothing is done, if the table holds this application's ``sequence`` already. Without
+    an application the commit has no number. ``last`` is called when all is written and nothing of it counts
+    yet; what it raises leaves the table as it was. ``recorded`` are further transaction identifiers with their
+    numbers. Refused TableMoved if the table is no longer as ``files`` has it.
+    """
+    session, jvm = files.session, files.session._jvm
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+    log = files.snapshot.deltaLog()
+    transaction = log.startTransaction(_option(session), _some(session, files.snapshot))
+    transaction.readWholeTable()
+    if app_id is not None:
+        # As the transaction's txnVersion does, so that another commit under the same application is a conflict, too;
+        # but that one replays the log for the number.
+        transaction.readTxn().addOne(app_id)
+        if files.table.committed_sequence(app_id, files.snapshot) >= sequence:
+            return False
+    now = int(jvm.java.lang.System.currentTimeMillis())
+    actions = [file.removeWithTimestamp(now, True) for file in remove or []]
+    with ThreadPoolExecutor(1) as beside:
+        # Marking is small jobs with pauses between them: beside the writing it costs next to nothing.
+        marked = None
+        if gone is not None:
+            marked = beside.submit(_as_here(session, _marked), session, log, gone, gone_from or [], now)
+        if add is not None:
+            written = transaction.writeFiles(add._jdf)
+            actions += [written.apply(i) for i in range(written.length())]
+    if marked is not None:
+        actions += marked.result()
+    numbered = dict(recorded or {}) | ({app_id: sequence} if app_id is not None else {})
+    for name, number in numbered.items():
+        actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(name, number, _option(session, now)))
+    if last is not None:
+        last()
+    try:
+        transaction.commit(_seq(session, actions), _operation(session, overwrites=bool(remove or gone is not None)))
+    except _CONFLICTS as conflict:
+        raise TableMoved(
+            "TABLE_MOVED",
+            f"{files.table.location}: another writer committed to the table after version "
+            f"{files.snapshot.version()}, which this run had read",
+            hint="Nothing was written. Run it again when the other writer is done.",
+        ) from conflict
+    return True
+
+
+def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, to be called in another thread: its jobs belong to this one's run and are cancelled with it."""
+
+    def work(*arguments: Any) -> Any:
+        session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+        return do(*arguments)
+
+    return inheritable_thread_target(session)(work)
+
+
+def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
+    """Deletion vectors over the rows that go; a file of which nothing is left goes whole."""
+    generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
+    by_name = {_name(file.path()): file for file in files}
+    _, numbers = _numbered(session, list(by_name))
+    vectors = {
+        name: file.deletionVector().serializeToBase64() for name, file in by_name.items() if file.deletionVector()
+    }
+    name = _lookup(numbers)[F.shiftright(PLACE, _HALF).cast("int")]
+    places = gone.select(
+        name.alias(generator.FILE_NAME_COL()),
+        (_lookup(vectors)[name] if vectors else F.lit(None).cast("string")).alias(generator.FILE_DV_ID_COL()),
+        F.col(PLACE).bitwiseAND(F.lit(_ROW_BITS)).alias(generator.ROW_INDEX_COL()),
+    )
+    built = generator.buildDeletionVectors(session._jsparkSession, places._jdf, log, 0)
+    actions = []
+    for i in range(built.length()):
+        result = built.apply(i)
+        file = by_name[result.filePath()]
+        physical = file.numPhysicalRecords()
+        if physical.isDefined() and physical.get() == result.deletionVector().cardinality():
+            actions.append(file.removeWithTimestamp(now, True))
+            continue
+        pair = file.removeRows(result.deletionVector(), True, True)
+        actions += [pair._1(), pair._2()]
+    return actions
+
+
+def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, str]]:
+    """The names by their numbers, as a placed frame has them, and the salt that gives each its own.
+
+    The same names get the same salt, so a frame and the commit after it agree.
+    """
+    jvm = session._jvm
+    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
+    hashed = jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String
+    texts = {name: text(name) for name in names}
+    for salt in map(str, range(_SALTS)):
+        salted = hashed(text(salt), _SPARK_SEED)
+        numbers = {_low_half(hashed(name, salted)): of for of, name in texts.items()}
+        if len(numbers) == len(texts):
+            return salt, numbers
+    raise RuntimeError("the names of a table's files could not be told apart")
+
+
+def _low_half(number: int) -> int:
+    """What a left shift by half keeps of a number, as the signed one that shifting back gives."""
+    return ((number & _ROW_BITS) ^ (1 << (_HALF - 1))) - (1 << (_HALF - 1))
+
+
+def _lookup(pairs: dict[Any, str]) -> Column:
+    return F.create_map(*(F.lit(part) for pair in pairs.items() for part in pair))
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _operation(session: SparkSession, *, overwrites: bool) -> Any:
+    """What the log says was done; the run is in the commit's ``userMetadata``."""
+    mode = session._jvm.org.apache.spark.sql.SaveMode
+    write = getattr(session._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
+    none = _option(session)
+    return write(mode.Overwrite if overwrites else mode.Append, *([none] * 8))
+
+
+def _seq(session: SparkSession, items: list[Any]) -> Any:
+    """An immutable Scala sequence."""
+    held = session._jvm.java.util.ArrayList()
+    for item in items:
+        held.add(item)
+    return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(held).toSeq()
+
+
+def _option(session: SparkSession, value: int | None = None) -> Any:
+    if value is None:
+        return getattr(session._jvm, "scala.Option").empty()
+    return _some(session, session._jvm.java.lang.Long.valueOf(value))
+
+
+def _some(session: SparkSession, value: Any) -> Any:
+    return getattr(session._jvm, "scala.Option").apply(value)
+
+
+def _module(session: SparkSession, name: str) -> Any:
+    return getattr(getattr(session._jvm, name), "MODULE$")

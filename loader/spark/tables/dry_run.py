@@ -1,0 +1,226 @@
+"""A rehearsal: steps on shallow clones of the touched tables, looked at before and after, then dropped.
+
+Clones lie in a folder of their own below the warehouse and are published in schemas of their own, so
+neither tables nor names of the warehouse are touched. What remained of a rehearsal that died is
+removed by the next one.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.steps.rendering import catalog_name, place_of
+from architecture.domain.steps.step import DROP_VIEWS, PUBLISH_VIEW
+from loader.domain.runs.manifest import DownstreamQuery, RehearseManifest
+from loader.domain.runs.published_names import query_of, renamed_schemas, with_other_names
+from loader.spark.runtime.session import dataset_session
+from loader.spark.tables.catalog import make_room
+from loader.spark.tables.sizes import size_of
+from loader.spark.tables.steps import execute
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sensitivity import MASK
+from metadata.domain.sql import quote_identifier, quote_text
+
+log = logging.getLogger(__name__)
+
+FOLDER = ".rehearsals"
+_OVER_TABLES = (PUBLISH_VIEW, DROP_VIEWS)
+_HASH = re.compile(r"[0-9a-f]{64}")
+_under_way: set[str] = set()
+_lock = threading.Lock()
+
+
+def rehearse(
+    spark: SparkSession,
+    warehouse: str,
+    manifest: RehearseManifest,
+    emit: Callable[..., None],
+    canceled: threading.Event | None = None,
+) -> dict[str, Any]:
+    """Run the steps on clones; returns what was seen.
+
+    ``succeeded``, ``error`` of the step that failed, ``steps`` (ordinal, status, error), ``tables`` by
+    key with ``before`` and ``after`` (name, schema, rows, bytes, samples; None where there is no table)
+    and ``queries`` (name, before, after: None if it works, else the error; ``breaks``).
+    """
+    rehearsal = _Rehearsal(dataset_session(spark, user_metadata=""), warehouse.rstrip("/"), manifest)
+    with _lock:
+        _under_way.add(rehearsal.folder)
+    try:
+        rehearsal.clear_what_remained()
+        return rehearsal.perform(emit, canceled)
+    finally:
+        rehearsal.drop_clones()
+        with _lock:
+            _under_way.discard(rehearsal.folder)
+
+
+def _prefix(name: str) -> str:
+    return f"__rehearsal_{name}_"
+
+
+@dataclass
+class _Rehearsal:
+    session: SparkSession
+    warehouse: str
+    manifest: RehearseManifest
+
+    @property
+    def name(self) -> str:
+        return "".join(character for character in self.manifest.rehearsal if character.isalnum())
+
+    @property
+    def folder(self) -> str:
+        return f"{self.warehouse}/{FOLDER}/{self.name}"
+
+    @property
+    def prefix(self) -> str:
+        return _prefix(self.name)
+
+    def perform(self, emit: Callable[..., None], canceled: threading.Event | None) -> dict[str, Any]:
+        touched = dict.fromkeys(step.table.key for step in self.manifest.steps)
+        names = self._clone([*touched, *(key for key in self.manifest.tables if key not in touched)])
+        before = {key: self._look(key) for key in touched}
+        known = list(names.values())
+        broken_before = self._explain(self.manifest.queries, known)
+        # Views are asked of as queries; publishing them would put them beside those of the warehouse.
+        chosen = {place: step for place, step in enumerate(self.manifest.steps) if step.op not in _OVER_TABLES}
+        places, told = list(chosen), []
+
+        def hear(event: str, **fields: Any) -> None:
+            fields["ordinal"] = places[fields["ordinal"]]
+            emit(event, **fields)
+            if event == "step_finished":
+                told.append({name: fields[name] for name in ("ordinal", "status", "error", "seconds")})
+
+        succeeded = execute(
+            self.session,
+            self.folder,
+            list(chosen.values()),
+            hear,
+            execution=f"rehearsal {self.manifest.rehearsal}",
+            canceled=canceled,
+            schema_prefix=self.prefix,
+            sensitive=self.manifest.sensitive,
+        )
+        # Old names stay known: what still asks for one must not find the warehouse's table.
+        known += self._names(touched).values()
+        return {
+            "succeeded": succeeded,
+            "error": next((one["error"] for one in told if one["error"]), None),
+            "steps": told,
+            "tables": {key: {"before": before[key], "after": self._look(key)} for key in touched},
+            "queries": self._compared(broken_before, known),
+        }
+
+    def _table(self, key: str) -> DeltaTable:
+        return DeltaTable(self.session, self.folder, key)
+
+    def _clone(self, keys: list[str]) -> dict[str, str]:
+        """Clone the tables that are there and publish them; returns their names by key."""
+        for key in keys:
+            if DeltaTable(self.session, self.warehouse, key).exists():
+                source, clone = place_of(key, self.warehouse), place_of(key, self.folder)
+                self.session.sql(f"CREATE TABLE {clone} SHALLOW CLONE {source}")
+        names = self._names(keys)
+        for key, published in names.items():
+            name, location = catalog_name(published, self.prefix), self._table(key).location
+            schema = quote_identifier(self.prefix + published.partition(".")[0])
+            self.session.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            make_room(self.session, name, location)
+            self.session.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")
+        return names
+
+    def _names(self, keys: Any) -> dict[str, str]:
+        """What the clones are called, by key; dropped ones have no name."""
+        found = ((key, self._table(key).observe()) for key in keys)
+        return {key: table.qualified_name for key, table in found if table is not None and not table.dropped}
+
+    def _look(self, key: str) -> dict[str, Any] | None:
+        table = self._table(key)
+        observed = table.observe()
+        if observed is None or observed.dropped:
+            return None
+        frame = table.frame()
+        size = size_of(table)
+        shown = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
+        rows = frame.select(*shown).limit(self.manifest.samples).collect()
+        masked = {one.name for one in observed.columns if one.key in self.manifest.sensitive}
+        return {
+            "name": observed.qualified_name,
+            "columns": [asdict(column) for column in observed.columns],
+            "rows": size["rows"] if size["rows"] is not None else table.rows(),
+            "bytes": size["bytes"],
+            "samples": [_without_values(frame.columns, row, masked) for row in rows],
+        }
+
+    def _compared(self, before: dict[str, str | None], names: list[str]) -> list[dict[str, Any]]:
+        """A query breaks if it worked before the steps, or is one that is to work after them, and does not."""
+        after = self._explain(self.manifest.queries, names)
+        new = self._explain(self.manifest.after, names)
+        compared = [
+            {"name": name, "before": error, "after": after[name], "breaks": error is None and after[name] is not None}
+            for name, error in before.items()
+        ]
+        return compared + [{"name": name, "after": error, "breaks": error is not None} for name, error in new.items()]
+
+    def _explain(self, queries: tuple[DownstreamQuery, ...], names: list[str]) -> dict[str, str | None]:
+        """Whether each query can be planned over the clones: None, or what Spark says against it."""
+        renamed = renamed_schemas(names, self.prefix)
+        said: dict[str, str | None] = {}
+        for query in queries:
+            sql = query_of(query.sql)
+            if not sql:
+                continue
+            try:
+                self.session.sql(with_other_names(sql, renamed)).schema  # noqa: B018  planning it is the question
+                said[query.name] = None
+            except Exception as failure:  # whatever Spark says against it is the answer
+                said[query.name] = str(failure).strip().splitlines()[0].replace(self.prefix, "")
+        return said
+
+    def drop_clones(self, name: str = "") -> None:
+        """Everything that a rehearsal (this one) made; its folder goes last, by which the rest is found."""
+        name = name or self.name
+        for schema in self._schemas(_prefix(name)):
+            self.session.sql(f"DROP SCHEMA IF EXISTS {quote_identifier(schema)} CASCADE")
+        self._delete(f"{self.warehouse}/{FOLDER}/{name}")
+
+    def clear_what_remained(self) -> None:
+        """What rehearsals left that nobody is at work on; one runner owns the warehouse."""
+        jvm = self.session._jvm
+        root = jvm.org.apache.hadoop.fs.Path(f"{self.warehouse}/{FOLDER}")
+        files = root.getFileSystem(self.session._jsc.hadoopConfiguration())
+        if not files.exists(root):
+            return
+        with _lock:
+            busy = {folder.rpartition("/")[2] for folder in _under_way} - {self.name}
+        for status in files.listStatus(root):
+            name = status.getPath().getName()
+            if name not in busy:
+                log.warning("removing what a rehearsal left: %s", name)
+                self.drop_clones(name)
+
+    def _schemas(self, prefix: str) -> list[str]:
+        found = (row[0] for row in self.session.sql("SHOW SCHEMAS").collect())
+        return [name for name in found if name.lower().startswith(prefix.lower())]
+
+    def _delete(self, folder: str) -> None:
+        path = self.session._jvm.org.apache.hadoop.fs.Path(folder)
+        path.getFileSystem(self.session._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _without_values(names: Sequence[str], row: Sequence[str | None], masked: Collection[str]) -> list[str | None]:
+    """Return a row's values; beside masked columns hashes are masked too, since whoever guesses a value finds its."""
+    if not masked:
+        return list(row)
+    return [
+        MASK if name in masked or (value and _HASH.fullmatch(value)) else value
+        for name, value in zip(names, row, strict=True)
+    ]

@@ -1,0 +1,39 @@
+"""How large tables are, told by their logs: no row is read."""
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.spark.tables.tables import DeltaTable
+
+
+def sizes(spark: SparkSession, warehouse: str, keys: Iterable[str]) -> dict[str, dict[str, int | None]]:
+    """Version, rows, bytes and files of each table that is there, by stable key.
+
+    ``rows`` is None where a file was written without statistics; deleted rows are not counted.
+    """
+    found = {}
+    for key in keys:
+        table = DeltaTable(spark, warehouse, key)
+        if table.exists():
+            found[key] = {"version": table.version(), **size_of(table)}
+    return found
+
+
+def size_of(table: DeltaTable) -> dict[str, int | None]:
+    """Rows, bytes and files of the newest version."""
+    files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
+    records = F.get_json_object("stats", "$.numRecords").cast("bigint")
+    live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
+    asked = files.agg(
+        F.count("*").alias("files"),
+        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+        F.count(records).alias("counted"),
+        F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
+    ).first()
+    return {
+        "rows": asked.rows if asked.counted == asked.files else None,
+        "bytes": asked.bytes,
+        "files": asked.files,
+    }

@@ -1,0 +1,248 @@
+"""The executor of steps: step → statement → observed → told.
+
+Every step is idempotent: where the table stands among its steps is found by looking at it, what is
+done is not done again, and a step is proved done by looking once more. ALTER carries no transaction
+id, so observing is the only proof there is.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, field
+
+from pyspark.sql import SparkSession
+
+from architecture.domain.states.tables import ObservedTable
+from architecture.domain.steps.rendering import (
+    CHANGE,
+    KEYS,
+    Statement,
+    statement_text,
+    statements,
+    tie_statement,
+    ties_of,
+)
+from architecture.domain.steps.step import (
+    CREATE_TABLE,
+    PUBLISH_VIEW,
+    REBUILD_TABLE,
+    RETYPE_COLUMN,
+    Step,
+    StepProblem,
+    done_by,
+    half_done_by,
+    moved,
+    steps_done,
+)
+from loader.domain.queries.masking import without_values
+from loader.domain.runs.refusals import Refusal
+from loader.spark.runtime.exceptions import accident
+from loader.spark.runtime.session import USER_METADATA, commit_metadata, dataset_session
+from loader.spark.tables.catalog import make_room, publish_step
+from loader.spark.tables.rebuilds import rebuild, set_aside
+from loader.spark.tables.tables import DeltaTable, publish
+from loader.spark.tables.value_checks import EXECUTION, asks, check
+
+Emit = Callable[..., None]
+
+
+def execute(
+    spark: SparkSession,
+    warehouse: str,
+    steps: Sequence[Step],
+    emit: Emit,
+    *,
+    execution: str = "",
+    done: Collection[int] = (),
+    canceled: threading.Event | None = None,
+    schema_prefix: str = "",
+    sensitive: Collection[str] = (),
+) -> bool:
+    """Run the steps in order; stops at the first that fails, and between two when cancelled. True if all are done.
+
+    Before the first statement every table must be at a place among its steps, and every value that a
+    pending step depends on is checked. ``done`` are places of steps that were recorded as finished:
+    they are not run again, and the tables must show them. ``schema_prefix`` stands before the
+    catalog's schemas in a rehearsal. Refusals tell no value of the columns whose stable keys are ``sensitive``.
+    """
+    session = dataset_session(spark, user_metadata="")
+    return _Execution(
+        session,
+        warehouse,
+        tuple(steps),
+        emit,
+        execution,
+        frozenset(done),
+        canceled,
+        schema_prefix,
+        frozenset(sensitive),
+    ).run()
+
+
+@dataclass
+class _Execution:
+    session: SparkSession
+    warehouse: str
+    steps: tuple[Step, ...]
+    emit: Emit
+    execution: str
+    recorded: frozenset[int]
+    canceled: threading.Event | None
+    prefix: str
+    sensitive: frozenset[str] = frozenset()
+    seen_done: set[int] = field(default_factory=set)
+    checked: set[int] = field(default_factory=set)
+    written: dict[int, int] = field(default_factory=dict)
+
+    def run(self) -> bool:
+        if not self._preflight():
+            return False
+        for ordinal, step in enumerate(self.steps):
+            if self.canceled is not None and self.canceled.is_set():
+                return False
+            if ordinal not in self.recorded and not self._step(ordinal, step):
+                return False
+        return True
+
+    def _table(self, step: Step) -> DeltaTable:
+        return DeltaTable(self.session, self.warehouse, step.table.key)
+
+    def _preflight(self) -> bool:
+        """Find where each table stands, and ask the data what pending steps depend on; nothing is written."""
+        by_table: dict[str, list[int]] = {}
+        for ordinal, step in enumerate(self.steps):
+            by_table.setdefault(step.table.key, []).append(ordinal)
+        for ordinals in by_table.values():
+            own = [self.steps[ordinal] for ordinal in ordinals]
+            observed = self._table(own[0]).observe()
+            try:
+                place = steps_done(own, observed)
+                self._must_show_recorded(ordinals, place, observed)
+            except StepProblem as problem:
+                first = next((one for one in ordinals if one not in self.recorded), ordinals[0])
+                return self._refuse(first, self.steps[first], Refusal(problem.code, problem.one_line()))
+            self.seen_done.update(ordinals[:place])
+        for ordinal, step in enumerate(self.steps):
+            if asks(step) and not self._is_done(ordinal):
+                refusal = self._checked(ordinal, step)
+                if refusal is not None:
+                    return self._refuse(ordinal, step, refusal)
+        return True
+
+    def _must_show_recorded(self, ordinals: list[int], place: int, observed: ObservedTable | None) -> None:
+        for ordinal in ordinals[place:]:
+            step = self.steps[ordinal]
+            if ordinal in self.recorded and step.leaves_trace:
+                raise moved(step, observed)
+
+    def _is_done(self, ordinal: int) -> bool:
+        return ordinal in self.recorded or ordinal in self.seen_done
+
+    def _checked(self, ordinal: int, step: Step) -> Refusal | None:
+        """Ask the data now, if the columns are called so already; else when the step's turn comes."""
+        table = self._table(step)
+        observed = table.observe()
+        names = {column.name for column in observed.columns} if observed else set()
+        asked = {change.name for change in step.retyped} | ({step.column.name} if step.column else set())
+        if not asked <= names:
+            return None
+        try:
+            check(step, table)
+        except Exception as failure:
+            return _as_refusal(step, failure)
+        self.checked.add(ordinal)
+        return None
+
+    def _refuse(self, ordinal: int, step: Step, refusal: Refusal) -> bool:
+        """Tell of a step that cannot run; no statement did."""
+        self._started(ordinal, step, None)
+        self._finished(ordinal, step, refusal, None, 0.0)
+        return False
+
+    def _step(self, ordinal: int, step: Step) -> bool:
+        started = time.monotonic()
+        table = self._table(step)
+        signature = {"what": EXECUTION, "execution": self.execution, "step": ordinal}
+        self.session.conf.set(USER_METADATA, commit_metadata(signature))
+        todo = statements(step, self.warehouse, self.prefix)
+        before = None if self._is_done(ordinal) else table.version()
+        self._started(ordinal, step, before)
+        refusal = None
+        try:
+            if not self._is_done(ordinal):
+                self._do(ordinal, step, table, todo)
+            self._publish(step, table, todo)
+        except Exception as failure:  # whatever Spark raises belongs to this step's record
+            refusal = _as_refusal(step, failure)
+        observed = self._table(step).observe()
+        if refusal is None and not self._is_proved(ordinal, step, observed):
+            refusal = Refusal("NOT_OBSERVED", f"{step.describe()} ran, but the table does not show it")
+        self._finished(ordinal, step, refusal, observed, time.monotonic() - started)
+        return refusal is None
+
+    def _is_proved(self, ordinal: int, step: Step, observed: ObservedTable | None) -> bool:
+        return not step.leaves_trace or self._is_done(ordinal) or done_by(step, observed)
+
+    def _do(self, ordinal: int, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
+        """The statements that are still missing: the change unless the table shows it, then the keys."""
+        if ordinal not in self.checked:
+            check(step, table)
+        if not half_done_by(step, table.observe()):
+            for statement in todo:
+                if statement.part == CHANGE:
+                    self._change(ordinal, step, table, statement)
+        if any(statement.part == KEYS for statement in todo):
+            self._tie(step, table, todo)
+
+    def _change(self, ordinal: int, step: Step, table: DeltaTable, statement: Statement) -> None:
+        if step.op in (REBUILD_TABLE, RETYPE_COLUMN):
+            self.written[ordinal] = rebuild(step, table)
+        else:
+            if step.op == CREATE_TABLE and table.exists():
+                set_aside(table, self.warehouse)
+            self.session.sql(statement.sql)
+
+    def _tie(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
+        """Tie keys to the physical names that Delta chose."""
+        if step.untied:
+            self.session.sql(next(statement.sql for statement in todo if "UNSET" in statement.sql))
+        ties = ties_of(step)
+        if ties:
+            table = self._table(step)
+            self.session.sql(tie_statement(table.sql_name, ties, table.physical_names()))
+
+    def _publish(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
+        if step.op == PUBLISH_VIEW:
+            make_room(self.session, f"`{step.table.schema}`.`{step.table.name}`", table.location)
+            publish(self.session, step.table, table.location)
+        publish_step(self.session, step, todo, self.warehouse, self.prefix)
+
+    def _started(self, ordinal: int, step: Step, before: int | None) -> None:
+        text = statement_text(step, self.warehouse, self.prefix)
+        version = before if before is not None and before >= 0 else None
+        self.emit("step_started", ordinal=ordinal, statement=text, version_before=version)
+
+    def _finished(
+        self, ordinal: int, step: Step, refusal: Refusal | None, observed: ObservedTable | None, seconds: float
+    ) -> None:
+        there = observed is not None and not observed.dropped
+        if refusal is not None and self.sensitive:
+            shape = observed or self._table(step).observe()
+            columns = shape.columns if shape is not None else ()
+            refusal = without_values(refusal, [one.name.lower() for one in columns if one.key in self.sensitive])
+        self.emit(
+            "step_finished",
+            ordinal=ordinal,
+            status="failed" if refusal else "succeeded",
+            observed=asdict(observed) if there else None,
+            version_after=observed.version if observed else None,
+            error=refusal.as_json() if refusal else None,
+            seconds=round(seconds, 3),
+            rows=self.written.get(ordinal),
+        )
+
+
+def _as_refusal(step: Step, failure: Exception) -> Refusal:
+    if isinstance(failure, Refusal):
+        return failure
+    return accident(f"{step.describe()} failed", failure, code="STEP_FAILED")

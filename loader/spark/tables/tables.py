@@ -1,0 +1,349 @@
+"""Delta tables of the warehouse: where they are, what they hold, who committed last.
+
+A table's folder is named by its stable key and its Delta log is the truth about it. Identity is
+kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
+``elevata.column.<stable key>`` = Delta's physical column name, which no rename changes.
+``elevata.dropped`` is true of a table that was taken out of the catalog and whose files are kept.
+"""
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from architecture.domain.states.tables import ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.steps.rendering import COLUMN, DROPPED, KEY, NAME
+from loader.domain.sources.checksums import Checksum, FileId, contradiction
+from loader.spark.runtime.session import commit_metadata
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import from_spark
+
+_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+_PHYSICAL = "delta.columnMapping.physicalName"
+# How far back the log is read for the commit of a run before only the control database is asked.
+_COMMITS_TO_SEARCH = 50
+
+# A checksum is compared with the commits since the last checkpoint, at most so many.
+_COMMITS_TO_PROVE = 20
+
+LOAD = "load"
+
+log = logging.getLogger(__name__)
+# The snapshots whose checksums were compared with the log in this process: version and identity, by location.
+_proven: dict[str, tuple[int, int]] = {}
+
+
+@dataclass(frozen=True)
+class RunCommit:
+    """What a commit of a run says of itself in ``userMetadata``.
+
+    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run
+    must know (``loader.spark.runtime.datasets``). ``what`` is load, or the kind of a governed run. ``foreign`` are
+    the later commits of other writers that changed rows: ``DELETE (version 7)``, newest first.
+    """
+
+    run_id: str
+    at: str
+    sequence: int
+    counts: dict[str, int]
+    version: int
+    notes: dict[str, str] = field(default_factory=dict)
+    what: str = LOAD
+    foreign: tuple[str, ...] = ()
+
+
+class DeltaTable:
+    """One table by its location. Opening is cheap; nothing is read until asked."""
+
+    def __init__(self, spark: SparkSession, warehouse: str, key: str):
+        self.spark = spark
+        self.key = key
+        self.location = f"{warehouse.rstrip('/')}/{key}"
+        self._open()
+
+    def _open(self) -> None:
+        self._log = self._class.forTable(self.spark._jsparkSession, self.location)
+
+    @property
+    def _class(self) -> Any:
+        return self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+
+    @property
+    def sql_name(self) -> str:
+        return f"delta.{quote_identifier(self.location)}"
+
+    def snapshot(self) -> Any:
+        """Return the newest snapshot as a JVM object; its checksum, if it has one, agrees with the log.
+
+        Delta asks for the thread's session as soon as the snapshot is asked for its files; a thread that
+        ran no statement before has none.
+        """
+        self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
+        snapshot = self._update()
+        identity = self.spark._jvm.java.lang.System.identityHashCode
+        if snapshot.version() >= 0 and _proven.get(self.location) != (snapshot.version(), identity(snapshot)):
+            snapshot = self._proven(snapshot)
+            _proven[self.location] = (snapshot.version(), identity(snapshot))
+        return snapshot
+
+    def _update(self) -> Any:
+        none = getattr(self.spark._jvm, "scala.Option").empty()
+        return self._log.update(False, none, none)
+
+    def _proven(self, snapshot: Any) -> Any:
+        """Return the snapshot, or one without its checksum where the log contradicts that; the file is removed.
+
+        Delta makes the next version's checksum from this one, so a wrong one would be carried on.
+        """
+        version, said = snapshot.version(), snapshot.checksumOpt()
+        if not said.isDefined():
+            return snapshot
+        oldest = max(snapshot.logSegment().checkpointProvider().version() + 1, version - _COMMITS_TO_PROVE + 1)
+        commits = []
+        for number in range(version, min(oldest, version) - 1, -1):
+            actions = self.commit(number)
+            if actions is None:
+                break
+            commits.append(actions)
+        wrong = contradiction(_checksum(said.get()), commits)
+        if not wrong:
+            return snapshot
+        log.warning("%s: the checksum of version %s is not used and removed: %s", self.location, version, wrong)
+        self._remove_checksum(version)
+        return self._update()
+
+    def _remove_checksum(self, version: int) -> None:
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.crc")
+        path.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(path, False)
+        self._class.invalidateCache(self.spark._jsparkSession, path.getParent().getParent())
+        self._open()
+
+    def exists(self) -> bool:
+        return self.version() >= 0
+
+    def version(self) -> int:
+        """The newest version in the log, -1 where there is no table."""
+        return self.snapshot().version()
+
+    def frame(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.location)
+
+    def frame_as_of(self, version: int) -> DataFrame:
+        return self.spark.read.format("delta").option("versionAsOf", version).load(self.location)
+
+    def rows(self) -> int:
+        """How many rows the table holds."""
+        return self.frame().count()
+
+    def committed_sequence(self, app_id: str, snapshot: Any = None) -> int:
+        """Return the newest ``txnVersion`` committed under this application id, -1 for none.
+
+        ``snapshot`` is one that ``snapshot`` returned, by default the newest.
+        """
+        snapshot = self.snapshot() if snapshot is None else snapshot
+        if snapshot.version() < 0:
+            return -1
+        # The version's checksum file lists the transactions; asking the snapshot replays the log.
+        checksum = snapshot.checksumOpt()
+        known = checksum.get().setTransactions() if checksum.isDefined() else checksum
+        if known.isDefined():
+            listed = {txn.appId(): txn.version() for txn in _list_of(known.get())}
+            return listed.get(app_id, -1)
+        found = snapshot.transactions().get(app_id)
+        return found.get() if found.isDefined() else -1
+
+    def observe(self) -> ObservedTable | None:
+        """Structure and version as the log has them, or None where there is no table."""
+        snapshot = self.snapshot()
+        if snapshot.version() < 0:
+            return None
+        metadata = snapshot.metadata()
+        properties = properties_of(metadata.configuration())
+        keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
+        fields = json.loads(metadata.schema().json())["fields"]
+        return ObservedTable(
+            key=properties.get(KEY, self.key),
+            qualified_name=properties.get(NAME, ""),
+            columns=tuple(_observed_column(field, keys) for field in fields),
+            version=snapshot.version(),
+            partition_by=tuple(_list_of(metadata.partitionColumns())),
+            properties={name: value for name, value in properties.items() if not name.startswith("elevata.")},
+            dropped=properties.get(DROPPED) == "true",
+        )
+
+    def schema(self) -> StructType:
+        """The columns as the log has them; asked without a query."""
+        return StructType.fromJson(json.loads(self.snapshot().metadata().schema().json()))
+
+    def physical_names(self) -> dict[str, str]:
+        """Delta's physical name of every column, by its present name."""
+        fields = json.loads(self.snapshot().metadata().schema().json())["fields"]
+        return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
+
+    def newest_run_commit(self) -> RunCommit | None:
+        """Return the newest run commit that the table's content rests on, None if none does.
+
+        Where somebody restored an older version, what came after that version does not count.
+        """
+        version, left = self.version(), _COMMITS_TO_SEARCH
+        foreign: list[str] = []
+        while version >= 0 and left:
+            info = self._commit_info(version)
+            signed = _signature(info.get("userMetadata"), version)
+            if signed is not None:
+                return replace(signed, foreign=tuple(foreign))
+            if not _is_ours(info.get("userMetadata")) and self._changes_rows(version):
+                foreign.append(f"{info.get('operation', 'a commit')} (version {version})")
+            restored = self._restored(info) if info.get("operation") == "RESTORE" else None
+            version, left = (version - 1 if restored is None else restored), left - 1
+        return None if left else self._older_run_commit(version)
+
+    def _restored(self, info: dict[str, Any]) -> int:
+        """Return the version that a RESTORE went back to."""
+        parameters = info["operationParameters"]
+        if parameters.get("version") is not None:
+            return int(parameters["version"])
+        jvm = self.spark._jvm
+        instant = jvm.java.sql.Timestamp.valueOf(parameters["timestamp"])
+        none = getattr(jvm, "scala.Option").empty()
+        return self._log.history().getActiveCommitAtTime(instant, none, True, True, True).version()
+
+    def _older_run_commit(self, version: int) -> RunCommit | None:
+        return next((one for one in self.run_commits() if one.version <= version), None)
+
+    def has_commit_of(self, run_id: str) -> bool:
+        """Whether the log still holds a commit of this run."""
+        return any(signed.run_id == run_id for signed in self.run_commits())
+
+    def run_commits(self) -> list[RunCommit]:
+        """Every commit that a run signed and the log still holds, newest first."""
+        history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()
+        found = [_signature(row.userMetadata, row.version) for row in history]
+        return sorted((one for one in found if one is not None), key=lambda one: one.version, reverse=True)
+
+    def commit(self, version: int) -> list[dict] | None:
+        """The actions of one commit, as the log has them; None where the log was cleaned of it."""
+        lines = self._commit_lines(version)
+        return None if lines is None else [json.loads(line) for line in lines]
+
+    def _changes_rows(self, version: int) -> bool:
+        parts = (action.get("add") or action.get("remove") for action in self.commit(version) or ())
+        return any(part["dataChange"] for part in parts if part)
+
+    def _commit_info(self, version: int) -> dict[str, Any]:
+        for line in self._commit_lines(version) or ():
+            if line.startswith('{"commitInfo"'):
+                return json.loads(line)["commitInfo"]
+        return {}
+
+    def _commit_lines(self, version: int) -> list[str] | None:
+        jvm = self.spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.json")
+        file_system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+        if not file_system.exists(path):
+            return None
+        stream = file_system.open(path)
+        try:
+            text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return text.splitlines()
+
+
+def run_signature(
+    *,
+    run_id: str,
+    at: str,
+    sequence: int,
+    counts: dict[str, int],
+    notes: dict[str, str] | None = None,
+    what: str = LOAD,
+) -> str:
+    """What the commits of a run carry in ``userMetadata``."""
+    signed = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
+    return commit_metadata(signed)
+
+
+def _is_ours(user_metadata: str | None) -> bool:
+    """Return whether a commit carries commit metadata of a run or an execution."""
+    return (user_metadata or "").startswith('{"') and '"what"' in (user_metadata or "")
+
+
+def _signature(user_metadata: str | None, version: int) -> RunCommit | None:
+    if not user_metadata or not user_metadata.startswith("{"):
+        return None
+    signed = json.loads(user_metadata)
+    if "run_id" not in signed:
+        return None
+    return RunCommit(
+        signed["run_id"],
+        signed["at"],
+        signed["sequence"],
+        signed["counts"],
+        version,
+        signed.get("notes", {}),
+        signed["what"],
+    )
+
+
+def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
+    described = field["metadata"].get(_VARCHAR) or field["type"]
+    return ObservedColumn(
+        name=field["name"],
+        type=str(from_spark(described if isinstance(described, str) else described["type"])),
+        nullable=field["nullable"],
+        key=keys.get(field["metadata"].get(_PHYSICAL, field["name"])),
+    )
+
+
+def properties_of(scala_map) -> dict[str, str]:
+    """Return a Scala map of texts as a dict."""
+    pairs = scala_map.iterator()
+    found = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[pair._1()] = pair._2()
+    return found
+
+
+def _checksum(found: Any) -> Checksum:
+    files, transactions = found.allFiles(), found.setTransactions()
+    return Checksum(
+        txn_id=found.txnId().get() if found.txnId().isDefined() else None,
+        files=found.numFiles(),
+        bytes=found.tableSizeBytes(),
+        listed={_file_id(one): one.size() for one in _list_of(files.get())} if files.isDefined() else None,
+        transactions={one.appId(): one.version() for one in _list_of(transactions.get())}
+        if transactions.isDefined()
+        else None,
+    )
+
+
+def _file_id(file: Any) -> FileId:
+    vector = file.deletionVector()
+    return file.path(), vector.uniqueId() if vector else ""
+
+
+def _list_of(scala_seq) -> list[Any]:
+    return [scala_seq.apply(i) for i in range(scala_seq.length())]
+
+
+def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
+    """Give the table its name in the catalog; the catalog holds names only, never the truth."""
+    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")
+
+
+def publish_views(spark: SparkSession, views: Iterable[str]) -> None:
+    """Run the statements that publish what stands over a history (``architecture.domain.history_views``).
+
+    The history has its name by then (``publish``). Every statement replaces what was there, so a
+    column that came or was renamed is in the views after the next load.
+    """
+    for statement in views:
+        spark.sql(statement)

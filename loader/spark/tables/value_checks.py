@@ -1,0 +1,113 @@
+"""Questions to the data that a step depends on: they read, write nothing, and refuse with counts and samples."""
+
+import json
+
+from architecture.domain.steps.rendering import lost_values
+from architecture.domain.steps.step import (
+    CHECK_NOT_NULL,
+    DROP_COLUMN,
+    REBUILD_TABLE,
+    RESTORE_TABLE,
+    RETYPE_COLUMN,
+    Step,
+)
+from loader.domain.runs.refusals import Refusal
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sql import quote_identifier
+
+_SAMPLES = 5
+_SHOWN_COLUMNS = 4
+EXECUTION = "execution"
+
+
+def asks(step: Step) -> bool:
+    """Whether a step depends on what the table's rows or its log say."""
+    return step.op in (REBUILD_TABLE, RETYPE_COLUMN, CHECK_NOT_NULL, RESTORE_TABLE) or step.only_empty
+
+
+def check(step: Step, table: DeltaTable) -> None:
+    """Refuse a step that the table's rows do not allow; nothing is asked of steps that touch no rows."""
+    if step.op in (REBUILD_TABLE, RETYPE_COLUMN):
+        _casts(step, table)
+    elif step.op == CHECK_NOT_NULL and step.column is not None:
+        _no_nulls(step.column.name, table)
+    elif step.op == DROP_COLUMN and step.only_empty and step.column is not None:
+        _all_null(step.column.name, table)
+    elif step.op == RESTORE_TABLE and step.version is not None:
+        _nothing_written_since(step, table)
+
+
+def _casts(step: Step, table: DeltaTable) -> None:
+    """Every value must survive its new type."""
+    broken = dict(zip(step.retyped, lost_values(step), strict=True))
+    asked = (f"count_if({test}) AS c{place}" for place, test in enumerate(broken.values()))
+    counts = table.frame().selectExpr(*asked).first()
+    for (change, test), count in zip(broken.items(), counts, strict=True):
+        if count:
+            name = quote_identifier(change.name)
+            shown = f"hex({name})" if change.from_type == "binary" else f"CAST({name} AS STRING)"
+            found = table.frame().where(test).selectExpr(f"{shown} AS value").distinct().limit(_SAMPLES).collect()
+            raise Refusal(
+                "CAST_FAILS",
+                f"{step.dataset}.{change.name}: {count} values do not fit {change.to_type}",
+                hint="correct these values first, or choose a wider type",
+                column=change.name,
+                count=count,
+                samples=tuple(sorted(repr(row.value) for row in found)),
+            )
+
+
+def _no_nulls(column: str, table: DeltaTable) -> None:
+    name = quote_identifier(column)
+    empty = table.frame().where(f"{name} IS NULL")
+    count = empty.count()
+    if count:
+        shown = ", ".join(quote_identifier(one) for one in empty.columns[:_SHOWN_COLUMNS])
+        rows = empty.selectExpr(f"to_json(struct({shown})) AS value").limit(_SAMPLES).collect()
+        raise Refusal(
+            "NULLS_FOUND",
+            f"{column}: {count} rows have no value",
+            hint="fill them first, or leave the column nullable",
+            column=column,
+            count=count,
+            samples=tuple(sorted(row.value for row in rows)),
+        )
+
+
+def _all_null(column: str, table: DeltaTable) -> None:
+    count = table.frame().where(f"{quote_identifier(column)} IS NOT NULL").count()
+    if count:
+        raise Refusal(
+            "COLUMN_NOT_EMPTY",
+            f"{column} holds {count} values by now, so it is not taken back",
+            hint="retire the column, or drop it by a report of its own",
+            column=column,
+            count=count,
+        )
+
+
+def _nothing_written_since(step: Step, table: DeltaTable) -> None:
+    """Going back to a version would take rows with it that a load wrote after it."""
+    newest = table.version()
+    for version in range((step.version or 0) + 1, newest + 1):
+        actions = table.commit(version)
+        if actions is None or _writes_rows(actions):
+            raise Refusal(
+                "WRITTEN_SINCE",
+                f"{step.dataset}: rows were written after version {step.version} (version {version}), "
+                "which going back to it would take away",
+                hint="change the table forward by a report of its own",
+            )
+
+
+def _writes_rows(actions: list[dict]) -> bool:
+    """Whether a commit changed rows, unless it is an execution's own."""
+    changed = any(
+        part["dataChange"] for action in actions for part in (action.get("add"), action.get("remove")) if part
+    )
+    return changed and not any(signed_by_execution(action.get("commitInfo")) for action in actions)
+
+
+def signed_by_execution(commit_info: dict | None) -> bool:
+    signed = (commit_info or {}).get("userMetadata") or ""
+    return signed.startswith("{") and json.loads(signed).get("what") == EXECUTION

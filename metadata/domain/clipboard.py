@@ -1,0 +1,114 @@
+"""Rows and columns of text out of a spreadsheet, and where they go in the grid of a dataset's columns."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elevata.core.errors import MetadataError
+from metadata.domain.cells import CELLS, NAME
+
+MAX_CHARACTERS = 500_000
+MAX_LINES = 2_000
+
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"(?=\t|\n|\Z)')
+_PLAIN = re.compile(r"[^\t\n]*")
+_ORDER = (NAME, *CELLS)
+_CALLED = {word.lower(): cell.name for cell in _ORDER for word in (cell.name, cell.label)}
+
+
+@dataclass(frozen=True)
+class PastedLine:
+    """What one line brings: ``row`` is the place of the column it is about, None for a new one called ``name``.
+
+    ``number`` counts the lines of the text from 1, the line of headings included.
+    """
+
+    number: int
+    name: str
+    row: int | None
+    cells: dict[str, str]
+
+
+class PasteProblem(MetadataError):
+    """A block of text that does not fit into the grid."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__("bad_paste", f"line {line}: {message}" if line else message, "text")
+
+
+def read_block(text: str) -> list[list[str]]:
+    """Lines of cells as spreadsheets put them on the clipboard.
+
+    Tabs part cells, line ends part lines; a cell in quotes may hold both, and quotes twice. A quote
+    that is not closed before the cell ends is only a quote.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise PasteProblem(f"is longer than {MAX_CHARACTERS:,} characters")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    lines: list[list[str]] = [[]]
+    at = 0
+    while True:
+        quoted = _QUOTED.match(text, at)
+        match = quoted or _PLAIN.match(text, at)
+        lines[-1].append(quoted[1].replace('""', '"') if quoted else match[0])
+        at = match.end()
+        if at == len(text):
+            return lines
+        if text[at] == "\n":
+            lines.append([])
+        at += 1
+
+
+def lay_out(block: Sequence[Sequence[str]], *, names: Sequence[str], row: int, cell: str) -> list[PastedLine]:
+    """Lay a block over the grid of the columns ``names``, from the cell that has the focus.
+
+    With a first line of headings, these say which cells are meant. Where the block has names (it begins
+    in the name's cell, or has its heading) these say which column each line is about, and one that is
+    not there is a new column. PasteProblem for what does not fit.
+    """
+    headings = [_CALLED.get(text.strip().lower()) for text in block[0]]
+    named = len(headings) > 1 and all(headings)
+    cells = headings if named else _from(cell)
+    if len(set(cells)) != len(cells):
+        raise PasteProblem("a heading stands there twice", 1)
+    lines = [(number, list(line)) for number, line in enumerate(block, start=1)][1 if named else 0 :]
+    lines = [(number, line) for number, line in lines if any(text.strip() for text in line)]
+    if not lines:
+        raise PasteProblem("there is nothing to paste")
+    if len(lines) > MAX_LINES:
+        raise PasteProblem(f"has more than {MAX_LINES:,} lines")
+    for number, line in lines:
+        if any(text.strip() for text in line[len(cells) :]):
+            raise PasteProblem(f"has more cells than the grid has columns to the right ({len(cells)})", number)
+    filled = [(number, dict(zip(cells, line, strict=False))) for number, line in lines]
+    return _by_name(filled, names) if NAME.name in cells else _by_place(filled, names, row)
+
+
+def _from(cell: str) -> list[str]:
+    order = [one.name for one in _ORDER]
+    if cell not in order:
+        raise PasteProblem(f"there is no cell {cell!r} to begin in")
+    return order[order.index(cell) :]
+
+
+def _by_place(filled: list[tuple[int, dict[str, str]]], names: Sequence[str], row: int) -> list[PastedLine]:
+    missing = row + len(filled) - len(names)
+    if missing > 0:
+        said = f"{missing} line{'s' if missing > 1 else ''} more than there are columns from here down"
+        raise PasteProblem(f"{said}; to add columns, paste their names, too", filled[len(filled) - missing][0])
+    return [PastedLine(number, names[row + at], row + at, cells) for at, (number, cells) in enumerate(filled)]
+
+
+def _by_name(filled: list[tuple[int, dict[str, str]]], names: Sequence[str]) -> list[PastedLine]:
+    known = {name.lower(): place for place, name in enumerate(names)}
+    found: list[PastedLine] = []
+    seen: set[str] = set()
+    for number, cells in filled:
+        name = cells.pop(NAME.name).strip()
+        if not name:
+            raise PasteProblem("says no column's name", number)
+        if name.lower() in seen:
+            raise PasteProblem(f"column {name!r} stands there twice", number)
+        seen.add(name.lower())
+        found.append(PastedLine(number, name, known.get(name.lower()), cells))
+    return found

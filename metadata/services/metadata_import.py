@@ -1,0 +1,338 @@
+"""Bring what files say into the database. Runs in the caller's transaction.
+
+Objects are known by their key, or by name where a file gives no key. What a file does not mention
+is left alone; a field it leaves out gets its default. The order of work: sources, schemas, what
+generation derives, target datasets, their columns, lineage, references, and then what can only be
+checked when everything is there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from elevata.core.errors import MetadataError
+from metadata.domain import keys, naming
+from metadata.domain.exchange import Record
+from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.checks import (
+    check_dataset_columns,
+    check_schema,
+    check_source_column,
+    check_source_dataset,
+    check_source_policy,
+    check_system,
+    check_target_column,
+    check_target_dataset,
+)
+from metadata.services.common import former_names, free_key
+from metadata.services.generation import ensure_history, generate_targets
+from metadata.services.import_lineage import LineageImporter
+from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED, arrange, clear_the_way, upsert
+from metadata.services.lifecycle import set_retired
+from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
+from metadata.services.targets import refuse_cycle
+
+
+@dataclass
+class Report:
+    """What an import did, or would do: (created | updated, kind, name) per object."""
+
+    changes: list[tuple[str, str, str]] = field(default_factory=list)
+    unchanged: int = 0
+
+    def note(self, did: str, kind: str, name: str) -> None:
+        if did == UNCHANGED:
+            self.unchanged += 1
+        else:
+            self.changes.append((did, kind, name))
+
+    def count(self, did: str) -> int:
+        return self.unchanged if did == UNCHANGED else sum(change[0] == did for change in self.changes)
+
+    def as_json(self) -> dict[str, Any]:
+        named = [{"change": did, "kind": kind, "name": name} for did, kind, name in self.changes]
+        return {**{did: self.count(did) for did in (CREATED, UPDATED, UNCHANGED)}, "changes": named}
+
+
+@contextmanager
+def located(record: Record, name: str = "") -> Iterator[None]:
+    """A refusal inside is about this record: it gets the place in the file, to the field if it names one."""
+    try:
+        yield
+    except MetadataError as problem:
+        field_name = "business_key" if problem.field == "key_ordinal" else problem.field
+        raise problem.about(name, record.place_of(field_name)) from None
+
+
+class Importer:
+    """One import. ``files`` are records of ``metadata.domain.exchange.FILE``."""
+
+    def __init__(self, files: list[Record]) -> None:
+        self.systems = [file["system"] for file in files if file["system"]]
+        self.schemas = [schema for file in files for schema in file["schemas"]]
+        self.targets = [file["dataset"] for file in files if file["dataset"]]
+        self.references = [(None, item) for file in files for item in file["references"]]
+        self.report = Report()
+
+    def run(self) -> Report:
+        self._refuse_doubles()
+        made: list[tuple[Record, SourceDataset]] = []
+        for record in self.systems:
+            system = self._system(record)
+            made += [(item, self._source_dataset(item, system)) for item in record["datasets"]]
+        for record in self.schemas:
+            self._schema(record)
+        for record, dataset in made:
+            self._generate(record, dataset)
+        targets = self._targets()
+        lineage = LineageImporter(self.report, targets)
+        for record, dataset in targets:
+            with located(record, str(dataset)):
+                lineage.inputs(record, dataset)
+        self.references += [(dataset, item) for record, dataset in targets for item in record["references"]]
+        for child, record in self.references:
+            with located(record):
+                lineage.reference(record, child)
+        for record, dataset in targets:
+            with located(record, str(dataset)):
+                refuse_cycle(dataset)
+                check_dataset_columns(TargetDataset.objects.get(pk=dataset.pk))
+        return self.report
+
+    def _refuse_doubles(self) -> None:
+        """One object described in two places would make the result depend on the order of files."""
+        seen: dict[tuple, str] = {}
+        described = (
+            [(("system", item["short_name"]), item) for item in self.systems]
+            + [
+                (("source", system["short_name"], item["name"]), item)
+                for system in self.systems
+                for item in system["datasets"]
+            ]
+            + [(("schema", item["name"]), item) for item in self.schemas]
+            + [(("dataset", item["schema"], item["name"].lower()), item) for item in self.targets]
+        )
+        described += [(("key", item["key"]), item) for _, item in described if item.values.get("key")]
+        for parent in [item for system in self.systems for item in system["datasets"]] + self.targets:
+            described += [((id(parent), "column", item["name"].lower()), item) for item in parent["columns"]]
+            described += [(("key", item["key"]), item) for item in parent["columns"] if item["key"]]
+        for identity, item in described:
+            if identity in seen:
+                name = "key" if identity[0] == "key" else "name"
+                said = f"{identity[-1]} is described twice, here and at {seen[identity]}"
+                raise MetadataError("described_twice", said, name, place=item.place_of(name))
+            seen[identity] = item.where
+
+    # --- sources -------------------------------------------------------------------------
+
+    def _system(self, record: Record) -> System:
+        row = System.objects.filter(short_name=record["short_name"]).first() or System()
+        values = record.picked("short_name", "name", "kind", "location", "secret", "active", *DESCRIBED)
+        with located(record, record["short_name"]):
+            self.report.note(upsert(row, values, check_system), "system", str(row))
+        return row
+
+    def _source_dataset(self, record: Record, system: System) -> SourceDataset:
+        name = record["name"]
+        with located(record, f"{system}.{name}"):
+            row = SourceDataset.objects.filter(key=record["key"]).first() if record["key"] else None
+            if row is not None and row.system_id != system.pk:
+                raise MetadataError("key_taken", f"this key is {row}'s", "key")
+            row = row or SourceDataset.objects.filter(system=system, name=name).first()
+            if row is None:
+                row = SourceDataset(system=system)
+                row.key = record["key"] or free_key(
+                    SourceDataset, lambda attempt: keys.source_dataset_key(system.short_name, name, attempt)
+                )
+            _refuse_other_key(row, record)
+            same = ("location", "format", "options", "history_policy", "historize", "active")
+            values = record.picked("name", *same, *DESCRIBED)
+            values["short_name"] = record["short_name"] or row.short_name or naming.safe_table_part(name)
+            did = upsert(row, plain_fields(row, values), check_source_dataset)
+        self.report.note(did, "source dataset", str(row))
+        self._source_columns(record, row)
+        return row
+
+    def _source_columns(self, record: Record, dataset: SourceDataset) -> None:
+        found = _match(record["columns"], list(dataset.columns.all()))
+        clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
+        arrange([self._source_column(item, row, dataset) for item, row in found], dataset)
+
+    def _source_column(self, record: Record, known: SourceColumn | None, dataset: SourceDataset) -> SourceColumn:
+        name = record["name"]
+        with located(record, f"{dataset}.{name}"):
+            row = known or SourceColumn(dataset=dataset, ordinal=next_ordinal(dataset))
+            if known is None:
+                row.key = record["key"] or free_key(
+                    SourceColumn, lambda attempt: keys.source_column_key(dataset.key, name, attempt)
+                )
+            same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
+            values = record.picked("name", *same, *DESCRIBED)
+            values["key_ordinal"] = record["business_key"]
+            self.report.note(upsert(row, values, check_source_column), "source column", str(row))
+        return row
+
+    def _generate(self, record: Record, dataset: SourceDataset) -> None:
+        """``generate: true`` always, ``false`` never; left out: unless the files bring what was generated."""
+        brought = any(item["generated_from"] == str(dataset) for item in self.targets)
+        wanted = record["generate"]
+        if wanted is None:
+            wanted = not brought and dataset.columns.filter(active=True, integrate=True).exists()
+        with located(record, str(dataset)):
+            check_source_policy(dataset)
+            if wanted:
+                summary = generate_targets(source_dataset=dataset)
+                for did, names in ((CREATED, summary.created), (UPDATED, summary.retired + summary.returned)):
+                    for name in names:
+                        self.report.note(did, "generated", name)
+
+    # --- targets -------------------------------------------------------------------------
+
+    def _schema(self, record: Record) -> None:
+        row = TargetSchema.objects.filter(name=record["name"]).first() or TargetSchema()
+        with located(record, record["name"]):
+            if row.pk is not None and row.layer != record["layer"] and row.datasets.exists():
+                raise MetadataError("invalid", "a schema with datasets stays in its layer", "layer")
+            values = record.picked("name", "layer", "ordinal", *DESCRIBED)
+            self.report.note(upsert(row, values, check_schema), "schema", str(row))
+
+    def _targets(self) -> list[tuple[Record, TargetDataset]]:
+        found = [(record, self._find_target(record)) for record in self.targets]
+        moving = [row for record, row in found if row.pk and row.name != record["name"]]
+        moving += [row.history for row in moving if hasattr(row, "history")]
+        clear_the_way([(row, None, None) for row in moving])
+        for record, row in found:
+            with located(record, f"{record['schema']}.{record['name']}"):
+                self._target(record, row)
+                self._history(record, row)
+        for record, row in found:
+            self._target_columns(record, row)
+        return found
+
+    def _find_target(self, record: Record) -> TargetDataset:
+        """The row by its key, else by its name; a new one is not stored yet."""
+        with located(record, f"{record['schema']}.{record['name']}"):
+            schema = TargetSchema.objects.filter(name=record["schema"]).first()
+            if schema is None:
+                raise MetadataError("dangling_reference", f"there is no schema {record['schema']!r}", "schema")
+            row = TargetDataset.objects.filter(key=record["key"]).first() if record["key"] else None
+            claimed = [item["key"] for item in self.targets if item["key"]]
+            named = TargetDataset.objects.filter(schema=schema, name=record["name"]).exclude(
+                key__in=[key for key in claimed if key != record["key"]]
+            )
+            row = row or named.first()
+            if row is None:
+                row = TargetDataset(schema=schema)
+                row.key = record["key"] or free_key(
+                    TargetDataset,
+                    lambda attempt: keys.target_dataset_key(schema.name, record["name"], attempt),
+                )
+            _refuse_other_key(row, record)
+            if row.history_of_id is not None:
+                raise MetadataError("invalid", "is a history dataset; describe it with its base", "name")
+            row.schema = schema
+            return row
+
+    def _target(self, record: Record, row: TargetDataset) -> None:
+        same = ("materialization", "historize", "history_policy", "filter", "hash_version")
+        values = record.picked("name", *same, *DESCRIBED) | _retirement(record)
+        values["former_names"] = _former_names(row, record, record["name"])
+        values["generated_from"] = self._source_named(record["generated_from"])
+        values["schema"] = row.schema
+        did = upsert(row, plain_fields(row, values), check_target_dataset)
+        self.report.note(did, "dataset", str(row))
+
+    def _source_named(self, name: str | None) -> SourceDataset | None:
+        if name is None:
+            return None
+        system, _, dataset = name.partition(".")
+        found = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
+        if found is None:
+            raise MetadataError("dangling_reference", f"there is no source dataset {name!r}", "generated_from")
+        return found
+
+    def _history(self, record: Record, base: TargetDataset) -> None:
+        described, row = record["history"], getattr(base, "history", None)
+        name = naming.history_name(base.name)
+        values = {"schema": base.schema, "name": name, "generated_from": base.generated_from}
+        if described is None:
+            if base.historize:
+                row = ensure_history(base)
+            elif row is not None:
+                set_retired(row, by=TargetDataset.RetiredBy.GENERATION)
+            if row is not None and row.name != name:
+                values["former_names"] = former_names(row.former_names, row.name, name)
+                upsert(row, values, check_target_dataset)
+            return
+        if row is None:
+            row = TargetDataset(history_of=base, key=described["key"] or keys.history_dataset_key(base.key))
+        with located(described, f"{base.schema}.{name}"):
+            _refuse_other_key(row, described)
+            values |= described.picked(*DESCRIBED) | _retirement(described)
+            values["former_names"] = _former_names(row, described, name)
+            self.report.note(upsert(row, values, check_target_dataset), "history", str(row))
+
+    def _target_columns(self, record: Record, dataset: TargetDataset) -> None:
+        found = _match(record["columns"], list(dataset.columns.all()))
+        clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
+        arrange([self._target_column(item, row, dataset) for item, row in found], dataset)
+
+    def _target_column(self, record: Record, known: TargetColumn | None, dataset: TargetDataset) -> TargetColumn:
+        name = record["name"]
+        with located(record, f"{dataset}.{name}"):
+            row = known or TargetColumn(dataset=dataset, ordinal=next_ordinal(dataset))
+            if known is None:
+                row.key = record["key"] or free_key(
+                    TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt)
+                )
+            values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
+            values |= _retirement(record) | {"key_ordinal": record["business_key"]}
+            values["role"] = record["role"] if record["business_key"] is None else "business_key"
+            values["former_names"] = _former_names(row, record, name)
+            self.report.note(upsert(row, values, check_target_column), "column", str(row))
+        return row
+
+
+def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
+    """Each record with the row it describes: by key, else by the name of a row that no key claims."""
+    by_key = {row.key: row for row in rows}
+    claimed = {item["key"] for item in items}
+    by_name = {row.name: row for row in rows}
+    found = []
+    for item in items:
+        row = by_key.get(item["key"]) or by_name.get(item["name"])
+        if row is not None and row.key in claimed and row.key != item["key"]:
+            row = None
+        if row is not None:
+            _refuse_other_key(row, item)
+        found.append((item, row))
+    return found
+
+
+def _refuse_other_key(row: Any, record: Record) -> None:
+    """A name that another thing has. (Where the key is known, the name may well be new.)"""
+    if row.pk is not None and record["key"] is not None and row.key != record["key"]:
+        said = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
+        raise MetadataError("key_differs", said, "key", place=record.place_of("key"))
+
+
+def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:
+    """As the file says; a rename in the file that it does not mention is kept as a rename."""
+    said = record["former_names"]
+    if row.pk is None or row.name == name or row.name in said:
+        return said
+    return former_names(said, row.name, name)
+
+
+def _retirement(record: Record) -> dict[str, Any]:
+    """``retired_at`` alone means: by a person."""
+    if record["retired_at"] is None:
+        if record["retired_by"]:
+            raise MetadataError("missing_field", "is missing beside retired_by", "retired_at", place=record.where)
+        return {"active": True, "retired_at": None, "retired_by": ""}
+    return {
+        "active": False,
+        "retired_at": record["retired_at"],
+        "retired_by": record["retired_by"] or TargetDataset.RetiredBy.PERSON,
+    }
