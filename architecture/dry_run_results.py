@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from architecture.domain.reports import workflow
 from architecture.models import Rehearsal
 from architecture.report_places import place_of_report
+from elevata.jobs import states
 from metadata.classification import classifications
 from metadata.domain.roles import Permission
 from metadata.domain.sensitivity import MASK
@@ -117,7 +117,7 @@ def _unmasked(side: Mapping[str, Any]) -> set[str]:
 
 def rehearsed(rehearsal: Rehearsal | None, user: Any) -> Rehearsed | None:
     """Return the result of a rehearsal that is finished, as a user may see it; None while there is none."""
-    if rehearsal is None or rehearsal.status != workflow.SUCCEEDED or rehearsal.result is None:
+    if rehearsal is None or rehearsal.status != states.SUCCEEDED or rehearsal.result is None:
         return None
     result = readable_result(rehearsal, user) or {}
     queries = result.get("queries", [])

@@ -44,7 +44,7 @@ class ReportFilter(filters.FilterSet):
 
 
 class ExecutionFilter(filters.FilterSet):
-    status = filters.ChoiceFilter(choices=Execution.Status.choices, label="State")
+    status = filters.ChoiceFilter(choices=Execution.STATUSES, label="State")
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     requested_by = filters.CharFilter(method="asked_by", label="By")
     kind = filters.ChoiceFilter(
@@ -87,7 +87,7 @@ class RecordFilter(filters.FilterSet):
 
 class RehearsalFilter(filters.FilterSet):
     report = filters.UUIDFilter(field_name="preview__report__report_id", label="Report")
-    status = filters.ChoiceFilter(choices=Rehearsal.Status.choices, label="State")
+    status = filters.ChoiceFilter(choices=Rehearsal.STATUSES, label="State")
     ordering = StableOrdering(fields=("requested_at", "id"))
 
     known: ClassVar = {"report": is_there(ChangeReport, "report_id")}

@@ -26,6 +26,7 @@ from architecture.models import (
     PolicyProposal,
 )
 from elevata.core.canonical_json import sha256_hex
+from elevata.jobs import states as job_states
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_state, dataset_states
@@ -213,7 +214,7 @@ def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
     return (
         ChangeReport.objects.annotate(live=Subquery(executions_.values("status")[:1]))
         .filter((Q(status__in=_IN_PLAY) & newest) | (own & Exists(taken)))
-        .filter(Q(live__isnull=True) | Q(live__in=workflow.RESUMABLE))
+        .filter(Q(live__isnull=True) | Q(live__in=job_states.RESTARTABLE))
         .order_by("-pk")
     )
 

@@ -108,10 +108,14 @@ INSTALLED_APPS = [
     "knox",
     "axes",
     "elevata",
+    "elevata.jobs",
     "metadata",
     "architecture",
     "loader",
 ]
+
+# Handlers of jobs by kind (elevata.jobs.registry).
+JOB_HANDLERS = ["loader.jobs.HANDLERS"]
 
 MIDDLEWARE = [
     "elevata.web.middleware.RequestIdMiddleware",
@@ -289,9 +293,9 @@ SPECTACULAR_SETTINGS = {
         "SystemKindEnum": "metadata.models.System.Kind",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
-        "ExecutionStatusEnum": "architecture.models.Execution.Status",
+        "ExecutionStatusEnum": "architecture.models.Execution.STATUSES",
         "DeliveryStatusEnum": "metadata.models.Delivery.Status",
-        "ReadStatusEnum": "loader.models.ReadRequest.Status",
+        "ReadStatusEnum": "loader.models.ReadRequest.STATUSES",
         "ReadKindEnum": "loader.api.read_arguments.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",

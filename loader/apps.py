@@ -7,9 +7,9 @@ class LoaderConfig(AppConfig):
 
     def ready(self) -> None:
         from architecture.services.states import observed_states, writing_runs
+        from elevata.jobs.wakeup import wake_for_deliveries
         from loader.management.refresh_command import look
         from loader.services.maintenance.records import register
-        from loader.services.runs.wakeup import wake_for_deliveries
         from loader.services.runs.writing_runs import runs_that_wrote
         from metadata.services.notices import provide_wake
 

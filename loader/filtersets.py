@@ -6,16 +6,16 @@ import django_filters as filters
 from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
+from elevata.jobs.models import SYSTEM
 from loader.domain.runs.maintenance import GOVERNED
 from loader.models import GovernedRunRecord, LoadRun, Schedule
-from loader.models.run import SYSTEM
 from metadata.filtersets import StableOrdering, YesNoFilter, is_dataset, is_there
 
 
 class LoadRunFilter(filters.FilterSet):
     q = filters.CharFilter(field_name="run_id", lookup_expr="icontains", label="Run id")
     kind = filters.ChoiceFilter(choices=LoadRun.Kind.choices, label="Kind")
-    status = filters.ChoiceFilter(choices=LoadRun.Status.choices, label="State")
+    status = filters.ChoiceFilter(choices=LoadRun.STATUSES, label="State")
     requested_by = filters.CharFilter(method="asked_by", label="By")
     dataset = filters.CharFilter(method="with_dataset", label="Dataset")
     ordering = StableOrdering(fields=("requested_at", "load_timestamp", "run_id"))
@@ -53,7 +53,7 @@ class GovernedRecordFilter(filters.FilterSet):
     outcome = filters.CharFilter(label="Outcome")
     ordering = StableOrdering(fields=("id", "created_at"))
 
-    known: ClassVar = {"run": is_there(LoadRun, "run_id"), "outcome": LoadRun.Status.values.__contains__}
+    known: ClassVar = {"run": is_there(LoadRun, "run_id"), "outcome": dict(LoadRun.STATUSES).__contains__}
 
     class Meta:
         model = GovernedRunRecord

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
 from loader.domain.runs.critical_path import CriticalPath, critical_path
 from metadata.graph import INPUT, Edge, Graph, Node
 

@@ -1,20 +1,17 @@
 """Queries about loading that pages, the API and commands share."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import Case, Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
-from architecture.domain.reports import workflow
 from architecture.models import Environment, Execution
 from architecture.selectors import executions
 from architecture.services import current_environment
-from elevata.core.database import silent_before
+from elevata.jobs import states
 from loader.domain.historization.layers import history_sql, layer_sql
-from loader.domain.runs import run_states as states
 from loader.domain.runs.refusals import Refusal
-from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Schedule, Worker
+from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Schedule
 from loader.services.runs.manifests import source_datasets, source_of, source_spec
 from metadata.models import TargetDataset
 from metadata.selectors import dataset_states
@@ -55,7 +52,7 @@ def active_runs() -> QuerySet[LoadRun]:
 
 def active_executions(*, environment: Environment) -> QuerySet[Execution]:
     """Return executions that are queued or under way, oldest first."""
-    return executions(environment=environment).filter(status__in=workflow.ACTIVE).order_by("pk")
+    return executions(environment=environment).filter(status__in=states.ACTIVE).order_by("pk")
 
 
 def schedules(*, environment: Environment | None = None) -> QuerySet[Schedule]:
@@ -80,11 +77,6 @@ def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
 
 def read_requests() -> QuerySet[ReadRequest]:
     return ReadRequest.objects.select_related("dataset__schema", "environment")
-
-
-def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> QuerySet[Worker]:
-    """Return workers with a recent heartbeat."""
-    return Worker.objects.filter(heartbeat_at__gte=silent_before(silent_after))
 
 
 def dataset_sql(dataset: TargetDataset) -> str:

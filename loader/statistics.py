@@ -9,11 +9,11 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from architecture.domain.reports import workflow
 from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.drift_pages import current_drift
 from architecture.models import Environment, Execution
 from architecture.selectors import leases_held
+from elevata.jobs import states
 from loader.domain.runs.maintenance import BRINGING, COMPACT
 from loader.models import DatasetRun, LoadRun, Schedule
 from loader.selectors import schedules
@@ -157,7 +157,7 @@ class LeasesHeld:
 
 
 def leases_in_force(environment: Environment) -> LeasesHeld:
-    quiet = Q(heartbeat_at__lt=timezone.now() - workflow.SILENT_AFTER)
+    quiet = Q(heartbeat_at__lt=timezone.now() - states.LOST_AFTER)
     held = leases_held(environment=environment).order_by()
     return LeasesHeld(**held.aggregate(count=Count("pk"), quiet=Count("pk", filter=quiet)))
 

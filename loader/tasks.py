@@ -24,22 +24,10 @@ def workplace() -> Workplace:
         return _workplace
 
 
-@shared_task(name="loader.tasks.wake_run")
-def wake_run(run_pk: int) -> None:
-    """Perform all queued work, which includes the run that the message names."""
-    workplace().load()
-
-
-@shared_task(name="loader.tasks.perform_execution")
-def perform_execution(execution_pk: int) -> None:
-    """Perform all queued work, which includes the execution or dry run that the message names."""
-    workplace().load()
-
-
-@shared_task(name="loader.tasks.wake_read")
-def wake_read(read_pk: int) -> None:
-    """Answer one read request."""
-    workplace().read(read_pk)
+@shared_task(name="loader.tasks.perform")
+def perform(job_pk: int) -> None:
+    """Perform the job that the message names, or all queued work, which includes it."""
+    workplace().perform(job_pk)
 
 
 @shared_task(name="loader.tasks.send_deliveries")

@@ -8,7 +8,8 @@ from django.utils import timezone
 from factory.django import DjangoModelFactory
 
 from architecture.models import Environment, Execution, ExecutionOperation
-from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Worker
+from elevata.jobs.models import Worker
+from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent
 from metadata.models import TargetDataset
 
 STARTED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -9,10 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from architecture.api.serializers import RefusedSerializer
-from architecture.domain.reports.workflow import QUEUED, RUNNING
 from architecture.dry_run_results import readable_result
 from architecture.filtersets import RehearsalFilter
 from architecture.models import Rehearsal
+from elevata.jobs.states import QUEUED, RUNNING
 from metadata.api.resources import ReadOnly
 from metadata.services.actor import current_actor
 
@@ -64,6 +64,8 @@ class RehearsalViewSet(ReadOnly):
     serializer_class = RehearsalSerializer
     list_serializer_class = RehearsalListSerializer
     filterset_class = RehearsalFilter
+    # The job's own number: beyond its range it is found nowhere, where the key to the job would overflow.
+    lookup_field, lookup_url_kwarg = "id", "pk"
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[Rehearsal]:

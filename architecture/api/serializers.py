@@ -148,6 +148,7 @@ class ExecuteSerializer(ChangeSerializer):
 
 
 class ExecutionListSerializer(serializers.ModelSerializer):
+    status = serializers.ChoiceField(choices=Execution.STATUSES, read_only=True)
     environment = serializers.CharField(source="environment.name", read_only=True)
     report = serializers.UUIDField(source="report.report_id", read_only=True, default=None, allow_null=True)
     record = serializers.SerializerMethodField()

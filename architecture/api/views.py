@@ -150,6 +150,8 @@ class ExecutionViewSet(ReadOnly):
     serializer_class = ExecutionSerializer
     list_serializer_class = ExecutionListSerializer
     filterset_class = ExecutionFilter
+    # The job's own number: beyond its range it is found nowhere, where the key to the job would overflow.
+    lookup_field, lookup_url_kwarg = "id", "pk"
     lookup_value_converter = "int"
     needs = {"cancel": EXECUTES, "abandon": EXECUTES}
     parameters = {"events": PAGES | {"after"}}

@@ -1,20 +1,17 @@
 """Executions: controlled changes of the warehouse, the row each step leaves, and the sealed record."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
-from django.conf import settings
 from django.db import models
-from django.utils import timezone
 
-from architecture.domain.reports import workflow
 from elevata.core.canonical_json import sha256_hex
+from elevata.jobs import states
+from elevata.jobs.models import Job, status_choices
 from metadata.models.audit import AppendOnly
 
-SYSTEM = "system"
 
-
-class Execution(models.Model):
+class Execution(Job):
     """One run of a report's steps in one environment, or of the safe ones that a load run needs.
 
     ``attempt`` counts how often a worker claimed it: the fencing number of its writes. Without a
@@ -25,51 +22,30 @@ class Execution(models.Model):
     asked for, by whom, and what is planned.
     """
 
-    class Status(models.TextChoices):
-        QUEUED = "queued", "Queued"
-        RUNNING = "running", "Running"
-        SUCCEEDED = "succeeded", "Succeeded"
-        FAILED = "failed", "Failed"
-        CANCELING = "canceling", "Canceling"
-        CANCELED = "canceled", "Canceled"
-        LOST = "lost", "Lost"
-        ABANDONED = "abandoned", "Abandoned"
+    KIND = "execution"
+    STATUSES: ClassVar = status_choices(states.STEPS.keys() - {states.BLOCKED})
 
-    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.LOST, Status.ABANDONED})
-
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="execution_row"
+    )
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="executions")
     report = models.ForeignKey(
         "architecture.ChangeReport", on_delete=models.PROTECT, null=True, related_name="executions"
     )
     preview = models.ForeignKey("architecture.Preview", on_delete=models.PROTECT, null=True, related_name="executions")
-    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
-    requester = models.CharField(max_length=150, blank=True, default="")
+    abandoned = models.BooleanField(default=False)
     command = models.CharField(max_length=200, blank=True, default="")
-    reason = models.CharField(max_length=200, blank=True, default="")
-    attempt = models.PositiveIntegerField(default=0)
-    claimed_by = models.CharField(max_length=200, blank=True, default="")
-    heartbeat_at = models.DateTimeField(null=True, blank=True)
-    phase = models.CharField(max_length=200, blank=True, default="")
-    error = models.JSONField(null=True, blank=True)
     versions = models.JSONField(default=dict, blank=True)
     planned = models.JSONField(default=dict, blank=True)
     signature = models.CharField(max_length=81, default="", editable=False)
-    requested_at = models.DateTimeField(auto_now_add=True)
-    queued_at = models.DateTimeField(default=timezone.now)
-    started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(
                 fields=["report"],
-                condition=models.Q(report__isnull=False) & ~models.Q(status="abandoned"),
+                condition=models.Q(report__isnull=False, abandoned=False),
                 name="execution_once_per_report",
-            ),
-            models.CheckConstraint(
-                name="execution_status_is_known", condition=models.Q(status__in=list(workflow.EXECUTION_STEPS))
             ),
             models.CheckConstraint(
                 name="execution_of_a_report_has_a_preview",
@@ -80,23 +56,6 @@ class Execution(models.Model):
 
     def __str__(self) -> str:
         return f"execution {self.pk} in {self.environment}"
-
-    @property
-    def is_finished(self) -> bool:
-        """Nobody is at work on it; whether it may be resumed is ``workflow.RESUMABLE``'s to say."""
-        return self.status in self.FINISHED
-
-    @property
-    def who(self) -> str:
-        """The name of who asked; ``system`` where nobody is named."""
-        return self.requested_by.get_username() if self.requested_by is not None else self.requester or SYSTEM
-
-    @property
-    def seconds(self) -> float | None:
-        if self.started_at is None or self.finished_at is None:
-            return None
-        # A clock that was set back meanwhile must not make it less than nothing.
-        return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
 
 class ExecutionOperation(models.Model):

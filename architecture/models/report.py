@@ -1,6 +1,6 @@
 """Change reports, what people decided on them, and their previews."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from django.conf import settings
@@ -8,6 +8,8 @@ from django.db import models
 from django.db.models.functions import Length
 
 from architecture.domain.reports import workflow
+from elevata.jobs import states
+from elevata.jobs.models import Job, status_choices
 from metadata.models.audit import AppendOnly
 
 models.CharField.register_lookup(Length)
@@ -159,35 +161,24 @@ class Preview(models.Model):
         return f"preview {self.fingerprint[:12]} of {self.report}"
 
 
-class Rehearsal(models.Model):
+class Rehearsal(Job):
     """A preview's steps run on shallow clones, which are dropped afterwards.
 
-    ``result`` shows before and after: schema, row counts, samples, which downstream queries break.
+    ``result`` shows before and after: schema, row counts, samples, which downstream queries break. ``exclusive`` keeps
+    it to one at a time of each preview.
     """
 
-    class Status(models.TextChoices):
-        QUEUED = "queued", "Queued"
-        RUNNING = "running", "Running"
-        SUCCEEDED = "succeeded", "Succeeded"
-        FAILED = "failed", "Failed"
+    KIND = "dry_run"
+    STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})
 
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="dry_run_row"
+    )
     preview = models.ForeignKey(Preview, on_delete=models.PROTECT, related_name="rehearsals")
-    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
     result = models.JSONField(null=True)
-    error = models.JSONField(null=True)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
-    requested_at = models.DateTimeField(auto_now_add=True)
-    claimed_by = models.CharField(max_length=200, blank=True, default="")
-    heartbeat_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["preview"], condition=models.Q(status__in=["queued", "running"]), name="rehearsal_one_at_a_time"
-            )
-        ]
 
     def __str__(self) -> str:
         return f"rehearsal of {self.preview}"

@@ -10,6 +10,7 @@ from architecture.domain.reports.scope import Scope
 from architecture.domain.reports.workflow import Need
 from architecture.domain.states.drift import DatasetDrift
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
+from elevata.jobs import states
 from metadata.domain.notices import Kind
 from metadata.domain.roles import Permission, Place, Role
 from metadata.permissions import people_who_may, roles_of
@@ -46,11 +47,11 @@ def tell_decided(report: ChangeReport, approval: Approval) -> None:
 def tell_execution_ended(execution: Execution) -> None:
     """An execution of a report succeeded, failed or was lost. A load run's own is told with the run."""
     report = execution.report
-    if report is None or execution.status not in (workflow.SUCCEEDED, workflow.FAILED, workflow.LOST):
+    if report is None or execution.status not in (states.SUCCEEDED, states.FAILED, states.LOST):
         return
-    succeeded = execution.status == workflow.SUCCEEDED
+    succeeded = execution.status == states.SUCCEEDED
     error = {} if succeeded else execution.error or {}
-    became = {workflow.SUCCEEDED: "was executed", workflow.FAILED: "failed", workflow.LOST: "lost its worker"}
+    became = {states.SUCCEEDED: "was executed", states.FAILED: "failed", states.LOST: "lost its worker"}
     message = f": {error['message']}" if error.get("message") else ""
     said = f"The report of {_scope(report)} in {report.environment} {became[execution.status]}"
     if not succeeded:

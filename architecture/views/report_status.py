@@ -12,6 +12,7 @@ from architecture.services.reports.previews import newest_preview
 from architecture.services.reports.reports import authors_of_report
 from architecture.views.decisions import as_sentence
 from elevata.core.canonical_json import sha256_hex
+from elevata.jobs import states
 
 # Reports in these states may still be carried out, so whether they still hold matters.
 _ALIVE = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
@@ -32,7 +33,7 @@ class State:
     @cached_property
     def execution(self) -> Execution | None:
         """The one that counts."""
-        return next((one for one in self.executions if one.status != workflow.ABANDONED), None)
+        return next((one for one in self.executions if one.status != states.ABANDONED), None)
 
     @cached_property
     def preview(self) -> Preview | None:

@@ -5,14 +5,14 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from django.db.models import F
 from django.utils import timezone
 
 from architecture.models import Environment, Lease
 from bench.web.described import stored
 from bench.web.size import Size
+from elevata.jobs.models import Job, Worker
 from loader.domain.runs.dependencies import Scope
-from loader.models import DatasetRun, LoadRun, RunEvent, Schedule, Worker
+from loader.models import DatasetRun, LoadRun, RunEvent, Schedule
 from loader.services.runs.schedules import create_schedule
 from metadata.domain.state import DatasetState
 
@@ -28,8 +28,10 @@ def load(
     random = Random(size.seed + 4)
     tables = [state for state in states if state.active and state.materialization == "table"]
     _schedules(environment, size, tables)
-    runs = stored(_runs(environment, people, size, random, now))
-    LoadRun.objects.update(requested_at=F("load_timestamp"))
+    runs = list(_runs(environment, people, size, random, now))
+    for run in runs:
+        run.save()
+        Job.objects.filter(pk=run.pk).update(requested_at=run.load_timestamp)
     stored(
         row
         for number, run in enumerate(runs)

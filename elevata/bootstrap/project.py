@@ -22,7 +22,7 @@ def database() -> str:
     """
     if os.environ.get("DATABASE_URL"):
         return _migrate()
-    migrations = sorted(ROOT.glob("*/migrations/*.py"))
+    migrations = sorted((*ROOT.glob("*/migrations/*.py"), *ROOT.glob("*/*/migrations/*.py")))
     folder = data_folder.data_dir()
     return once(
         ".migrated",

@@ -26,7 +26,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from elevata.core.errors import MetadataError
-from loader.selectors import live_workers
+from elevata.jobs.selectors import live_workers
 from metadata.domain.chain import Head, parse_head
 from metadata.services import chain, recorded_heads
 from metadata.services.changelog import record_change, unit_of_work

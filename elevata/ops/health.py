@@ -22,7 +22,7 @@ from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
-from loader.selectors import live_workers
+from elevata.jobs.selectors import live_workers
 
 log = logging.getLogger(__name__)
 

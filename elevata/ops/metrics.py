@@ -22,10 +22,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from architecture.domain.reports import workflow
 from architecture.models import Execution, Lease, Rehearsal
-from loader.domain.runs import run_states as states
-from loader.models import DatasetRun, LoadRun, ReadRequest, Worker
+from elevata.jobs import states
+from elevata.jobs.models import Worker
+from loader.models import DatasetRun, LoadRun, ReadRequest
 from loader.statistics import CHANGES, sum_of
 from metadata.models import Delivery
 from metadata.services import chain, recorded_heads
@@ -106,8 +106,8 @@ def _queue(now: datetime) -> Iterator[GaugeMetricFamily]:
     age = GaugeMetricFamily("elevata_queue_oldest_seconds", "Since when the oldest waits, by kind.", labels=["kind"])
     for kind, rows, since in (
         ("load_run", LoadRun.objects.filter(status=LoadRun.Status.QUEUED), "queued_at"),
-        ("execution", Execution.objects.filter(status=workflow.QUEUED), "requested_at"),
-        ("rehearsal", Rehearsal.objects.filter(status=workflow.QUEUED), "requested_at"),
+        ("execution", Execution.objects.filter(status=states.QUEUED), "requested_at"),
+        ("rehearsal", Rehearsal.objects.filter(status=states.QUEUED), "requested_at"),
         ("read", ReadRequest.objects.filter(status=ReadRequest.Status.QUEUED), "requested_at"),
     ):
         asked = rows.order_by().aggregate(count=Count("pk"), oldest=Min(since))
@@ -121,7 +121,7 @@ def _by_state(name: str, said: str, model: type[LoadRun] | type[Execution]) -> G
     """How many there are in each state; a state that nothing is in stands there with 0."""
     counts = dict(model.objects.order_by().values_list("status").annotate(Count("pk")))
     family = GaugeMetricFamily(name, said, labels=["state"])
-    for state in model.Status.values:
+    for state, _ in model.STATUSES:
         family.add_metric([state], counts.get(state, 0))
     return family
 

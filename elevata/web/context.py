@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from architecture.inbox import count_for
-from loader.selectors import live_workers
+from elevata.jobs.selectors import live_workers
 from metadata.domain.roles import Permission
 from metadata.permissions import may_somewhere
 

@@ -15,11 +15,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from architecture.services import current_environment
+from elevata.jobs.selectors import live_workers
 from elevata.web import error_pages
 from elevata.web.deleted_objects import what_is_gone
 from elevata.web.request_limits import body_too_big
 from loader import statistics
-from loader.selectors import active_executions, active_runs, live_workers, newest_runs, schedules
+from loader.selectors import active_executions, active_runs, newest_runs, schedules
 from metadata.computed_fields import layer_counts
 from metadata.selectors import systems
 

@@ -4,7 +4,6 @@ from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
@@ -40,8 +39,6 @@ from loader.api.live_logs import FollowedExecution
 from loader.api.refreshes import AfterLookSerializer, LookRequestSerializer, LookSerializer, ReportRequestSerializer
 from loader.models import ReadRequest
 from loader.services.queries.refreshes import DRIFT, PREVIEW, REPORT, looks_of, must_have_seen, request_look
-from loader.services.runs.executions import wake_for
-from loader.services.runs.wakeup import WAKE_EXECUTION, wake
 from metadata.api.etags import must_name
 from metadata.api.resources import Resource
 from metadata.api.strict_fields import NothingSerializer
@@ -173,8 +170,9 @@ class ReportViewSet(views.ReportViewSet):
             preview = newest_preview(self.get_object())
             if preview is None:
                 raise Refused("NO_PREVIEW")
-            rehearsal = request_rehearsal(preview=preview, person=request.user)
-        transaction.on_commit(lambda: wake(WAKE_EXECUTION, rehearsal.pk))
+            asked = request_rehearsal(preview=preview, person=request.user)
+        asked.wake_after_commit()
+        rehearsal = asked.rehearsal
         where = reverse("api-rehearsal-detail", args=[rehearsal.pk], request=request)
         return Response(RehearsalSerializer(rehearsal).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
@@ -196,8 +194,7 @@ class ReportViewSet(views.ReportViewSet):
         seen = given.get("preview") or (preview.fingerprint if preview else "")
         with refusals(), writing(reason):
             asked = request_execution(report=report, person=request.user, preview_fingerprint=seen, command="REST")
-        if asked.requested:
-            transaction.on_commit(lambda: wake_for(asked))
+        asked.wake_after_commit()
         found = executions().prefetch_related("operations").get(pk=asked.execution.pk)
         where = reverse("api-execution-detail", args=[found.pk], request=request)
         return Response(ExecutionSerializer(found).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
@@ -213,5 +210,5 @@ class ExecutionViewSet(FollowedExecution, views.ExecutionViewSet):
         _, reason = self.given(NothingSerializer)
         with refusals(), writing(reason):
             resumed = resume_execution(execution=self.get_object(), person=request.user)
-        transaction.on_commit(lambda: wake_for(Requested(resumed, requested=True)))
+        Requested(resumed).wake_after_commit()
         return self.as_it_is(status.HTTP_202_ACCEPTED)

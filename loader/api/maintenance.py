@@ -138,7 +138,7 @@ class CheckAnswerSerializer(serializers.Serializer):
 
 
 class CheckSerializer(serializers.ModelSerializer):
-    status = serializers.ChoiceField(choices=ReadRequest.Status.choices, read_only=True)
+    status = serializers.ChoiceField(choices=ReadRequest.STATUSES, read_only=True)
     dataset = serializers.UUIDField(source="dataset.key", read_only=True)
     dataset_name = serializers.CharField(source="dataset", read_only=True)
     error = serializers.SerializerMethodField()

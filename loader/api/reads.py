@@ -66,7 +66,7 @@ class AnswerSerializer(serializers.Serializer):
 
 class ReadListSerializer(serializers.ModelSerializer):
     kind = serializers.ChoiceField(choices=KINDS, read_only=True)
-    status = serializers.ChoiceField(choices=ReadRequest.Status.choices, read_only=True)
+    status = serializers.ChoiceField(choices=ReadRequest.STATUSES, read_only=True)
     dataset = serializers.UUIDField(source="dataset.key", read_only=True)
     dataset_name = serializers.CharField(source="dataset", read_only=True)
     error = serializers.SerializerMethodField()
@@ -135,6 +135,8 @@ class AskedViewSet(ReadOnly):
     """Read requests, each visible to the user who asked; a worker answers them, and they are kept for a day."""
 
     queryset = ReadRequest.objects.none()
+    # The job's own number: beyond its range it is found nowhere, where the key to the job would overflow.
+    lookup_field, lookup_url_kwarg = "id", "pk"
     lookup_value_converter = "int"
     filter_backends = ()
     # A read request changes nothing: a token that may only read may send one.

@@ -51,7 +51,7 @@ class LookForSerializer(serializers.Serializer):
 
 
 class LookSerializer(serializers.ModelSerializer):
-    status = serializers.ChoiceField(choices=ReadRequest.Status.choices, read_only=True)
+    status = serializers.ChoiceField(choices=ReadRequest.STATUSES, read_only=True)
     environment = serializers.CharField(source="environment.name", read_only=True)
     then = serializers.SerializerMethodField()
     tables = serializers.SerializerMethodField(help_text="How many tables are looked at.")

@@ -22,9 +22,9 @@ from architecture.services.reports.reports import build_report, tables_of
 from architecture.services.states.environments import current_environment
 from architecture.services.states.observed_states import look
 from elevata.core.cli import FAILED, CommandExit
+from elevata.jobs import states
 from loader.domain.runs.refusals import Refusal
 from loader.management.execution_command import follow_execution
-from loader.services.runs.executions import wake_for
 from metadata.domain.chain import parse_head
 from metadata.domain.roles import Role
 from metadata.services import chain
@@ -123,11 +123,11 @@ def _report(scope: Scope, people: People) -> ChangeReport:
 def _executed(report: ChangeReport, preview: str, people: People) -> Execution:
     operator = people.operator.user
     asked = request_execution(report=report, person=operator, preview_fingerprint=preview, command="manage.py demo")
-    why = wake_for(asked)
-    if why:
-        raise CommandExit(FAILED, f"the broker does not answer: {why}", "broker_down")
+    asked.send_wakeup()
+    if asked.reason:
+        raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
     execution = follow_execution(asked.execution, lambda *_: None, person=operator)
-    if execution.status != workflow.SUCCEEDED:
+    if execution.status != states.SUCCEEDED:
         said = Refusal.from_json(execution.error).one_line() if execution.error else execution.status
         raise CommandExit(FAILED, f"the change was not executed: {said}")
     return execution

@@ -29,14 +29,13 @@ from architecture.services.states.drift import drift_of
 from architecture.services.states.environments import current_environment
 from architecture.services.states.observed_states import look
 from elevata.core.cli import FAILED, CommandExit
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
 from loader.domain.runs.refusals import Refusal
 from loader.management.demo_control import People, carry_out
 from loader.management.waiting import follow
 from loader.models import LoadRun, Schedule
 from loader.services.maintenance.maintenance import request_prune
 from loader.services.runs.schedules import create_schedule
-from loader.services.runs.wakeup import WAKE_EXECUTION, wake
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.common import writing
@@ -155,15 +154,16 @@ def _report(dataset: str, people: People) -> ChangeReport:
 def _rehearse(report: ChangeReport, people: People) -> Rehearsal:
     """Preview and dry-run the waiting report as the operator, so that the approver sees what it would do."""
     preview = make_preview(report=report, person=people.operator.user)
-    rehearsal = request_rehearsal(preview=preview, person=people.operator.user)
-    why = wake(WAKE_EXECUTION, rehearsal.pk)
-    if why:
-        raise CommandExit(FAILED, f"the broker does not answer: {why}", "broker_down")
+    asked = request_rehearsal(preview=preview, person=people.operator.user)
+    asked.send_wakeup()
+    if asked.reason:
+        raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
+    rehearsal = asked.rehearsal
     pause, deadline = threading.Event(), timezone.now() + timedelta(seconds=_REHEARSED_WITHIN)
-    while rehearsal.status in (workflow.QUEUED, workflow.RUNNING) and timezone.now() < deadline:
+    while rehearsal.status in (states.QUEUED, states.RUNNING) and timezone.now() < deadline:
         pause.wait(_LOOK_EVERY)
         rehearsal.refresh_from_db()
-    if rehearsal.status != workflow.SUCCEEDED:
+    if rehearsal.status != states.SUCCEEDED:
         said = Refusal.from_json(rehearsal.error).one_line() if rehearsal.error else rehearsal.status
         raise CommandExit(FAILED, f"the change was not rehearsed: {said}")
     return rehearsal

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from architecture.domain.reports import workflow
 from architecture.models import Execution, ExecutionOperation
-from architecture.services.executions.executions import cancel_execution, mark_lost_executions
+from architecture.services.executions.executions import cancel_execution
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.selectors import live_workers
+from elevata.jobs.services import mark_lost
 from loader.management.waiting import NoWorker
-from loader.selectors import live_workers
-from loader.services.runner.processes import is_gone
 
 _LOOK_EVERY = 0.25
 
@@ -58,12 +57,12 @@ def follow_execution(
             show(execution, retried(partial(list, execution.operations.order_by("ordinal"))))
             if execution.is_finished:
                 return execution
-            if execution.status != workflow.QUEUED or retried(is_somebody_there):
+            if execution.status != states.QUEUED or retried(is_somebody_there):
                 seen = time.monotonic()
             elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
                 cancel_execution(execution=execution, person=person)
                 raise NoWorker
-            retried(partial(mark_lost_executions, execution_pk=execution.pk, is_gone=is_gone))
+            retried(partial(mark_lost, job_pk=execution.pk))
             pause.wait(_LOOK_EVERY)
         except KeyboardInterrupt:
             if canceled:

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from loader.domain.runs import run_states
 from loader.models import DatasetRun, LoadRun
 
 _SIGNS = {
@@ -13,7 +14,7 @@ _SIGNS = {
     states.RUNNING: "▸",
     states.SUCCEEDED: "✓",
     states.FAILED: "✗",
-    states.SKIPPED: "-",
+    run_states.SKIPPED: "-",
     states.CANCELED: "-",
 }
 _COUNTS = ("rows", "duplicates", "new", "changed", "deleted", "reappeared", "versions", "open")
@@ -29,7 +30,7 @@ def detail_of(row: DatasetRun) -> str:
     """Return the detail to show for a dataset in its present state."""
     if row.status == states.FAILED:
         return (row.error or {}).get("message", "")
-    if row.status == states.SKIPPED:
+    if row.status == run_states.SKIPPED:
         return f"because of {row.skipped_because}"
     if row.status == states.SUCCEEDED:
         return ", ".join(filter(None, [counts_text(row.counts), f"{row.seconds:.1f} s" if row.seconds else ""]))

@@ -4,13 +4,13 @@ from collections.abc import Collection
 from typing import Any
 
 from architecture.services.states.observed_states import CannotLook
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.processes import process_name
+from elevata.jobs.selectors import live_workers
 from loader.domain.runs.refusals import Refusal
 from loader.management.waiting import NoWorker, follow_read
 from loader.models import ReadRequest
-from loader.selectors import live_workers
 from loader.services.queries.reads import OBSERVE, perform_read, request_read, withdraw_read
-from loader.services.runner.processes import process_name
 from loader.services.runner.supervisor import Runner
 
 

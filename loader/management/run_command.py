@@ -15,14 +15,14 @@ from architecture.report_places import here
 from architecture.services.actors import must_be_permitted
 from elevata.core.cli import REFUSED, CommandExit, ProductCommand
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.processes import process_name
+from elevata.jobs.selectors import live_workers
 from loader.domain.runs.maintenance import COMPACT, LOAD
 from loader.domain.runs.refusals import Refusal
 from loader.management.progress import LiveTable, PlainLines, progress_on
 from loader.management.waiting import NoWorker, follow
 from loader.models import LoadRun
-from loader.selectors import live_workers
-from loader.services.runner.processes import process_name
 from loader.services.runner.supervisor import Runner
 from loader.services.runs.load_work import perform_load_run
 from loader.services.runs.runs import RequestedRun, request_cancel

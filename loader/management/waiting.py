@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.selectors import live_workers
+from elevata.jobs.services import mark_lost
 from loader.models import LoadRun, ReadRequest
-from loader.selectors import live_workers
 from loader.services.queries.reads import withdraw_read
-from loader.services.runs.runs import mark_lost, request_cancel
+from loader.services.runs.runs import request_cancel
 
 # The work is done in another process, which reports it in the database only.
 _LOOK_EVERY = 0.25
@@ -49,7 +50,7 @@ def follow(
             elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
                 request_cancel(run=run)
                 raise NoWorker
-            retried(partial(mark_lost, run_pk=run.pk))
+            retried(partial(mark_lost, job_pk=run.pk))
             pause.wait(_LOOK_EVERY)
         except KeyboardInterrupt:
             if canceled:

@@ -1,9 +1,8 @@
-"""Tables of the loader: load runs, their datasets, schedules, reads, workers."""
+"""Tables of the loader: load runs, their datasets, schedules, reads."""
 
 from loader.models.read import ReadRequest
 from loader.models.record import GovernedRunRecord
 from loader.models.run import DatasetRun, LoadRun, RunEvent
 from loader.models.schedule import Schedule
-from loader.models.worker import Worker
 
-__all__ = ["DatasetRun", "GovernedRunRecord", "LoadRun", "ReadRequest", "RunEvent", "Schedule", "Worker"]
+__all__ = ["DatasetRun", "GovernedRunRecord", "LoadRun", "ReadRequest", "RunEvent", "Schedule"]

@@ -1,10 +1,14 @@
 """Read requests of pages to the warehouse."""
 
-from django.conf import settings
+from typing import ClassVar
+
 from django.db import models
 
+from elevata.jobs import states
+from elevata.jobs.models import Job, status_choices
 
-class ReadRequest(models.Model):
+
+class ReadRequest(Job):
     """A read that the runner answers: pages never start Spark themselves.
 
     ``kind`` is ``sample``, ``key_search``, ``versions``, ``as_of``, ``changes``, ``discover``, ``check`` (asked by a
@@ -13,33 +17,18 @@ class ReadRequest(models.Model):
     read at. ``reason`` is the user's, if one was given.
     """
 
-    class Status(models.TextChoices):
-        QUEUED = "queued", "Queued"
-        RUNNING = "running", "Running"
-        SUCCEEDED = "succeeded", "Succeeded"
-        FAILED = "failed", "Failed"
+    STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})
 
-    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED})
-
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="read_row"
+    )
     environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="+")
-    kind = models.CharField(max_length=20)
     dataset = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, null=True, related_name="+")
     arguments = models.JSONField(default=dict)
-    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
     answer = models.JSONField(null=True)
-    error = models.JSONField(null=True)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+")
-    requested_at = models.DateTimeField(auto_now_add=True)
-    finished_at = models.DateTimeField(null=True)
-    claimed_by = models.CharField(max_length=200, blank=True, default="")
-    reason = models.CharField(max_length=1000, blank=True, default="")
 
     class Meta:
         ordering = ["-id"]
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.dataset}"
-
-    @property
-    def is_finished(self) -> bool:
-        return self.status in self.FINISHED

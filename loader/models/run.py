@@ -1,15 +1,15 @@
 """Load runs, their dataset rows and their logs."""
 
-from django.conf import settings
-from django.db import models
-from django.utils import timezone
+from typing import ClassVar
 
+from django.db import models
+
+from elevata.jobs import states
+from elevata.jobs.models import Job, status_choices
 from loader.domain.historization.counts import further_counts
 
-SYSTEM = "system"
 
-
-class LoadRun(models.Model):
+class LoadRun(Job):
     """One run on the warehouse: it loads and historizes data, or maintains what was loaded.
 
     ``kind`` says which; all but ``load`` are about one dataset. ``reason`` is the user's,
@@ -17,20 +17,9 @@ class LoadRun(models.Model):
     the Delta versions of every table it touched (``tables``).
     ``run_id`` identifies it in the warehouse; ``load_timestamp`` dates everything it writes.
     ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``.
-    ``attempt`` counts how often a worker claimed it: the fencing number of its writes.
     ``execution`` is the one that changed tables before the newest attempt loaded, if any did.
-    ``schedule`` is the one that the run was started from. ``queued_at`` is when it was last queued.
+    ``schedule`` is the one that the run was started from.
     """
-
-    class Status(models.TextChoices):
-        QUEUED = "queued", "Queued"
-        RUNNING = "running", "Running"
-        SUCCEEDED = "succeeded", "Succeeded"
-        FAILED = "failed", "Failed"
-        BLOCKED = "blocked", "Blocked"
-        CANCELING = "canceling", "Canceling"
-        CANCELED = "canceled", "Canceled"
-        LOST = "lost", "Lost"
 
     class Kind(models.TextChoices):
         LOAD = "load", "Load"
@@ -40,34 +29,19 @@ class LoadRun(models.Model):
         COMPACT = "compact", "Compact"
         ACCEPT = "accept", "Accept"
 
-    FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.BLOCKED, Status.CANCELED, Status.LOST})
-    RESTARTABLE = FINISHED - {Status.SUCCEEDED}
+    KIND = Kind.LOAD
+    STATUSES: ClassVar = status_choices(states.STEPS.keys() - {states.ABANDONED})
 
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="load_run_row"
+    )
     run_id = models.CharField(max_length=100, unique=True)
-    kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOAD)
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="load_runs")
-    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
     scope = models.JSONField()
     load_timestamp = models.DateTimeField()
     allow_empty = models.BooleanField(default=False)
     allow_deletes = models.BooleanField(default=False)
-    requested_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
-    )
-    requester = models.CharField(
-        max_length=150, blank=True, default="", help_text="Who asked, where that is no user of the pages."
-    )
-    reason = models.CharField(max_length=500, blank=True, default="")
     details = models.JSONField(default=dict, blank=True)
-    requested_at = models.DateTimeField(auto_now_add=True)
-    queued_at = models.DateTimeField(default=timezone.now)
-    claimed_by = models.CharField(max_length=200, blank=True, default="")
-    attempt = models.PositiveIntegerField(default=0)
-    heartbeat_at = models.DateTimeField(null=True, blank=True)
-    started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    phase = models.CharField(max_length=200, blank=True, default="")
-    error = models.JSONField(null=True, blank=True)
     execution = models.ForeignKey(
         "architecture.Execution", on_delete=models.SET_NULL, null=True, blank=True, related_name="load_runs"
     )
@@ -77,27 +51,14 @@ class LoadRun(models.Model):
 
     class Meta:
         ordering = ["-requested_at", "-id"]
-        indexes = [models.Index(fields=["-requested_at", "-id"], name="load_run_newest")]
         permissions = [("start_load", "Can start and cancel load runs")]
 
     def __str__(self) -> str:
         return self.run_id
 
-    @property
-    def who(self) -> str:
-        """The name of the requester; ``system`` where there is none."""
-        return self.requested_by.get_username() if self.requested_by is not None else self.requester or SYSTEM
-
-    @property
-    def is_finished(self) -> bool:
-        return self.status in self.FINISHED
-
-    @property
-    def seconds(self) -> float | None:
-        if self.started_at is None or self.finished_at is None:
-            return None
-        # A clock that was set back meanwhile must not make it negative.
-        return max(0.0, (self.finished_at - self.started_at).total_seconds())
+    def get_kind_display(self) -> str:
+        """Return the label of the kind."""
+        return self.Kind(self.kind).label
 
 
 class DatasetRun(models.Model):

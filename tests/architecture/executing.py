@@ -8,7 +8,8 @@ from django.db import connection
 from architecture.domain.reports.workflow import Refused
 from architecture.domain.steps.step import StepProblem
 from architecture.models import ChangeReport, Execution
-from architecture.services.executions.executions import Requested, mark_lost_executions, request_execution
+from architecture.services.executions.executions import Requested, request_execution
+from elevata.jobs.services import mark_lost
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.targets import update_target_column
@@ -41,7 +42,7 @@ def needing_approval(world: World) -> ChangeReport:
 def lose(execution: Execution) -> None:
     """Its worker was not heard of for years, and it is given up."""
     Execution.objects.filter(pk=execution.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
-    assert mark_lost_executions() == [execution.pk]
+    assert [job.pk for job in mark_lost()] == [execution.pk]
 
 
 def at_once(*functions):

@@ -8,9 +8,10 @@ from django.db import IntegrityError, connection, transaction
 
 from architecture.domain.reports.scope import DATASET, SCHEMA, Scope
 from architecture.models import Execution
-from architecture.services.executions.executions import mark_lost_executions, resume_execution
+from architecture.services.executions.executions import resume_execution
 from elevata.core.cli import CommandExit
 from elevata.core.errors import MetadataError
+from elevata.jobs.services import mark_lost
 from metadata.models import TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_dataset
@@ -48,7 +49,7 @@ def test_a_report_whose_scope_was_named_as_before_is_resumed(built: World, edite
     with pytest.raises(Killed):
         built.work(execution, dies_at=1)
     Execution.objects.filter(pk=execution.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
-    assert mark_lost_executions() == [execution.pk]
+    assert [job.pk for job in mark_lost()] == [execution.pk]
     ended = built.work(resume_execution(execution=execution, person=built.operator))
     assert (ended.status, ended.attempt) == ("succeeded", 2)
     assert built.report().status == "no_changes"

@@ -3,7 +3,7 @@
 import pytest
 
 from architecture.models import Execution, ExecutionOperation, ExecutionRecord
-from architecture.services.executions.attempts import ExecutionAttempt, Superseded
+from architecture.services.executions.attempts import ExecutionAttempt
 from architecture.services.executions.executions import (
     abandon_execution,
     cancel_execution,
@@ -11,6 +11,7 @@ from architecture.services.executions.executions import (
     end_attempt,
     resume_execution,
 )
+from elevata.jobs.attempts import Fenced
 from metadata.models import TargetColumn
 from metadata.services.actor import acting_as
 from metadata.services.targets import create_target_column, update_target_column
@@ -59,9 +60,9 @@ def test_an_attempt_that_was_given_up_writes_nothing(renamed):
     resume_execution(execution=execution, person=renamed.operator)
     new = claim_execution(execution_pk=execution.pk, worker="w2")
     for write in (old.heartbeat, lambda: old.enter("changing"), lambda: old.say("hello")):
-        with pytest.raises(Superseded):
+        with pytest.raises(Fenced):
             write()
-    with pytest.raises(Superseded):
+    with pytest.raises(Fenced):
         old.step_finished(0, succeeded=True)
     assert end_attempt(attempt=old, wanted="succeeded") is None
     assert (new.number, new.heartbeat()) == (2, "running")

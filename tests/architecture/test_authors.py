@@ -6,10 +6,11 @@ from architecture.domain.operations import operation_of
 from architecture.domain.reports.scope import DATASET, Scope
 from architecture.domain.reports.workflow import Refused
 from architecture.models import ChangeReport, Execution, Lease
-from architecture.services.executions.executions import abandon_execution, mark_lost_executions
+from architecture.services.executions.executions import abandon_execution
 from architecture.services.executions.leases import Holder, break_lease, take_leases
 from architecture.services.reports.approvals import approve
 from architecture.services.states.drift import adopt_as_baseline
+from elevata.jobs.services import mark_lost
 from metadata.domain.roles import Role
 from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
 from metadata.services.actor import acting_as
@@ -240,7 +241,7 @@ def test_what_was_left_of_a_half_done_execution_keeps_its_authors(built, eve):
     with pytest.raises(Killed):
         built.work(execution, dies_at=execution.operations.count() / 2)
     Execution.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
-    mark_lost_executions()
+    mark_lost()
     abandon_execution(execution=execution, person=built.operator, reason="another way was found")
     left = built.report()
     assert left.document["rows"]

@@ -7,7 +7,7 @@ from architecture.change_log import behind
 from architecture.domain.states.flat import of_row
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, Execution
-from architecture.services.executions.executions import abandon_execution, mark_lost_executions
+from architecture.services.executions.executions import abandon_execution
 from architecture.services.executions.verification import Todo
 from architecture.services.reports.automatic_changes import (
     attempt_of_load,
@@ -19,6 +19,7 @@ from architecture.services.reports.reports import build_report
 from architecture.services.states.applied_states import sign_applied
 from architecture.services.states.observed_states import last_seen
 from architecture.services.states.state_files import import_state
+from elevata.jobs.services import mark_lost
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry
 from metadata.selectors import dataset_states
@@ -155,7 +156,7 @@ def test_an_undo_that_ended_half_way_brings_authors_back(built, eve):
     with pytest.raises(Killed):
         built.work(again, dies_at=again.operations.count() / 2)
     Execution.objects.filter(pk=again.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
-    mark_lost_executions()
+    mark_lost()
     abandon_execution(execution=again, person=built.operator, reason="another way was found")
     assert mark(built) < after
     assert "eve" in built.report().authors

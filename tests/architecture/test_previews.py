@@ -7,14 +7,13 @@ import pytest
 from architecture.domain.reports.workflow import Refused
 from architecture.models import Preview
 from architecture.services.reports.dry_runs import (
-    claim_rehearsal,
     end_rehearsal,
-    queued_rehearsals,
     request_rehearsal,
 )
 from architecture.services.reports.previews import make_preview, steps_in
 from architecture.services.reports.reports import basis_of, operations_of
 from architecture.services.states.observed_states import store_observations
+from elevata.jobs.services import claim
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.actor import acting_as
 from metadata.services.lifecycle import rename_dataset
@@ -130,12 +129,12 @@ def test_views_over_a_renamed_history_are_published_anew(world):
 
 def test_a_rehearsal_is_asked_for_once_and_done_once(renamed):
     preview = renamed.previewed()
-    asked = request_rehearsal(preview=preview, person=renamed.operator)
-    assert request_rehearsal(preview=preview, person=renamed.operator) == asked
-    assert queued_rehearsals(environment=renamed.environment) == [asked.pk]
-    claimed = claim_rehearsal(rehearsal_pk=asked.pk, worker="w1")
-    assert claim_rehearsal(rehearsal_pk=asked.pk, worker="w2") is None
-    assert end_rehearsal(rehearsal=claimed, result={"succeeded": True})
-    assert not end_rehearsal(rehearsal=claimed, error={"code": "LATE"})
+    asked = request_rehearsal(preview=preview, person=renamed.operator).rehearsal
+    again = request_rehearsal(preview=preview, person=renamed.operator)
+    assert (again.rehearsal, again.requested) == (asked, False)
+    claimed = claim(job_pk=asked.pk, worker="w1")
+    assert claim(job_pk=asked.pk, worker="w2") is None
+    assert end_rehearsal(attempt=claimed, result={"succeeded": True})
+    assert not end_rehearsal(attempt=claimed, error={"code": "LATE"})
     asked.refresh_from_db()
     assert (asked.status, asked.result) == ("succeeded", {"succeeded": True})

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from architecture.models import ChangeReport, Environment
-from architecture.services.executions.executions import claim_execution, end_attempt, give_up_execution
+from architecture.services.executions.executions import claim_execution, end_attempt
 from architecture.services.reports.approvals import approve, reject
 from architecture.services.reports.reports import build_report
 from architecture.services.states.refresh_results import keep_what_was_seen
+from elevata.jobs.services import give_up
 from metadata.domain.roles import Role
 from metadata.models import Event, Notice, RoleGrant
 from tests.architecture.test_reports import rename
@@ -103,7 +104,7 @@ def test_a_lost_execution_is_told_as_failed(renamed: World):
     execution = renamed.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     execution.refresh_from_db()
-    give_up_execution(execution=execution, error={"code": "WORKER_LOST", "message": "gone"})
+    give_up(job=execution, error={"code": "WORKER_LOST", "message": "gone"})
     assert told("execution.failed") == ["ada", "olga"]
 
 

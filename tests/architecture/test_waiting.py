@@ -22,6 +22,7 @@ from architecture.domain.reports.waiting_reasons import (
     asked_of,
 )
 from architecture.domain.reports.workflow import Decided, Need
+from elevata.jobs import states
 
 ADA = Person(1, "ada", may_approve=False, may_execute=False)
 BOB = Person(2, "bob", may_approve=True, may_execute=False, roles=frozenset({"approver"}))
@@ -80,19 +81,19 @@ def test_who_approved_is_not_asked_to_execute_where_the_environment_says_so():
     assert asked_of(replace(approved, approver_may_execute=False), bob) == ""
 
 
-@pytest.mark.parametrize("state", sorted(workflow.RESUMABLE))
+@pytest.mark.parametrize("state", sorted(states.RESTARTABLE))
 def test_an_execution_that_stopped_is_asked_to_be_resumed(state: str):
     stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=state)
     assert asks(stopped) == {"olga": RESUME, "ada": OTHERS}
 
 
 def test_an_execution_that_stopped_is_resumed_although_its_report_is_stale():
-    stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=workflow.FAILED, stale="TABLE_MOVED")
+    stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
     assert asked_of(stopped, OLGA) == RESUME
 
 
 def test_an_execution_under_way_asks_nobody():
-    assert asks(facts(workflow.APPROVED, decided=yes("bob"), execution=workflow.RUNNING)) == {"ada": OTHERS}
+    assert asks(facts(workflow.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
 
 
 def test_a_blocked_report_asks_its_authors():
@@ -122,7 +123,7 @@ def test_a_report_without_changes_asks_nobody():
         st.sampled_from(sorted(workflow.REPORT_STEPS)),
         st.integers(0, 2),
         decided=st.sampled_from([(), yes("bob"), yes("bob", "eve")]),
-        execution=st.sampled_from(["", *sorted(workflow.EXECUTION_STEPS)]),
+        execution=st.sampled_from(["", *sorted(states.STEPS)]),
         stale=st.sampled_from(["", "REPORT_STALE"]),
         approver_may_execute=st.booleans(),
         authors=st.sampled_from([frozenset(), frozenset({"ada"}), frozenset({"ada", "bob"})]),

@@ -4,7 +4,7 @@ import pytest
 
 from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Decided, Need, Refused
-from architecture.models import ChangeReport, Execution, ExecutionOperation, Rehearsal
+from architecture.models import ChangeReport, ExecutionOperation
 from metadata.domain.roles import Role
 
 PRINT = "a" * 64
@@ -32,43 +32,16 @@ def test_a_report_goes_along_these_steps_and_no_others():
     }
 
 
-def test_an_execution_goes_along_these_steps_and_no_others():
-    assert {state: set(following) for state, following in workflow.EXECUTION_STEPS.items()} == {
-        "queued": {"running", "canceled"},
-        "running": {"succeeded", "failed", "canceling", "lost"},
-        "canceling": {"canceled", "succeeded", "failed", "lost"},
-        "succeeded": set(),
-        "failed": {"queued", "abandoned"},
-        "canceled": {"queued", "abandoned"},
-        "lost": {"queued", "abandoned"},
-        "abandoned": set(),
-    }
-
-
 @pytest.mark.parametrize(
     ("steps", "model"),
     [
         (workflow.REPORT_STEPS, ChangeReport),
-        (workflow.EXECUTION_STEPS, Execution),
         (workflow.STEP_STEPS, ExecutionOperation),
-        (workflow.REHEARSAL_STEPS, Rehearsal),
     ],
 )
 def test_tables_and_models_know_the_same_states(steps, model):
     assert set(steps) == set(model.Status.values)
     assert {target for following in steps.values() for target in following} <= set(steps)
-
-
-def test_every_state_of_an_execution_is_held_waiting_resumable_or_ended():
-    kinds = (workflow.HELD, {workflow.QUEUED}, workflow.RESUMABLE, workflow.ENDED)
-    assert sorted(state for kind in kinds for state in kind) == sorted(workflow.EXECUTION_STEPS)
-    assert set(workflow.may_become(workflow.QUEUED)) == workflow.RESUMABLE
-
-
-def test_a_cancel_that_comes_too_late_finds_the_work_done():
-    assert workflow.ends_as(status="canceling", wanted="succeeded") == "succeeded"
-    assert workflow.ends_as(status="canceling", wanted="failed") == "canceled"
-    assert workflow.ends_as(status="running", wanted="failed") == "failed"
 
 
 def test_every_code_says_what_and_what_to_do():

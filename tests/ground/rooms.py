@@ -57,6 +57,8 @@ INNER = (
     "elevata.core.database",
     "elevata.core.lookups",
     "elevata.core",
+    "elevata.jobs.states",
+    "elevata.jobs",
 )
 
 

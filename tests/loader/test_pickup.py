@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from architecture.domain.reports.workflow import BROKER_AWAY
-from loader.domain.sources.feed_pickup import BROKER, GONE, LEASE, NO_WORKER, NOT_TAKEN_UP, QUIET, Wait, wait_of
+from elevata.jobs.states import BROKER_AWAY
+from loader.domain.runs.wait_reasons import BROKER, GONE, LEASE, NO_WORKER, NOT_TAKEN_UP, QUIET, Wait, wait_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

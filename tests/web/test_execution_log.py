@@ -9,19 +9,17 @@ from django.db.utils import DatabaseError
 from django.test import Client
 from django.utils import timezone
 
-from architecture.domain.reports.workflow import BROKER_AWAY
 from architecture.models import Execution, ExecutionEvent, ExecutionOperation, Preview
 from architecture.services.executions.executions import (
     cancel_execution,
     claim_execution,
-    mark_lost_executions,
-    note_not_told,
-    note_told,
     resume_execution,
 )
 from architecture.services.executions.leases import Holder, release_leases, take_leases
 from architecture.services.reports.previews import make_preview
 from elevata.core.errors import MetadataError
+from elevata.jobs.services import mark_lost, note_wake_failed, note_woken
+from elevata.jobs.states import BROKER_AWAY
 from tests.architecture.world import World
 from tests.loader_factories import ExecutionFactory, ExecutionOperationFactory, WorkerFactory
 from tests.web.controlling import address, read, rename, section, signed_in, words
@@ -62,7 +60,7 @@ def test_lost_and_resumed_the_log_says_why_and_by_whom(world: World, previewed: 
     execution = world.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     Execution.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
-    mark_lost_executions()
+    mark_lost()
     resume_execution(execution=Execution.objects.get(pk=execution.pk), person=world.operator)
     assert "lost: WORKER_LOST: worker w1 was last heard of at" in said(execution)
     assert "resumed by olga: no step was done before, 2 left" in said(execution)
@@ -170,7 +168,7 @@ def test_a_broker_that_is_away_is_said_on_the_page_with_what_will_happen(
     world: World, olga: Client, previewed: Preview
 ):
     execution = world.queued()
-    note_not_told(execution_pk=execution.pk, reason="connection refused")
+    note_wake_failed(job_pk=execution.pk, reason="connection refused")
     note = waiting(olga, execution)
     assert "the broker does not answer" in note
     assert "Nothing was started" in note
@@ -181,7 +179,7 @@ def test_a_broker_that_is_away_is_said_on_the_page_with_what_will_happen(
 def test_pressing_execute_while_the_broker_is_away_queues_and_says_so(
     olga: Client, previewed: Preview, monkeypatch, django_capture_on_commit_callbacks
 ):
-    monkeypatch.setattr("loader.services.runs.executions.wake", lambda *_: "connection refused")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda _: "connection refused")
     with django_capture_on_commit_callbacks(execute=True):
         olga.post(address(previewed.report, "execute/"), {"preview": previewed.fingerprint})
     execution = Execution.objects.get(report=previewed.report)
@@ -190,8 +188,8 @@ def test_pressing_execute_while_the_broker_is_away_queues_and_says_so(
 
 def test_once_the_broker_is_back_nothing_waits_for_it(world: World, previewed: Preview):
     execution = world.queued()
-    note_not_told(execution_pk=execution.pk, reason="connection refused")
-    note_told()
+    note_wake_failed(job_pk=execution.pk, reason="connection refused")
+    note_woken()
     execution.refresh_from_db()
     assert execution.phase == ""
     assert "the broker answers again" in said(execution)

@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from elevata.jobs.models import Worker
 from elevata.ops import health
 from elevata.ops.health import NotReady
-from loader.models import Worker
 
 FINE: Callable[[], None] = lambda: None  # noqa: E731
 

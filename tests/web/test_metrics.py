@@ -9,8 +9,9 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from elevata.jobs.models import Worker
 from elevata.ops import metrics
-from loader.models import LoadRun, Worker
+from loader.models import LoadRun
 from metadata.models import ChainPending
 from metadata.services.people import create_token
 from tests.factories import SystemFactory, TargetDatasetFactory

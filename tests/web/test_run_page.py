@@ -9,7 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from architecture.models import ExecutionOperation
-from loader.models import DatasetRun, LoadRun, Worker
+from elevata.jobs.models import Worker
+from loader.models import DatasetRun, LoadRun
 from metadata.models import TargetDataset
 from tests.loader_factories import (
     DatasetRunFactory,

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from architecture.domain.reports.workflow import BROKER_AWAY
+from elevata.jobs.services import note_wake_failed, note_woken
+from elevata.jobs.states import BROKER_AWAY
 from loader.models import LoadRun
-from loader.services.runs.runs import note_not_told, note_told
 from tests.loader_factories import LoadRunFactory, WorkerFactory
 from tests.web.controlling import read, words
 
@@ -23,20 +23,20 @@ def waiting(client: Client, run: LoadRun) -> str:
 
 def test_a_run_that_no_worker_could_be_told_of_says_that_nothing_was_started(reader: Client):
     run = LoadRunFactory(status="queued")
-    note_not_told(run=run, reason="connection refused")
-    note_not_told(run=run, reason="connection refused")
+    note_wake_failed(job_pk=run.pk, reason="connection refused")
+    note_wake_failed(job_pk=run.pk, reason="connection refused")
     note = waiting(reader, run)
     assert "the broker does not answer" in note
     assert "Nothing was started" in note
     assert run.events.get().message.endswith("(connection refused); nothing was started")
-    note_told()
+    note_woken()
     run.refresh_from_db()
     assert run.phase == ""
 
 
 def test_a_run_that_is_taken_up_already_is_not_said_to_wait(reader: Client):
     run = LoadRunFactory(status="running", phase="loading")
-    note_not_told(run=run, reason="connection refused")
+    note_wake_failed(job_pk=run.pk, reason="connection refused")
     run.refresh_from_db()
     assert (run.phase, run.events.count()) == ("loading", 0)
     assert run.phase != BROKER_AWAY

@@ -153,7 +153,7 @@ def test_a_broker_that_is_away_is_said(
     airport: TargetDataset,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("loader.services.runs.runs.wake", lambda task, pk: "connection refused")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda _: "connection refused")
     # Only what runs after the commit knows of the broker, and a test never commits.
     monkeypatch.setattr("loader.services.runs.runs.transaction.on_commit", lambda send: send())
     answer = operator.post("/start-load/", {"scope": "all"}, follow=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Decided, Need, Refused
+from elevata.jobs import states
 from metadata.domain.roles import Role
 
 RESUME, EXECUTE, DECIDE = "resume", "execute", "decide"
@@ -75,7 +76,7 @@ def asked_of(facts: Facts, person: Person) -> str:
 
 def _next_step(facts: Facts, person: Person, own: bool) -> str:
     if facts.execution:
-        return RESUME if facts.execution in workflow.RESUMABLE and _may_execute(facts, person) else ""
+        return RESUME if facts.execution in states.RESTARTABLE and _may_execute(facts, person) else ""
     if facts.stale:
         return RENEW if own else ""
     if _may_execute(facts, person):

@@ -1,4 +1,4 @@
-"""The states of a report and of an execution, who may take which step, and every reason to refuse one.
+"""States of a report, who may decide on it, and every reason to refuse a step. An execution is a job.
 
 Pages, REST and commands share these tables and codes. Services change a state by compare-and-set
 along the tables only, so two people who both believe it is their turn cannot both be right.
@@ -6,7 +6,6 @@ along the tables only, so two people who both believe it is their turn cannot bo
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from metadata.domain.roles import Role
 
@@ -24,57 +23,12 @@ REPORT_STEPS: Mapping[str, frozenset[str]] = {
     SUPERSEDED: frozenset(),
 }
 
-QUEUED, RUNNING, SUCCEEDED, FAILED = "queued", "running", "succeeded", "failed"
-CANCELING, CANCELED, LOST, ABANDONED = "canceling", "canceled", "lost", "abandoned"
-
-EXECUTION_STEPS: Mapping[str, frozenset[str]] = {
-    QUEUED: frozenset({RUNNING, CANCELED}),
-    RUNNING: frozenset({SUCCEEDED, FAILED, CANCELING, LOST}),
-    # A cancel that comes too late finds the work done: then that is what the execution says.
-    CANCELING: frozenset({CANCELED, SUCCEEDED, FAILED, LOST}),
-    SUCCEEDED: frozenset(),
-    FAILED: frozenset({QUEUED, ABANDONED}),
-    CANCELED: frozenset({QUEUED, ABANDONED}),
-    LOST: frozenset({QUEUED, ABANDONED}),
-    ABANDONED: frozenset(),
-}
-
 # A step that succeeded is never done again; one that failed is planned anew by the next attempt.
 STEP_STEPS: Mapping[str, frozenset[str]] = {
     "planned": frozenset({"succeeded", "failed"}),
     "failed": frozenset({"planned"}),
     "succeeded": frozenset(),
 }
-
-REHEARSAL_STEPS: Mapping[str, frozenset[str]] = {
-    QUEUED: frozenset({RUNNING, FAILED}),
-    RUNNING: frozenset({SUCCEEDED, FAILED}),
-    SUCCEEDED: frozenset(),
-    FAILED: frozenset(),
-}
-
-# States in which a worker holds the execution.
-HELD = frozenset({RUNNING, CANCELING})
-ACTIVE = HELD | {QUEUED}
-RESUMABLE = frozenset({FAILED, CANCELED, LOST})
-# Nothing follows: the record is sealed.
-ENDED = frozenset({SUCCEEDED, ABANDONED})
-
-# After how much silence a worker, or the holder of a lease, is believed to be gone.
-SILENT_AFTER = timedelta(seconds=30)
-# What a queued execution, or load run, says of itself while no worker could be told of it.
-BROKER_AWAY = "waiting: the broker does not answer"
-
-
-def may_become(target: str, steps: Mapping[str, frozenset[str]] = EXECUTION_STEPS) -> tuple[str, ...]:
-    """The states from which ``target`` may be reached in one step, sorted."""
-    return tuple(sorted(state for state, following in steps.items() if target in following))
-
-
-def ends_as(*, status: str, wanted: str) -> str:
-    """The end of an attempt whose work came to ``wanted``: a cancel that was asked wins unless all is done."""
-    return CANCELED if status == CANCELING and wanted != SUCCEEDED else wanted
-
 
 # --- refusals --------------------------------------------------------------------------------
 

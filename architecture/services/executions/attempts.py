@@ -10,50 +10,36 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from architecture.domain import execution_log as said
-from architecture.domain.reports import workflow
-from architecture.models import Execution, ExecutionOperation
+from architecture.models import ExecutionOperation
 from architecture.services.executions.execution_log import note, subject
 from architecture.services.executions.leases import Held, Holder
 from architecture.services.states.applied_states import apply_finished
 from architecture.services.states.observed_states import store_observations
+from elevata.jobs.attempts import Attempt, Fenced
 
 _PLANNED = ExecutionOperation.Status.PLANNED
 _SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
 _FAILED = ExecutionOperation.Status.FAILED
 
 
-class Superseded(Exception):
-    """The execution is no longer this attempt's: it was given up for lost, or claimed again, or lost its leases."""
-
-
 @dataclass(frozen=True)
-class ExecutionAttempt:
+class ExecutionAttempt(Attempt):
     """One worker's hold on one execution, and on the leases it took."""
 
-    execution_pk: int
-    number: int
     leases: Held | None = None
 
     @property
     def holder(self) -> Holder:
-        return Holder("execution", str(self.execution_pk), self.number)
-
-    def held(self) -> QuerySet[Execution]:
-        return Execution.objects.filter(pk=self.execution_pk, attempt=self.number, status__in=workflow.HELD)
+        return Holder("execution", str(self.job_pk), self.number)
 
     def heartbeat(self) -> str:
-        """Say that the attempt is alive; returns the execution's status, for a cancel may have been asked."""
-        self._must_hold(heartbeat_at=timezone.now())
+        """Record a heartbeat, renew the leases and return the execution's status: it may be canceling. Raise Fenced."""
+        status = super().heartbeat()
         if self.leases is not None and not self.leases.renew():
-            raise Superseded
-        return Execution.objects.values_list("status", flat=True).get(pk=self.execution_pk)
-
-    def enter(self, phase: str) -> None:
-        """What the execution is doing now, as people read it."""
-        self._must_hold(phase=phase[:200], heartbeat_at=timezone.now())
+            raise Fenced
+        return status
 
     def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
         """Add a line to the execution's log; the runner may say which dataset it is about, steps say it here."""
@@ -63,14 +49,14 @@ class ExecutionAttempt:
     def tell(self, line: said.Line) -> None:
         """Add a line of ``architecture.domain.execution_log``."""
         if not self.held().exists():
-            raise Superseded
-        note(self.execution_pk, self.number, line)
+            raise Fenced
+        note(self.job_pk, self.number, line)
 
     @transaction.atomic
     def step_started(self, ordinal: int, *, statement: str = "", version_before: int | None = None) -> None:
         """Record what is about to run, and on which version of the table."""
         if not self.held().exists():
-            raise Superseded
+            raise Fenced
         fields: dict[str, Any] = {"attempt": self.number}
         if statement:
             fields["statement"] = statement
@@ -80,7 +66,7 @@ class ExecutionAttempt:
             fields["version_before"] = version_before
         if rows.update(**fields):
             row = self._steps(ordinal).get()
-            note(self.execution_pk, self.number, said.step_began(subject(row), statement, version_before))
+            note(self.job_pk, self.number, said.step_began(subject(row), statement, version_before))
 
     @transaction.atomic
     def step_finished(
@@ -98,8 +84,7 @@ class ExecutionAttempt:
 
         ``rows`` is how many the step wrote, where it wrote any; the log says it.
         """
-        if not self.held().select_for_update().exists():
-            raise Superseded
+        self.must_hold()
         changed = (
             self._steps(ordinal)
             .filter(status=_PLANNED)
@@ -128,7 +113,7 @@ class ExecutionAttempt:
 
     def silent_rows(self) -> list[int]:
         """Ordinals of rows that are left and change no table, unless something else is left, too."""
-        left = ExecutionOperation.objects.filter(execution_id=self.execution_pk).exclude(status=_SUCCEEDED)
+        left = ExecutionOperation.objects.filter(execution_id=self.job_pk).exclude(status=_SUCCEEDED)
         if left.exclude(statement="").exists():
             return []
         return list(left.order_by("ordinal").values_list("ordinal", flat=True))
@@ -142,13 +127,9 @@ class ExecutionAttempt:
             error=error,
             silent=not step.statement,
         )
-        note(self.execution_pk, self.number, line)
+        note(self.job_pk, self.number, line)
 
     def _steps(self, ordinal: int) -> QuerySet[ExecutionOperation]:
         return ExecutionOperation.objects.filter(
-            execution_id=self.execution_pk, execution__attempt=self.number, ordinal=ordinal
+            execution_id=self.job_pk, execution__attempt=self.number, ordinal=ordinal
         )
-
-    def _must_hold(self, **fields: Any) -> None:
-        if not self.held().update(**fields):
-            raise Superseded

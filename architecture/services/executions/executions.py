@@ -1,18 +1,14 @@
-"""The life of an execution: requested, claimed, cancelled, given up for lost, resumed, abandoned.
+"""Life cycle of an execution: requested, claimed, cancelled, lost, resumed, abandoned.
 
-Every change of state is one compare-and-set along ``architecture.domain.reports.workflow``. What an attempt
-writes while it works is in ``attempts``; the sealed result in ``records``.
+The states of its job are changed by ``elevata.jobs``. The writes of an attempt are in ``attempts``; the sealed
+result in ``records``.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F
-from django.utils import timezone
 
 from architecture.domain import execution_log as said
 from architecture.domain.reports import workflow
@@ -34,17 +30,20 @@ from architecture.services.notifications import tell_execution_ended
 from architecture.services.policies.policies import policy_in_force
 from architecture.services.reports.previews import execution_rows, newest_preview
 from architecture.services.reports.reports import authors_of_report, decisions_on, operations_of, refuse_stale
-from elevata.core.database import silent_before
+from elevata.jobs import services as jobs
+from elevata.jobs import states
+from elevata.jobs.models import Job
+from elevata.jobs.submission import Submitted
 from metadata.domain.roles import Permission
 from metadata.services.changelog import record_change
 
 
-@dataclass(frozen=True)
-class Requested:
-    """An execution that was asked for; ``requested`` says whether asking changed anything."""
+class Requested(Submitted[Execution]):
+    """Result of asking for an execution; an active one stays as it is."""
 
-    execution: Execution
-    requested: bool
+    @property
+    def execution(self) -> Execution:
+        return self.job
 
 
 @transaction.atomic
@@ -59,13 +58,13 @@ def request_execution(
     must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     _refuse_elsewhere(report.environment)
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
-    known = row.executions.exclude(status=workflow.ABANDONED).first()
+    known = row.executions.filter(abandoned=False).first()
     if known is not None:
-        if known.status == workflow.SUCCEEDED:
+        if known.status == states.SUCCEEDED:
             raise Refused("ALREADY_EXECUTED")
-        if known.status in workflow.ACTIVE:
+        if known.status in states.ACTIVE:
             return Requested(known, requested=False)
-        return Requested(resume_execution(execution=known, person=person), requested=True)
+        return Requested(resume_execution(execution=known, person=person))
     refuse_unapproved(row, person)
     preview = newest_preview(row)
     if preview is None:
@@ -103,6 +102,7 @@ def _create(report: ChangeReport, preview: Preview, person: Any, command: str) -
         with transaction.atomic():
             execution = Execution.objects.create(
                 environment=report.environment,
+                environment_name=report.environment.name,
                 report=report,
                 preview=preview,
                 requested_by=person,
@@ -112,11 +112,11 @@ def _create(report: ChangeReport, preview: Preview, person: Any, command: str) -
             sign_execution(execution)
             ExecutionOperation.objects.bulk_create(execution_rows(execution, preview, operations_of(report)))
     except IntegrityError:  # somebody asked for it in this very moment
-        return Requested(report.executions.exclude(status=workflow.ABANDONED).get(), requested=False)
+        return Requested(report.executions.filter(abandoned=False).get(), requested=False)
     with on_behalf_of(person):
         _log(execution, "requested")
     note_on(execution, said.requested(execution.who, execution.command))
-    return Requested(execution, requested=True)
+    return Requested(execution)
 
 
 @transaction.atomic
@@ -131,16 +131,8 @@ def resume_execution(*, execution: Execution, person: Any) -> Execution:
     _refuse_elsewhere(execution.environment)
     refuse_unproven_execution(execution)
     refuse_unapproved(execution.report, person)
-    mark_lost_executions(execution_pk=execution.pk)
-    queued = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.QUEUED)).update(
-        status=workflow.QUEUED,
-        error=None,
-        phase="",
-        claimed_by="",
-        heartbeat_at=None,
-        finished_at=None,
-        queued_at=timezone.now(),
-    )
+    jobs.mark_lost(job_pk=execution.pk)
+    queued = jobs.queue_again(job_pk=execution.pk)
     execution.refresh_from_db()
     if not queued:
         _refuse_state(execution, "resumed")
@@ -169,47 +161,28 @@ def claim_execution(*, execution_pk: int, worker: str) -> ExecutionAttempt | Non
 
 @transaction.atomic
 def _wait(execution_pk: int, phase: str, line: said.Line) -> None:
-    """A queued execution says what it waits for; the log says it once, however often it is tried."""
-    phase = phase[:200]
-    queued = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
-    if queued.exclude(phase=phase).update(phase=phase):
+    """Set what a queued execution waits for; the log says it once, however often it is tried."""
+    if jobs.wait(job_pk=execution_pk, phase=phase):
         note_on(Execution.objects.get(pk=execution_pk), line)
 
 
-def note_not_told(*, execution_pk: int, reason: str) -> None:
-    """No worker could be told of a queued execution: it says so, until one was told or takes it up."""
-    _wait(execution_pk, workflow.BROKER_AWAY, said.not_told(reason))
+def log_failed_wakeup(job: Job, reason: str) -> None:
+    """Add a line to an execution's log: no worker could be woken for it."""
+    note(job.pk, job.attempt, said.not_told(reason))
 
 
-@transaction.atomic
-def note_told() -> None:
-    """The broker takes messages again: nothing waits for it any more."""
-    waited = Execution.objects.filter(status=workflow.QUEUED, phase=workflow.BROKER_AWAY)
-    for execution in waited:
-        if waited.filter(pk=execution.pk).update(phase=""):
-            note_on(execution, said.told_again())
+def log_wakeup(job: Job) -> None:
+    """Add a line to an execution's log: the broker takes messages again."""
+    note(job.pk, job.attempt, said.told_again())
 
 
 @transaction.atomic
 def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
-    now = timezone.now()
-    queued = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
-    # No join: PostgreSQL then asks the status again once it has waited for the row.
-    here = Environment.objects.filter(name=settings.ENVIRONMENT)
-    claimed = queued.filter(environment__in=here).update(
-        status=workflow.RUNNING,
-        attempt=F("attempt") + 1,
-        claimed_by=worker,
-        heartbeat_at=now,
-        finished_at=None,
-        error=None,
-        phase="waiting for Spark",
-    )
-    if not claimed:
+    claimed = jobs.claim(job_pk=execution_pk, worker=worker, keep_start=True)
+    if claimed is None:
         return None
-    Execution.objects.filter(pk=execution_pk, started_at__isnull=True).update(started_at=now)
     execution = Execution.objects.select_related("environment").get(pk=execution_pk)
-    attempt = ExecutionAttempt(execution_pk, execution.attempt)
+    attempt = ExecutionAttempt(claimed.job_pk, claimed.number)
     keys = set(execution.operations.values_list("dataset_key", flat=True))
     leases = take_leases(environment=execution.environment, dataset_keys=keys, holder=attempt.holder)
     names = names_of(keys, execution.environment)
@@ -222,15 +195,12 @@ def cancel_execution(*, execution: Execution, person: Any) -> Execution:
     """Ask for an execution to stop between two steps; a queued one is cancelled at once."""
     must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     error = {"code": "CANCELED", "message": f"cancelled by {person.get_username()}"}
-    rows = Execution.objects.filter(pk=execution.pk)
-    canceled = rows.filter(status=workflow.QUEUED).update(
-        status=workflow.CANCELED, finished_at=timezone.now(), error=error
-    ) or rows.filter(status=workflow.RUNNING).update(status=workflow.CANCELING, error=error)
+    status = jobs.request_cancel(job_pk=execution.pk, error=error)
     execution.refresh_from_db()
-    if canceled:
+    if status is not None:
         with on_behalf_of(person):
             _log(execution, "cancelled")
-        at_once = execution.status == workflow.CANCELED
+        at_once = status == states.CANCELED
         note_on(execution, (said.canceled_at_once if at_once else said.cancel_asked)(person.get_username()))
     return execution
 
@@ -241,9 +211,9 @@ def abandon_execution(*, execution: Execution, person: Any, reason: str) -> Exec
     must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if not reason.strip():
         raise Refused("NO_REASON")
-    abandoned = Execution.objects.filter(pk=execution.pk, status__in=workflow.may_become(workflow.ABANDONED)).update(
-        status=workflow.ABANDONED, reason=reason.strip()[:200], finished_at=timezone.now()
-    )
+    abandoned = jobs.abandon(job_pk=execution.pk, reason=reason.strip()[:200])
+    if abandoned:
+        Execution.objects.filter(pk=execution.pk).update(abandoned=True)
     execution.refresh_from_db()
     if not abandoned:
         _refuse_state(execution, "abandoned")
@@ -260,83 +230,34 @@ def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = 
 
     ``wanted`` is succeeded or failed; an execution with steps left cannot succeed.
     """
-    execution = attempt.held().select_for_update(of=("self",)).select_related("environment").first()
-    if execution is None:
+    execution = Execution.objects.select_related("environment").get(pk=attempt.job_pk)
+    if wanted == states.SUCCEEDED and execution.operations.exclude(status="succeeded").exists():
+        wanted = states.FAILED
+    end = attempt.end(wanted=wanted, error=error)
+    if end is None:
         return None
-    if wanted == workflow.SUCCEEDED and execution.operations.exclude(status="succeeded").exists():
-        wanted = workflow.FAILED
-    end = workflow.ends_as(status=execution.status, wanted=wanted)
-    now = timezone.now()
-    attempt.held().update(
-        status=end,
-        error=execution.error if end == workflow.CANCELED else error,
-        finished_at=now,
-        heartbeat_at=now,
-        phase="",
-    )
     released = release_leases(environment=execution.environment, holder=attempt.holder)
     execution.refresh_from_db()
     note(execution.pk, attempt.number, said.ended(end, execution.seconds, execution.error, released))
     tell_execution_ended(execution)
-    if end in workflow.ENDED:
+    if end in states.ENDED:
         seal(execution)
     return execution
 
 
-def mark_lost_executions(
-    *,
-    is_gone: Callable[[str], bool] = lambda _: False,
-    older_than: timedelta = workflow.SILENT_AFTER,
-    execution_pk: int | None = None,
-) -> list[int]:
-    """Give up executions of reports whose worker was silent for too long, or is gone for certain; their ids."""
-    held = Execution.objects.filter(
-        report__isnull=False, status__in=workflow.may_become(workflow.LOST), heartbeat_at__isnull=False
-    ).select_related("environment")
-    if execution_pk is not None:
-        held = held.filter(pk=execution_pk)
-    latest = silent_before(older_than)
-    return [one.pk for one in held if (one.heartbeat_at < latest or is_gone(one.claimed_by)) and _lose(one)]
-
-
-def _lose(execution: Execution) -> bool:
-    error = {
-        "code": "WORKER_LOST",
-        "message": f"worker {execution.claimed_by} was last heard of at {execution.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
-        "hint": "resume the execution: what it had finished is not done twice",
-    }
-    return give_up_execution(execution=execution, error=error, heartbeat_at=execution.heartbeat_at)
-
-
-@transaction.atomic
-def give_up_execution(*, execution: Execution, error: dict[str, Any], **seen: Any) -> bool:
-    """Take an execution from the attempt that holds it: none of its writes finds the execution any more.
-
-    ``seen`` are fields that must still be as they were. False if it is not held, or not as it was seen.
-    """
-    held = Execution.objects.filter(pk=execution.pk, attempt=execution.attempt, **seen)
-    lost = held.filter(status__in=workflow.may_become(workflow.LOST)).update(
-        status=workflow.LOST, error=error, finished_at=timezone.now(), phase=""
-    )
-    if lost:
-        attempt = ExecutionAttempt(execution.pk, execution.attempt)
-        released = release_leases(environment=execution.environment, holder=attempt.holder)
-        note(execution.pk, attempt.number, said.given_up(error, released))
-        execution.refresh_from_db()
-        tell_execution_ended(execution)
-    return bool(lost)
-
-
-def queued_executions(*, environment: Environment) -> list[int]:
-    """Executions that wait for a worker, the oldest first."""
-    waiting = Execution.objects.filter(environment=environment, status=workflow.QUEUED)
-    return list(waiting.order_by("requested_at", "pk").values_list("pk", flat=True))
+def end_lost_execution(job: Job, error: dict[str, Any]) -> None:
+    """Settle an execution that was marked as lost: its leases, its log and its notices."""
+    execution = Execution.objects.select_related("environment").get(pk=job.pk)
+    attempt = ExecutionAttempt(job.pk, job.attempt)
+    released = release_leases(environment=execution.environment, holder=attempt.holder)
+    note(execution.pk, attempt.number, said.given_up(error, released))
+    tell_execution_ended(execution)
 
 
 def _refuse_state(execution: Execution, wanted: str) -> None:
-    if execution.status in workflow.ACTIVE:
+    if execution.status in states.ACTIVE:
         raise Refused("ALREADY_RUNNING")
-    if execution.status == workflow.SUCCEEDED:
+    if execution.status == states.SUCCEEDED:
         raise Refused("ALREADY_EXECUTED")
     raise Refused("NOT_RESUMABLE", f"an execution that is {execution.status} cannot be {wanted}")
 

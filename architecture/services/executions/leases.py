@@ -13,13 +13,13 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Refused
 from architecture.models import Environment, Lease
 from architecture.report_places import place_of_environment
 from architecture.selectors import dataset_names
 from architecture.services.actors import must_be_permitted, on_behalf_of
 from elevata.core.database import silent_before
+from elevata.jobs import states
 from metadata.domain.roles import Permission
 from metadata.services.changelog import record_change
 
@@ -62,7 +62,7 @@ def take_leases(
     environment: Environment,
     dataset_keys: Collection[str],
     holder: Holder,
-    silent_after: timedelta = workflow.SILENT_AFTER,
+    silent_after: timedelta = states.LOST_AFTER,
 ) -> Held:
     """Take the leases of these datasets, all or none.
 

@@ -15,6 +15,7 @@ from architecture.services.executions.proof import refuse_unproven
 from architecture.services.notifications import tell_decided
 from architecture.services.policies.policies import policy_in_force, policy_of
 from architecture.services.reports.reports import authors_of_report, decisions_on, record_why_of, refuse_stale
+from elevata.jobs import states
 from metadata.domain.roles import Permission
 from metadata.services import chain
 
@@ -91,6 +92,6 @@ def _record(row: ChangeReport, person: Any, decision: str, note: str) -> Approva
 
 
 def _become(row: ChangeReport, target: str) -> None:
-    from_ = workflow.may_become(target, workflow.REPORT_STEPS)
+    from_ = states.may_become(target, workflow.REPORT_STEPS)
     if not ChangeReport.objects.filter(pk=row.pk, status__in=from_).update(status=target):
         raise Refused("ALREADY_DECIDED")

@@ -126,6 +126,7 @@ def begin_execution(
     }
     execution = Execution.objects.create(
         environment=basis.environment,
+        environment_name=basis.environment.name,
         status=Execution.Status.RUNNING,
         attempt=1,
         reason=reason[:200],
@@ -163,11 +164,9 @@ def finish_execution(*, execution: Execution) -> Execution:
     """Close a load run's execution: it succeeded if every step did. Its record is sealed either way. Once only."""
     unfinished = execution.operations.exclude(status=ExecutionOperation.Status.SUCCEEDED).exists()
     status = Execution.Status.FAILED if unfinished else Execution.Status.SUCCEEDED
-    ended = Execution.objects.filter(pk=execution.pk, status=Execution.Status.RUNNING).update(
-        status=status, finished_at=timezone.now()
-    )
+    ended = attempt_of_load(execution).end(wanted=status)
     execution.refresh_from_db()
-    if ended:
+    if ended is not None:
         note_on(execution, said.ended(execution.status, execution.seconds, execution.error, 0))
         seal(execution)
     return execution

@@ -26,6 +26,7 @@ from architecture.services.reports.reports import operations_of, record_why_of, 
 from architecture.services.reports.undo_reports import undo_steps
 from architecture.services.states.observed_states import Seen
 from elevata.core.canonical_json import sha256_hex
+from elevata.jobs import states
 from metadata.domain.roles import Permission
 
 FORMAT = "execution-preview/v1"
@@ -53,9 +54,9 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     workflow.refuse_closed(row.status)
     refuse_unproven(row)
-    execution = row.executions.exclude(status=workflow.ABANDONED).first()
+    execution = row.executions.exclude(status=states.ABANDONED).first()
     if execution is not None:
-        raise Refused("ALREADY_EXECUTED" if execution.status == workflow.SUCCEEDED else "ALREADY_RUNNING")
+        raise Refused("ALREADY_EXECUTED" if execution.status == states.SUCCEEDED else "ALREADY_RUNNING")
     basis = refuse_stale(row, seen)
     planned = plan_preview(row, basis)
     touched = sorted({step.table.key for step in planned.steps})

@@ -24,6 +24,7 @@ from architecture.services.notifications import tell_report_waiting
 from architecture.services.reports.report_inputs import Basis, gather, table_keys, tables_in_scope
 from architecture.services.states.environments import current_environment
 from architecture.services.states.observed_states import CannotLook, Seen, look
+from elevata.jobs import states
 from metadata.permissions import must_write
 from metadata.services import chain
 from metadata.services.actor import current_actor
@@ -249,7 +250,7 @@ def _standing(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
     newest = same.order_by("-pk").first()
     if newest is None or newest.fingerprint != made.fingerprint or newest.status not in STANDING:
         return None
-    return None if newest.executions.filter(status__in=workflow.ENDED).exists() else newest
+    return None if newest.executions.filter(status__in=states.ENDED).exists() else newest
 
 
 def _supersede(row: ChangeReport) -> None:
@@ -257,6 +258,6 @@ def _supersede(row: ChangeReport) -> None:
     older = ChangeReport.objects.filter(
         environment=row.environment, scope=row.scope, undo_of__isnull=True, executions__isnull=True, pk__lt=row.pk
     )
-    older.filter(status__in=workflow.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)).update(
+    older.filter(status__in=states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)).update(
         status=workflow.SUPERSEDED, superseded_by=row
     )

@@ -8,7 +8,6 @@ from typing import Any
 from django.db.models import Q
 
 from architecture.domain.operations import operation_of
-from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Refused
 from architecture.domain.states.flat import of_row
 from architecture.domain.steps import rows as step_rows
@@ -20,6 +19,7 @@ from architecture.models import ExecutionOperation, ExecutionRecord
 from architecture.selectors import applied_states
 from architecture.services.states.observed_states import Seen, last_seen
 from architecture.services.states.writing_runs import runs_that_wrote
+from elevata.jobs import states
 
 _SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
 _RUNS_NAMED = 3
@@ -170,7 +170,7 @@ def written_since(record: ExecutionRecord, ways: Iterable[WayBack]) -> list[tupl
 def _ended(record: ExecutionRecord) -> datetime:
     """After when something else may have written: one that was given up ended some time before it was."""
     execution = record.execution
-    given_up = execution.status == workflow.ABANDONED
+    given_up = execution.status == states.ABANDONED
     return (execution.started_at if given_up else execution.finished_at) or record.created_at
 
 

@@ -26,6 +26,7 @@ from architecture.services.reports.reports import STANDING, record_why_of, store
 from architecture.services.reports.undo_options import already, ground_of, ways_of, why, written_since
 from architecture.services.states.applied_states import NOTHING
 from architecture.services.states.observed_states import Seen, last_seen
+from elevata.jobs import states as job_states
 
 _REPEAT = "METADATA_UNCHANGED"
 
@@ -114,7 +115,7 @@ def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collec
 def _standing(record: ExecutionRecord, made: domain.ChangeReport, found: Answered) -> ChangeReport | None:
     """The undo report of the very same operations, if it is still to be carried out."""
     same = record.undo_reports.filter(fingerprint=made.fingerprint, status__in=STANDING)
-    same = same.exclude(executions__status__in=workflow.ENDED).order_by("-pk")
+    same = same.exclude(executions__status__in=job_states.ENDED).order_by("-pk")
     return next((row for row in same if _ordinals(row) == _ordinals_of(found.done)), None)
 
 
@@ -142,7 +143,7 @@ def _ordinals_of(ways: Iterable[WayBack]) -> list[int]:
 def _supersede(row: ChangeReport) -> None:
     """Close the open undo reports that would take some of the same operations back."""
     older = ChangeReport.objects.filter(undo_of=row.undo_of, executions__isnull=True, pk__lt=row.pk)
-    for one in older.filter(status__in=workflow.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)):
+    for one in older.filter(status__in=job_states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)):
         if not set(_ordinals(one)).isdisjoint(_ordinals(row)):
             ChangeReport.objects.filter(pk=one.pk).update(status=workflow.SUPERSEDED, superseded_by=row)
 

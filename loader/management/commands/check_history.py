@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.processes import process_name
+from elevata.jobs.selectors import live_workers
 from loader.domain.runs.refusals import Refusal
 from loader.management.waiting import NoWorker, follow_read
 from loader.models import ReadRequest
-from loader.selectors import live_workers
 from loader.services.queries.reads import (
     CHECK,
     CHECK_SAMPLES,
@@ -18,7 +19,6 @@ from loader.services.queries.reads import (
     request_read,
     withdraw_read,
 )
-from loader.services.runner.processes import process_name
 from loader.services.runner.supervisor import Runner
 from loader.services.runs.table_checks import historized
 from metadata.models import TargetDataset

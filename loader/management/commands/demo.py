@@ -17,7 +17,8 @@ from architecture.domain.reports.scope import DATASET as ONE_DATASET
 from architecture.domain.reports.scope import Scope as ReportScope
 from elevata.core import data_folder
 from elevata.core.cli import CommandExit, ProductCommand
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.selectors import live_workers
 from loader.domain.runs.dependencies import Scope
 from loader.domain.runs.refusals import Refusal
 from loader.management import demo_control, demo_folder, demo_work, releases
@@ -27,7 +28,6 @@ from loader.management.demo_work import Work
 from loader.management.peak_memory import peak_bytes
 from loader.management.waiting import follow
 from loader.models import ReadRequest
-from loader.selectors import live_workers
 from loader.services.queries.reads import request_read
 from loader.services.runs.runs import request_load_run
 from metadata.models import SourceDataset

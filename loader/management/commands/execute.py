@@ -15,13 +15,14 @@ from architecture.services.actors import must_be_permitted
 from architecture.services.executions.executions import abandon_execution, cancel_execution, request_execution
 from elevata.core.cli import FAILED, CommandExit, ProductCommand
 from elevata.core.database import retried
+from elevata.jobs import states
+from elevata.jobs.processes import process_name
+from elevata.jobs.selectors import live_workers
 from loader.domain.runs.refusals import Refusal
 from loader.management.execution_command import StepLines, described, follow_execution
 from loader.management.waiting import NoWorker
-from loader.selectors import live_workers
-from loader.services.runner.processes import process_name
 from loader.services.runner.supervisor import Runner
-from loader.services.runs.executions import perform_execution, wake_for
+from loader.services.runs.executions import perform_execution
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 
@@ -56,7 +57,7 @@ class Command(ProductCommand):
         do = self._locally if local else self._in_worker
         try:
             execution, asked_here = do(found, person, preview, lines)
-            if execution.status == workflow.LOST and not asked_here:
+            if execution.status == states.LOST and not asked_here:
                 # The process of an earlier call that performed it is gone: this user requests it anew.
                 self.say(f"execution {execution.pk} was lost with its process: it goes on here")
                 execution, _ = do(found, person, preview, lines)
@@ -71,10 +72,10 @@ class Command(ProductCommand):
         asked = request_execution(
             report=report, person=person, preview_fingerprint=preview, command="manage.py execute"
         )
-        why = wake_for(asked)
-        if why:
+        asked.send_wakeup()
+        if asked.reason:
             cancel_execution(execution=asked.execution, person=person)
-            raise CommandExit(FAILED, f"the broker does not answer: {why}", "broker_down")
+            raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
         return follow_execution(asked.execution, lines.show, person=person), asked.requested
 
     def _locally(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
@@ -101,7 +102,7 @@ class Command(ProductCommand):
             runner.close()
 
     def _abandon(self, report: ChangeReport, person: Any, reason: str) -> None:
-        execution = report.executions.exclude(status=workflow.ABANDONED).first()
+        execution = report.executions.filter(abandoned=False).first()
         if execution is None:
             raise workflow.Refused("NOT_RESUMABLE", "the report has no execution that could be abandoned")
         ended = abandon_execution(execution=execution, person=person, reason=reason)
@@ -112,7 +113,7 @@ class Command(ProductCommand):
         self.print_json(described(execution))
         spent = f" in {execution.seconds:.1f} s" if execution.seconds is not None else ""
         said = f"execution {execution.pk} {execution.status}{spent}"
-        if execution.status == workflow.SUCCEEDED:
+        if execution.status == states.SUCCEEDED:
             self.say(f"{said}: record {execution.record.record_id}")
             return
         error = execution.error or {}
@@ -128,7 +129,7 @@ class Command(ProductCommand):
 def _work(execution_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
     """Perform the execution; while another holder has a lease, try again until it is released."""
     try:
-        waiting = Execution.objects.filter(pk=execution_pk, status=workflow.QUEUED)
+        waiting = Execution.objects.filter(pk=execution_pk, status=states.QUEUED)
         while not stopping.is_set() and retried(waiting.exists):
             if perform_execution(execution_pk=execution_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)

@@ -9,10 +9,10 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core.cli import INVALID, CommandExit, ProductCommand
+from elevata.jobs.processes import process_name
 from loader.domain.runs.manifest import ReplayManifest
 from loader.domain.runs.refusals import Refusal
 from loader.domain.runs.replay import Case, CaseProblem, parse_cases, select
-from loader.services.runner.processes import process_name
 from loader.services.runner.supervisor import Runner, runner_config
 
 DIFFERENT_EXIT = 1

@@ -5,7 +5,7 @@ from socket import gethostname
 from typing import Any
 
 from elevata.core.cli import CommandExit, ProductCommand
-from loader.selectors import live_workers
+from elevata.jobs.selectors import live_workers
 
 
 class Command(ProductCommand):

@@ -3,13 +3,14 @@
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
-from architecture.models import Execution, Lease
-from architecture.services.executions.executions import give_up_execution
+from architecture.models import Lease
 from architecture.services.executions.leases import break_lease
+from elevata.jobs.models import Job
+from elevata.jobs.services import give_up
 from loader.domain.runs.refusals import Refusal
-from loader.models import LoadRun
-from loader.services.runs.runs import LOAD_RUN, give_up_run
+from loader.services.runs.runs import LOAD_RUN
 
 LEASE_BROKEN = "LEASE_BROKEN"
 
@@ -33,10 +34,12 @@ def shut_out_holder(*, lease: Lease, fence: int, person: Any, reason: str) -> Le
         "message": f"{person.get_username()} broke one of its leases: {reason.strip()}",
         "hint": "see that the reason is gone, then start it again: what it had finished is not done twice",
     }
-    if kind == LOAD_RUN:
-        for run in LoadRun.objects.filter(run_id=name, attempt=attempt).select_related("environment", "execution"):
-            give_up_run(run=run, error=error)
-    elif kind == Lease.Holder.EXECUTION:
-        for one in Execution.objects.filter(pk=int(name), attempt=attempt).select_related("environment"):
-            give_up_execution(execution=one, error=error)
+    for job in _jobs_of(kind, name, attempt):
+        give_up(job=job, error=error)
     return broken
+
+
+def _jobs_of(kind: str, name: str, attempt: int) -> QuerySet[Job]:
+    """Return the job of a lease's holder, if this is still its attempt."""
+    jobs = Job.objects.filter(attempt=attempt)
+    return jobs.filter(load_run_row__run_id=name) if kind == LOAD_RUN else jobs.filter(execution_row__pk=int(name))

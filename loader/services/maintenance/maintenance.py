@@ -18,8 +18,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from architecture.domain.states.tables import history_table
+from elevata.jobs import states
 from loader.domain.reference.batch_files import FILES
-from loader.domain.runs import run_states as states
 from loader.domain.runs.dependencies import DATASET, Scope, is_loaded
 from loader.domain.runs.maintenance import ACCEPT, BRINGING, COMPACT, HISTORY_BATCH, PRUNE, REVERT
 from loader.domain.runs.refusals import Refusal

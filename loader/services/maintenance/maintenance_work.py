@@ -7,7 +7,7 @@ from django.db import transaction
 
 from architecture.domain.states.tables import TableSpec, tables_of
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
 from loader.domain.runs.maintenance import ACCEPT, COMPACT, PRUNE, REVERT
 from loader.domain.runs.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest
 from loader.domain.runs.refusals import Refusal

@@ -4,12 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.db import models, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -20,9 +20,13 @@ from architecture.services import current_environment
 from architecture.services.states.refresh_results import keep_what_was_seen
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
+from elevata.jobs import states
+from elevata.jobs.attempts import Attempt, Fenced
+from elevata.jobs.models import Job
+from elevata.jobs.services import claim, withdraw
+from elevata.jobs.submission import Submitted
 from loader.domain.historization.history import DELETED
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.runs import run_states as states
 from loader.domain.runs.failure_causes import worker_accident
 from loader.domain.runs.manifest import CheckManifest, ObserveManifest, ReadManifest, SizesManifest, SourceSpec
 from loader.domain.runs.refusals import Refusal
@@ -31,7 +35,6 @@ from loader.services.queries.read_work import masking_for, must_read, record_rea
 from loader.services.runner.conversation import SupportsRequests
 from loader.services.runs.manifests import source_datasets, source_of, source_spec
 from loader.services.runs.table_checks import check_manifest
-from loader.services.runs.wakeup import WAKE_READ, wake
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, TargetDataset
@@ -57,17 +60,12 @@ CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
 KEPT_FOR = timedelta(days=1)
 
 
-@dataclass
-class RequestedRead:
-    """A requested read. ``wakeup_sent`` is None until the transaction around it commits."""
+class RequestedRead(Submitted[ReadRequest]):
+    """A requested read."""
 
-    read: ReadRequest
-    wakeup_sent: bool | None = None
-    reason: str = ""
-
-    def send_wakeup(self) -> None:
-        self.reason = wake(WAKE_READ, self.read.pk)
-        self.wakeup_sent = not self.reason
+    @property
+    def read(self) -> ReadRequest:
+        return self.job
 
 
 def request_read(
@@ -107,26 +105,25 @@ def request_read(
         )
         result = RequestedRead(read)
         if wake_worker:
-            transaction.on_commit(result.send_wakeup)
+            result.wake_after_commit()
     return result
 
 
-@dataclass
-class _Reading:
-    """One worker's claim on one read; its writes find the row only while it holds the read."""
+@dataclass(frozen=True)
+class ReadAttempt(Attempt):
+    """One worker's hold on one read."""
 
-    read: ReadRequest
-    worker: str
-    ends_at: float = field(default=0.0)
-
-    def end(self, **fields: Any) -> None:
-        retried(lambda: self._end(**fields))
+    def finish(self, read: ReadRequest, *, answer: dict | None = None, error: dict | None = None) -> None:
+        """End the read with an answer or an error, unless it was withdrawn meanwhile."""
+        retried(lambda: self._finish(read, answer, error))
 
     @transaction.atomic
-    def _end(self, **fields: Any) -> None:
-        mine = ReadRequest.objects.filter(pk=self.read.pk, status=states.RUNNING, claimed_by=self.worker)
-        if mine.update(finished_at=timezone.now(), **fields) and fields.get("answer"):
-            record_read(self.read, fields["answer"])
+    def _finish(self, read: ReadRequest, answer: dict | None, error: dict | None) -> None:
+        ended = self.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error)
+        if ended == states.SUCCEEDED:
+            ReadRequest.objects.filter(pk=read.pk).update(answer=answer)
+            if answer:
+                record_read(read, answer)
 
 
 def perform_read(
@@ -141,44 +138,45 @@ def perform_read(
 
     ``timeout_seconds`` is the kind's own by default.
     """
-    claimed = retried(
-        lambda: ReadRequest.objects.filter(pk=read_pk, status=states.QUEUED).update(
-            status=states.RUNNING, claimed_by=worker
-        )
-    )
-    if not claimed:
+    claimed = retried(lambda: claim(job_pk=read_pk, worker=worker))
+    if claimed is None:
         return None
-    read = retried(lambda: _claimed(read_pk))
-    reading = _Reading(read, worker)
+    attempt, read = ReadAttempt(claimed.job_pk, claimed.number), retried(lambda: _claimed(read_pk))
+    stopping = stopping or threading.Event()
     try:
         manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
-        finished = _ask(runner, manifest, stopping or threading.Event())
+        finished = _ask(attempt, runner, manifest, stopping)
         if finished.get("error") or finished["status"] != states.SUCCEEDED:
             error = finished.get("error") or Refusal("READ_FAILED", "the read was cancelled").as_json()
-            reading.end(status=states.FAILED, error=error)
+            attempt.finish(read, error=error)
         else:
             answer = finished.get("answer") or {}
             if read.kind == OBSERVE:
-                answer = _observed(read, answer, runner, stopping or threading.Event())
-            reading.end(status=states.SUCCEEDED, answer=answer)
+                answer = _observed(attempt, read, answer, runner, stopping)
+            attempt.finish(read, answer=answer)
+    except Fenced:
+        log.warning("read %s was withdrawn or given up", read_pk)
     except MetadataError as refused:
-        refusal = Refusal(refused.code.upper(), refused.one_line())
-        reading.end(status=states.FAILED, error=refusal.as_json())
+        attempt.finish(read, error=Refusal(refused.code.upper(), refused.one_line()).as_json())
     except Refusal as refusal:
-        reading.end(status=states.FAILED, error=refusal.as_json())
+        attempt.finish(read, error=refusal.as_json())
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("read %s failed", read_pk)
-        reading.end(status=states.FAILED, error=worker_accident(failure).as_json())
+        attempt.finish(read, error=worker_accident(failure).as_json())
     return retried(ReadRequest.objects.filter(pk=read_pk).first)
 
 
 def _observed(
-    read: ReadRequest, answer: dict[str, Any], runner: SupportsRequests, stopping: threading.Event
+    attempt: ReadAttempt,
+    read: ReadRequest,
+    answer: dict[str, Any],
+    runner: SupportsRequests,
+    stopping: threading.Event,
 ) -> dict[str, Any]:
     """Store the observations for architecture; the read's own answer only counts them."""
     asked, sizes = read.arguments["tables"], None
     if read.arguments.get("sizes") and answer:
-        sized = _ask(runner, SizesManifest(tuple(sorted(answer))), stopping)
+        sized = _ask(attempt, runner, SizesManifest(tuple(sorted(answer))), stopping)
         if sized.get("error"):
             raise Refusal.from_json(sized["error"])
         sizes = sized.get("answer") or {}
@@ -188,11 +186,12 @@ def _observed(
 
 
 def _ask(
+    attempt: ReadAttempt,
     runner: SupportsRequests,
     manifest: ReadManifest | CheckManifest | ObserveManifest | SizesManifest,
     stopping: threading.Event,
 ) -> dict:
-    """Return the runner's ``finished``. Raise Refusal WORKER_STOPPED or READ_TIMEOUT.
+    """Return the runner's ``finished``. Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read.
 
     The runner limits the time itself; the worker only makes sure that the wait ends.
     """
@@ -204,6 +203,11 @@ def _ask(
         event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
         if event is not None and event["event"] == "finished":
             return event
+        try:
+            retried(attempt.heartbeat)
+        except Fenced:
+            exchange.cancel()
+            raise
     exchange.cancel()
     if stopping.is_set():
         raise Refusal("WORKER_STOPPED", "the worker was stopped before it answered", hint="ask again")
@@ -296,25 +300,17 @@ def _claimed(pk: int) -> ReadRequest:
     return ReadRequest.objects.select_related(*related).get(pk=pk)
 
 
-def sweep_reads() -> models.QuerySet[ReadRequest]:
-    """Fail reads without an answer in time, delete old ones, and return those that are still queued."""
+def end_old_reads() -> None:
+    """Fail reads without an answer in time, and delete old ones."""
     now = timezone.now()
     ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     at_once = ~Q(kind__in=(CHECK, OBSERVE)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | at_once
-    _unfinished().filter(too_old).update(
-        status=states.FAILED,
-        finished_at=now,
-        error=Refusal("NO_ANSWER", "no worker answered in time", hint="is a worker running?").as_json(),
-    )
-    return ReadRequest.objects.filter(status=states.QUEUED)
+    error = Refusal("NO_ANSWER", "no worker answered in time", hint="is a worker running?").as_json()
+    withdraw(Job.objects.filter(too_old, kind__in=KINDS), error=error)
 
 
 def withdraw_read(*, read: ReadRequest) -> None:
     """End a read whose answer is not wanted any more, unless it is finished."""
     error = Refusal("WITHDRAWN", "nobody waited for the answer any more").as_json()
-    _unfinished().filter(pk=read.pk).update(status=states.FAILED, finished_at=timezone.now(), error=error)
-
-
-def _unfinished() -> models.QuerySet[ReadRequest]:
-    return ReadRequest.objects.filter(status__in=states.may_become(states.FAILED, states.READ_STEPS))
+    withdraw(Job.objects.filter(pk=read.pk), error=error)

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
 from loader.domain.runs.refusals import Refusal
-from loader.services.runs.attempts import Attempt
 
 # How long a cancelled request may take to end before the runner is ended with it.
 CANCEL_PATIENCE_SECONDS = 60.0
@@ -30,6 +29,13 @@ class SupportsRequests(Protocol):
     def kill(self, why: Refusal) -> None: ...
 
 
+class SupportsHeartbeat(Protocol):
+    """Interface of an attempt that a conversation needs. Both raise Fenced once the attempt does not hold its job."""
+
+    def heartbeat(self) -> str: ...
+    def say(self, message: str, *, level: str, dataset_key: str | None) -> None: ...
+
+
 class Stopped(Exception):
     """Error raised when the run is to end: it was cancelled, or the worker is stopping."""
 
@@ -38,7 +44,7 @@ class Stopped(Exception):
 class Conversation:
     """Requests of one attempt to the runner. ``stopping`` is set when the worker is to end."""
 
-    attempt: Attempt
+    attempt: SupportsHeartbeat
     runner: SupportsRequests
     stopping: threading.Event = field(default_factory=threading.Event)
     beat_every: float = states.HEARTBEAT_SECONDS

@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+from elevata.jobs.processes import lives
 from loader.domain.runs.refusals import Refusal
-from loader.services.runner.processes import lives
 
 LOCK_NAME = "runner.lock"
 # How long a runner may take to notice that its worker is gone.

@@ -8,7 +8,8 @@ from django.db import transaction
 from architecture.domain.reports.workflow import Refused
 from architecture.services.executions.leases import Held, Holder, take_leases
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.services import wait
 from loader.domain.runs.dependencies import Scope
 from loader.domain.runs.maintenance import BRINGING, HISTORY_BATCH
 from loader.domain.runs.refusals import Refusal
@@ -57,8 +58,8 @@ def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
         claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
         return claimed and replace(claimed, through=through)
     except Refused as held:
-        phase = f"waiting: {held.message}"[:200]
-        retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).update(phase=phase))
+        phase = f"waiting: {held.message}"
+        retried(lambda: wait(job_pk=run_pk, phase=phase))
         return None
 
 

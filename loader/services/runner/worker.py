@@ -1,43 +1,29 @@
-"""Worker process: a name, a runner, a heartbeat, and one load run or execution at a time."""
+"""Worker process: a name, a runner, a heartbeat, and one job of the lane ``WORK`` at a time."""
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.db import Error as DatabaseProblem
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from architecture.models import Environment
-from architecture.services.executions.executions import mark_lost_executions, queued_executions
-from architecture.services.reports.dry_runs import mark_lost_rehearsals, queued_rehearsals
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.models import Job, Worker
+from elevata.jobs.processes import process_name
+from elevata.jobs.registry import ASIDE, handler_of
+from elevata.jobs.selectors import next_work
+from elevata.jobs.services import mark_lost
 from loader.domain.runs.refusals import Refusal
-from loader.models import LoadRun, Worker
-from loader.services.queries.reads import perform_read
-from loader.services.runner.processes import is_gone, process_name
 from loader.services.runner.supervisor import Runner
-from loader.services.runs.dry_runs import perform_rehearsal
-from loader.services.runs.executions import perform_execution
-from loader.services.runs.load_work import perform_load_run
-from loader.services.runs.runs import LOAD_RUN, mark_lost
 
 log = logging.getLogger(__name__)
 
-EXECUTION, REHEARSAL = "execution", "rehearsal"
-Work = tuple[str, int]
-_PERFORM: Mapping[str, Callable[..., Any]] = {
-    LOAD_RUN: lambda pk, **with_: perform_load_run(run_pk=pk, **with_),
-    EXECUTION: lambda pk, **with_: perform_execution(execution_pk=pk, **with_),
-    REHEARSAL: lambda pk, **with_: perform_rehearsal(rehearsal_pk=pk, **with_),
-}
-
 
 class Workplace:
-    """One worker process: load runs go one after another, reads beside them, through one runner."""
+    """One worker process: load runs and executions go one after another, reads beside them, through one runner."""
 
     def __init__(self, *, make_runner: Callable[[str], Runner] | None = None):
         self.name = process_name()
@@ -72,14 +58,14 @@ class Workplace:
         except DatabaseProblem as error:  # its heartbeat runs out anyway
             log.warning("the worker's row stays behind: %s", error)
 
-    def load(self) -> None:
+    def work(self) -> None:
         """Perform queued work until nothing is left, unless another thread already does.
 
         Without the warehouse nothing is claimed: the worker that has it, or this one a little
         later, is woken by the sweeper. Work that waits for a lease is tried again then, too.
         """
-        waiting: set[Work] = set()
-        while self._next(waiting) is not None and not self.stopping.is_set():
+        waiting: set[int] = set()
+        while next_work(waiting) is not None and not self.stopping.is_set():
             try:
                 self.runner.start()
             except Refusal as busy:
@@ -88,35 +74,23 @@ class Workplace:
             if not self._loading.acquire(blocking=False):
                 return  # the thread that holds the lock checks again after releasing it
             try:
-                while (work := self._next(waiting)) is not None and not self.stopping.is_set():
-                    if self._perform(work) is None:
-                        waiting.add(work)
+                while (job := next_work(waiting)) is not None and not self.stopping.is_set():
+                    if self._perform(job) is None:
+                        waiting.add(job.pk)
             finally:
                 self._loading.release()
 
-    def _perform(self, work: Work) -> Any:
-        kind, pk = work
-        return _PERFORM[kind](pk, worker=self.name, runner=self.runner, stopping=self.stopping)
+    def perform(self, job_pk: int) -> None:
+        """Perform a job: one that may run beside others at once, else all queued work."""
+        job = Job.objects.filter(pk=job_pk).first()
+        if job is not None and handler_of(job.kind).lane == ASIDE:
+            self._perform(job)
+        else:
+            self.work()
 
-    def read(self, read_pk: int) -> None:
-        """Answer one read."""
-        perform_read(read_pk=read_pk, worker=self.name, runner=self.runner, stopping=self.stopping)
-
-    def _next(self, but: Collection[Work] = ()) -> Work | None:
-        """Return the next piece of work: dry runs and executions first, since users wait for them."""
-        environment = Environment.objects.filter(name=settings.ENVIRONMENT).first()
-        if environment is None:
-            return None
-        runs = LoadRun.objects.filter(status=states.QUEUED, environment=environment).order_by("requested_at", "pk")
-        for kind, queued in (
-            (REHEARSAL, lambda: queued_rehearsals(environment=environment)),
-            (EXECUTION, lambda: queued_executions(environment=environment)),
-            (LOAD_RUN, lambda: runs.values_list("pk", flat=True)),
-        ):
-            for pk in queued():
-                if (kind, pk) not in but:
-                    return kind, pk
-        return None
+    def _perform(self, job: Job) -> Any:
+        perform = handler_of(job.kind).perform
+        return perform(job.pk, worker=self.name, runner=self.runner, stopping=self.stopping)
 
     def _be_present(self) -> None:
         while not self.stopping.wait(states.WORKER_BEAT_SECONDS):
@@ -129,8 +103,6 @@ class Workplace:
         try:
             retried(self._show_alive, patience=0)
             mark_lost()
-            mark_lost_executions(is_gone=is_gone)
-            mark_lost_rehearsals(is_gone=is_gone)
         except DatabaseProblem as error:  # the next beat tries again
             log.warning("no heartbeat, the control database does not answer: %s", error)
 

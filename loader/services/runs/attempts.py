@@ -12,9 +12,12 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from architecture.models import Execution
 from architecture.services.executions.leases import Held
 from elevata.core.database import retried
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.attempts import Attempt, Fenced
+from loader.domain.runs import run_states
 from loader.domain.runs.dependencies import LoadStep
 from loader.domain.runs.maintenance import LOAD
 from loader.models import DatasetRun, LoadRun, RunEvent
@@ -26,60 +29,53 @@ from metadata.models import TargetDataset
 _ALLOCATION_TRIES = 20
 
 
-class Fenced(Exception):
-    """Error raised when an attempt no longer holds its run: it was lost, claimed again, or lost a lease."""
-
-
 @dataclass(frozen=True)
-class Attempt:
-    """One worker's hold on one run, and on the leases it took with it."""
+class LoadAttempt(Attempt):
+    """One worker's hold on one run, and on the leases it took with it. Its writes wait for the control database."""
 
-    run_pk: int
-    number: int
     leases: Held | None = None
 
-    def _run(self) -> models.QuerySet[LoadRun]:
-        return LoadRun.objects.filter(pk=self.run_pk, attempt=self.number, status__in=states.HELD)
-
     def _rows(self) -> models.QuerySet[DatasetRun]:
-        return DatasetRun.objects.filter(run_id=self.run_pk, attempt=self.number)
+        return DatasetRun.objects.filter(run_id=self.job_pk, attempt=self.number)
 
     def heartbeat(self) -> str:
         """Record a heartbeat, renew the leases and return the run's status: it may be canceling. Raise Fenced."""
 
         def write() -> str:
-            held = self.leases is None or self.leases.renew()
-            if not self._run().update(heartbeat_at=timezone.now()) or not held:
+            if self.leases is not None and not self.leases.renew():
                 raise Fenced
-            return LoadRun.objects.values_list("status", flat=True).get(pk=self.run_pk)
+            return super(LoadAttempt, self).heartbeat()
 
         return retried(write)
 
-    def enter(self, phase: str, **fields: Any) -> None:
-        """Set the run's phase, which pages show, and further fields. Raise Fenced."""
-        if not retried(lambda: self._run().update(phase=phase[:200], heartbeat_at=timezone.now(), **fields)):
-            raise Fenced
+    def enter(self, phase: str) -> None:
+        retried(lambda: super(LoadAttempt, self).enter(phase))
+
+    def executes(self, execution: Execution) -> None:
+        """Record the execution that changes tables for this attempt."""
+        self.enter("changing tables")
+        retried(lambda: LoadRun.objects.filter(pk=self.job_pk).update(execution=execution))
 
     def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
         """Add a line to the run's log."""
 
         @transaction.atomic
         def write() -> None:
-            if not self._run().exists():
+            if not self.held().exists():
                 raise Fenced
             name = ""
             if dataset_key is not None:
                 names = self._rows().filter(dataset_key=dataset_key).values_list("qualified_name", flat=True)
                 name = names.first() or ""
             RunEvent.objects.create(
-                run_id=self.run_pk, attempt=self.number, level=level, dataset_name=name, message=message
+                run_id=self.job_pk, attempt=self.number, level=level, dataset_name=name, message=message
             )
 
         retried(write)
 
     def dataset(self, key: str, target: str, **fields: Any) -> None:
         """Set the state of a dataset's row (see ``run_states.DATASET_STEPS``), with the fields that belong to it."""
-        self._write(key, target, states.may_become(target, states.DATASET_STEPS), fields)
+        self._write(key, target, states.may_become(target, run_states.DATASET_STEPS), fields)
 
     def dataset_phase(self, key: str, phase: str) -> None:
         self._write(key, states.RUNNING, (states.RUNNING,), {"phase": phase[:100]})
@@ -111,16 +107,15 @@ class Attempt:
 
     @transaction.atomic
     def _prepare(self, steps: list[LoadStep], numbered: bool, comes_last: bool) -> dict[str, DatasetRun]:
-        if not self._run().select_for_update().exists():
-            raise Fenced
-        known = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
+        self.must_hold()
+        known = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
         fresh = [step for step in steps if step.dataset.key not in known]
         counting = {step.dataset.key for step in fresh if numbered and step.dataset.layer != "raw"}
         newest = _newest_sequences(sorted(counting))
         ids = _described_by([step.dataset for step in fresh])
         new_rows = [
             DatasetRun(
-                run_id=self.run_pk,
+                run_id=self.job_pk,
                 dataset_id=ids.get(step.dataset.key),
                 dataset_key=step.dataset.key,
                 qualified_name=step.dataset.qualified_name,
@@ -149,7 +144,7 @@ class Attempt:
 
         Rows that did not succeed, or whose delivery was replaced since, are queued again; those out of scope, skipped.
         """
-        rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.run_pk)}
+        rows = {str(row.dataset_key): row for row in DatasetRun.objects.filter(run_id=self.job_pk)}
         overwritten = _overwritten_since(rows.values())
         for ordinal, step in enumerate(steps, start=1):
             row = rows.pop(step.dataset.key)
@@ -163,31 +158,26 @@ class Attempt:
                 row.status, row.skipped_because = DatasetRun.Status.SKIPPED, "no longer in the run's scope"
             row.save()
 
-    def finish(self, *, status: str, error: Mapping | None = None, became: Mapping[str, str] | None = None) -> bool:
-        """End the run and its unfinished datasets. Return False if the attempt no longer holds the run."""
+    def finish(self, *, status: str, error: Mapping | None = None) -> str | None:
+        """End the run and its unfinished datasets; return its final status. None if the attempt does not hold it."""
 
         @transaction.atomic
-        def write() -> bool:
-            ended = self._run().filter(status__in=states.may_become(status))
-            changed = ended.update(
-                status=status, error=error, finished_at=timezone.now(), heartbeat_at=timezone.now(), phase=""
-            )
-            if changed:
-                end_datasets(run_pk=self.run_pk, end=status, error=error, became=became)
-                seal_end(run_pk=self.run_pk, attempt=self.number)
-                tell_run_ended(self.run_pk)
+        def write() -> str | None:
+            ended = self.end(wanted=status, error=error)
+            if ended is not None:
+                end_datasets(run_pk=self.job_pk, end=ended, error=error)
+                seal_end(run_pk=self.job_pk, attempt=self.number)
+                tell_run_ended(self.job_pk)
                 if self.leases is not None:
                     self.leases.release()
-            return bool(changed)
+            return ended
 
         return retried(write)
 
 
-def end_datasets(
-    *, run_pk: int, end: str, error: Mapping | None = None, became: Mapping[str, str] | None = None
-) -> None:
+def end_datasets(*, run_pk: int, end: str, error: Mapping | None = None) -> None:
     """Set the final state of an ended run's datasets that have not reported one."""
-    for before, after in (became or states.unfinished_becomes(end)).items():
+    for before, after in run_states.unfinished_becomes(end).items():
         fields: dict[str, Any] = {"status": after, "finished_at": timezone.now(), "phase": ""}
         if after == states.FAILED:
             fields["error"] = error

@@ -12,13 +12,14 @@ from architecture.domain.steps.step import Step
 from architecture.models import Rehearsal
 from architecture.selectors import applied_states
 from architecture.services.actors import on_behalf_of
-from architecture.services.reports.dry_runs import beat, claim_rehearsal, end_rehearsal
+from architecture.services.reports.dry_runs import end_rehearsal
 from architecture.services.reports.previews import steps_in
 from architecture.services.reports.reports import basis_of
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
+from elevata.jobs.attempts import Attempt, Fenced
+from elevata.jobs.services import claim
 from loader.domain.historization.layers import view_sql
-from loader.domain.runs import run_states as states
 from loader.domain.runs.dependencies import tables_read
 from loader.domain.runs.failure_causes import worker_accident
 from loader.domain.runs.manifest import DownstreamQuery, RehearseManifest
@@ -30,23 +31,12 @@ from metadata.domain.state import DatasetState
 log = logging.getLogger(__name__)
 
 
-class GivenUp(Exception):
-    """Error raised when a dry run is no longer this worker's."""
-
-
 @dataclass(frozen=True)
-class RehearsalAttempt:
-    """A worker's hold on a dry run, in the form that a conversation needs."""
-
-    rehearsal: Rehearsal
-
-    def heartbeat(self) -> str:
-        if not beat(rehearsal=self.rehearsal):
-            raise GivenUp
-        return states.RUNNING
+class RehearsalAttempt(Attempt):
+    """A worker's hold on a dry run; what the runner says goes to the worker's log."""
 
     def say(self, message: str, **_: object) -> None:
-        log.info("%s: %s", self.rehearsal, message)
+        log.info("dry run %s: %s", self.job_pk, message)
 
 
 def perform_rehearsal(
@@ -56,14 +46,17 @@ def perform_rehearsal(
 
     It is performed on behalf of the user who requested it, in any thread.
     """
-    rehearsal = retried(partial(claim_rehearsal, rehearsal_pk=rehearsal_pk, worker=worker))
-    if rehearsal is None:
+    claimed = retried(partial(claim, job_pk=rehearsal_pk, worker=worker))
+    if claimed is None:
         return None
-    talk = Conversation(RehearsalAttempt(rehearsal), runner, stopping or threading.Event())
+    found = Rehearsal.objects.select_related("preview__report__environment", "requested_by")
+    rehearsal = retried(partial(found.get, pk=rehearsal_pk))
+    attempt = RehearsalAttempt(claimed.job_pk, claimed.number)
+    talk = Conversation(attempt, runner, stopping or threading.Event())
     try:
         with on_behalf_of(rehearsal.requested_by):
-            retried(partial(end_rehearsal, rehearsal=rehearsal, **_end(rehearsal, talk, worker)))
-    except GivenUp:
+            retried(partial(end_rehearsal, attempt=attempt, **_end(rehearsal, talk, worker)))
+    except Fenced:
         log.warning("%s was given up while worker %s was at it", rehearsal, worker)
     return retried(Rehearsal.objects.filter(pk=rehearsal_pk).first)
 
@@ -73,7 +66,7 @@ def _end(rehearsal: Rehearsal, talk: Conversation, worker: str) -> dict[str, Any
     try:
         manifest = retried(partial(rehearse_manifest, rehearsal))
         finished = talk.ask("rehearse", manifest, lambda _: None)
-    except GivenUp:
+    except Fenced:
         raise
     except Stopped:
         return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="rehearse again").as_json()}

@@ -12,36 +12,25 @@ from functools import partial
 from typing import Any
 
 from architecture.domain import execution_log as said
-from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Refused
 from architecture.models import Execution
 from architecture.services.actors import on_behalf_of
-from architecture.services.executions.attempts import ExecutionAttempt, Superseded
-from architecture.services.executions.executions import Requested, claim_execution, end_attempt, note_not_told
+from architecture.services.executions.attempts import ExecutionAttempt
+from architecture.services.executions.executions import claim_execution, end_attempt
 from architecture.services.executions.verification import Todo, tables_of_execution, verify
 from architecture.services.states.observed_states import store_observations
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.core.log_context import about
+from elevata.jobs import states
+from elevata.jobs.attempts import Fenced
 from loader.domain.runs.failure_causes import worker_accident
 from loader.domain.runs.manifest import ExecuteManifest, ObserveManifest
 from loader.domain.runs.refusals import Refusal
 from loader.services.queries.read_work import sensitive_in
 from loader.services.runner.conversation import Conversation, Stopped, SupportsRequests
-from loader.services.runs.wakeup import WAKE_EXECUTION, wake
 
 log = logging.getLogger(__name__)
-
-
-def wake_for(asked: Requested) -> str:
-    """Wake a worker for an execution; return the reason if that failed, or an empty string.
-
-    A failure is recorded in the execution's row and log: it stays queued, and the wake-up is sent again.
-    """
-    reason = wake(WAKE_EXECUTION, asked.execution.pk)
-    if reason:
-        retried(partial(note_not_told, execution_pk=asked.execution.pk, reason=reason))
-    return reason
 
 
 def perform_execution(
@@ -61,9 +50,9 @@ def perform_execution(
     try:
         with named, on_behalf_of(execution.requested_by):
             error = _outcome(ExecutionWork(execution, attempt, talk), worker)
-            wanted = workflow.FAILED if error else workflow.SUCCEEDED
+            wanted = states.FAILED if error else states.SUCCEEDED
             retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))
-    except Superseded:
+    except Fenced:
         log.warning("%s, attempt %s was given up, claimed again or lost a lease", execution, attempt.number)
     return retried(Execution.objects.filter(pk=execution_pk).first)
 
@@ -80,7 +69,7 @@ def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
         ).as_json()
     except (Refused, Refusal, MetadataError) as refusal:
         return refusal.as_json()
-    except Superseded:
+    except Fenced:
         raise
     except Exception as failure:  # an execution must never stay "running" without a worker
         log.exception("%s failed", work.execution)
@@ -133,10 +122,10 @@ class ExecutionWork:
             store_step(self.attempt, event)
 
         finished = self.talk.ask("execute", manifest, store)
-        if self.talk.is_to_stop and finished["status"] != workflow.SUCCEEDED:
+        if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
             raise Stopped
         _answer(finished)
-        if finished["status"] != workflow.SUCCEEDED:
+        if finished["status"] != states.SUCCEEDED:
             rows = retried(lambda: list(self.execution.operations.exclude(error="")))
             raise Refusal("STEP_FAILED", rows[0].error if rows else "the runner ended the steps without saying why")
 
@@ -155,7 +144,7 @@ def store_step(attempt: ExecutionAttempt, event: dict) -> None:
         write = partial(
             attempt.step_finished,
             ordinal,
-            succeeded=event["status"] == workflow.SUCCEEDED,
+            succeeded=event["status"] == states.SUCCEEDED,
             observed=event.get("observed"),
             version_after=event.get("version_after"),
             error=event.get("error"),

@@ -25,8 +25,10 @@ from architecture.services.states.refresh_results import keep_what_was_seen
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.core.log_context import about
+from elevata.jobs import states
+from elevata.jobs.attempts import Fenced
 from loader.domain.queries.masking import without_any_value
-from loader.domain.runs import run_states as states
+from loader.domain.runs import run_states
 from loader.domain.runs.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.runs.failure_causes import worker_accident
 from loader.domain.runs.maintenance import BRINGING, HISTORY_BATCH
@@ -38,7 +40,7 @@ from loader.services.maintenance.maintenance_work import govern
 from loader.services.queries.read_work import sensitive_in
 from loader.services.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.runner.lease_heartbeat import Claimed, claim_with_leases
-from loader.services.runs.attempts import Attempt, Fenced
+from loader.services.runs.attempts import LoadAttempt
 from loader.services.runs.executions import finish_silent_rows, store_step
 from loader.services.runs.manifests import LoadPlan, leading_table, load_manifest, newest_applied
 from loader.services.runs.runs import attempt_of
@@ -103,7 +105,7 @@ class LoadWork:
     """Work of one attempt. ``crowded`` are the datasets found with too many small files."""
 
     claimed: Claimed
-    attempt: Attempt
+    attempt: LoadAttempt
     talk: Conversation
     crowded: set[str] = field(default_factory=set)
 
@@ -202,7 +204,7 @@ class LoadWork:
         begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
         execution = retried(begin)
         writer = attempt_of_load(execution)
-        self.attempt.enter("changing tables", execution=execution)
+        self.attempt.executes(execution)
         for operation in pending.operations:
             self.attempt.say(operation.describe())
         finished: dict = {}
@@ -254,7 +256,7 @@ class LoadWork:
         if error:
             # A reader of the log may lack permission to read the data: examples are in the dataset's row.
             self.attempt.say(without_any_value(error), level="error", dataset_key=key)
-        elif event["status"] == states.SKIPPED:
+        elif event["status"] == run_states.SKIPPED:
             because = event.get("skipped_because")
             self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
 
@@ -273,15 +275,10 @@ def _succeeded(finished: dict) -> None:
         raise Refusal.from_json(finished["error"])
 
 
-def _end(attempt: Attempt, wanted: str, error: dict | None) -> None:
-    """End the run as its row now allows: a cancel may arrive until the very last moment. Raise Fenced."""
-    for _ in range(3):
-        found = LoadRun.objects.filter(pk=attempt.run_pk).values_list("status", "error")
-        status, asked = retried(found.first) or ("gone", None)
-        end = states.ends_as(status=status, wanted=wanted)
-        if attempt.finish(status=end, error=asked if end == states.CANCELED else error):
-            return
-    raise Fenced
+def _end(attempt: LoadAttempt, wanted: str, error: dict | None) -> None:
+    """End the run; a cancel may arrive until the very last moment. Raise Fenced."""
+    if attempt.finish(status=wanted, error=error) is None:
+        raise Fenced
 
 
 def _what_failed(run: LoadRun) -> dict:

@@ -2,7 +2,7 @@
 
 from django.urls import reverse
 
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
 from loader.models import LoadRun
 from metadata.domain.notices import Kind
 from metadata.domain.roles import Permission, Place

@@ -1,37 +1,35 @@
 """Life cycle of a load run: requested, claimed, cancelled, lost.
 
-Every change of state is one compare-and-set along ``loader.domain.runs.run_states``.
+The states of its job are changed by ``elevata.jobs``.
 """
 
 import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 from django.utils import timezone
 
-from architecture.domain.reports import workflow
 from architecture.report_places import here
 from architecture.services import current_environment
 from architecture.services.actors import must_be_permitted
 from architecture.services.executions.leases import Holder, release_leases
 from architecture.services.reports.automatic_changes import finish_execution
-from elevata.core.database import silent_before
-from loader.domain.runs import run_states as states
+from elevata.jobs import services as jobs
+from elevata.jobs import states
+from elevata.jobs.models import Job
+from elevata.jobs.submission import Submitted
 from loader.domain.runs.dependencies import Scope
 from loader.domain.runs.maintenance import COMPACT, GOVERNED, LOAD
 from loader.domain.runs.refusals import Refusal
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.maintenance.records import seal_end
-from loader.services.runner.processes import is_gone
-from loader.services.runs.attempts import Attempt, end_datasets
+from loader.services.runs.attempts import LoadAttempt, end_datasets
 from loader.services.runs.manifests import plan_load
 from loader.services.runs.notifications import tell_run_ended
-from loader.services.runs.wakeup import WAKE_RUN, wake
 from metadata.domain.roles import Permission
 from metadata.services.actor import current_actor
 
@@ -57,30 +55,12 @@ class Asked:
     reason: str = ""
 
 
-@dataclass
-class RequestedRun:
-    """Result of a request. ``wakeup_sent`` is None until the transaction around it commits.
-
-    ``requested`` says whether the request changed anything: a succeeded or active run stays as it is.
-    """
-
-    run: LoadRun
-    requested: bool
-    wakeup_sent: bool | None = None
-    reason: str = ""
-
-    def send_wakeup(self) -> None:
-        self.reason = wake(WAKE_RUN, self.run.pk)
-        self.wakeup_sent = not self.reason
-        if self.reason:
-            note_not_told(run=self.run, reason=self.reason)
+class RequestedRun(Submitted[LoadRun]):
+    """Result of requesting a run; a succeeded or active run stays as it is."""
 
     @property
-    def notice(self) -> str:
-        """A message for the user if the wake-up could not be sent; else empty."""
-        if self.wakeup_sent is not False:
-            return ""
-        return f"queued; the broker does not answer: {self.reason}; the scheduler sends it again"
+    def run(self) -> LoadRun:
+        return self.job
 
 
 def new_run_id(*, at: datetime | None = None) -> str:
@@ -146,13 +126,13 @@ def request_run(
         else:
             created = False
         if created:
-            result = RequestedRun(known, requested=True)
+            result = RequestedRun(known)
         else:
             _refuse_another(known, wanted)
             _refuse_reverted(known)
             result = _ask_again(known, wanted, user)
-        if result.requested and wake_worker:
-            transaction.on_commit(result.send_wakeup)
+        if wake_worker:
+            result.wake_after_commit()
     return result
 
 
@@ -212,24 +192,18 @@ def _refuse_reverted(run: LoadRun) -> None:
 
 
 def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
-    mark_lost(run_pk=run.pk)
+    jobs.mark_lost(job_pk=run.pk)
     # The next attempt of a maintenance run may be another user's than the first.
     again = {}
     if run.kind in GOVERNED:
         again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": user.get_username()}
-    queued = LoadRun.objects.filter(pk=run.pk, status__in=states.may_become(states.QUEUED)).update(
-        status=states.QUEUED,
-        allow_empty=run.allow_empty or wanted.allow_empty,
-        allow_deletes=run.allow_deletes or wanted.allow_deletes,
-        error=None,
-        phase="",
-        claimed_by="",
-        heartbeat_at=None,
-        started_at=None,
-        finished_at=None,
-        queued_at=timezone.now(),
-        **again,
-    )
+    queued = jobs.queue_again(job_pk=run.pk, started_at=None)
+    if queued:
+        LoadRun.objects.filter(pk=run.pk).update(
+            allow_empty=run.allow_empty or wanted.allow_empty,
+            allow_deletes=run.allow_deletes or wanted.allow_deletes,
+            **again,
+        )
     run.refresh_from_db()
     if queued and wanted.reason:
         # The run's own reason stays that of the first request.
@@ -237,7 +211,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     for decision, said in (("allow_empty", "empty deliveries"), ("allow_deletes", "deletes beyond the guard")):
         if queued and getattr(wanted, decision):
             _note(run, f"{said} allowed{_by(user)}")
-    return RequestedRun(run, requested=bool(queued))
+    return RequestedRun(run, requested=queued)
 
 
 def _by(user: Any) -> str:
@@ -248,42 +222,20 @@ def _note(run: LoadRun, said: str) -> None:
     RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=said)
 
 
-@transaction.atomic
-def note_not_told(*, run: LoadRun, reason: str) -> None:
-    """Record in a queued run's row and log that no worker could be woken, until one was or claims it."""
-    queued = LoadRun.objects.filter(pk=run.pk, status=states.QUEUED).exclude(phase=workflow.BROKER_AWAY)
-    if queued.update(phase=workflow.BROKER_AWAY):
-        said = f"queued, but no worker could be told: the broker does not answer ({reason}); nothing was started"
-        RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, level="warning", message=said)
-
-
-def note_told() -> None:
-    """Clear the broker's failure from the phase of all queued runs: it takes messages again."""
-    LoadRun.objects.filter(status=states.QUEUED, phase=workflow.BROKER_AWAY).update(phase="")
-
-
 def claim(*, run_pk: int, worker: str) -> LoadRun | None:
     """Claim a queued run; return None if another worker has it, or it is not queued any more."""
-    now = timezone.now()
-    claimed = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).update(
-        status=states.RUNNING,
-        attempt=F("attempt") + 1,
-        claimed_by=worker,
-        heartbeat_at=now,
-        started_at=now,
-        finished_at=None,
-        execution=None,
-        error=None,
-        phase="waiting for Spark",
-    )
-    return LoadRun.objects.select_related("environment").get(pk=run_pk) if claimed else None
+    if jobs.claim(job_pk=run_pk, worker=worker) is None:
+        return None
+    LoadRun.objects.filter(pk=run_pk).update(execution=None)
+    return LoadRun.objects.select_related("environment").get(pk=run_pk)
 
 
-def attempt_of(run: LoadRun) -> Attempt:
+def attempt_of(run: LoadRun) -> LoadAttempt:
     """Return the attempt of a claimed run."""
-    return Attempt(run.pk, run.attempt)
+    return LoadAttempt(run.pk, run.attempt)
 
 
+@transaction.atomic
 def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadRun:
     """Request that a run stops: a queued one is cancelled at once, a running one when its worker reads it.
 
@@ -291,53 +243,24 @@ def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadR
     """
     who = f"cancelled by {user}" if user is not None else "cancelled"
     error = {"code": "CANCELED", "message": f"{who}: {reason}" if reason else who}
-    with transaction.atomic():
-        canceled = LoadRun.objects.filter(pk=run.pk, status=states.QUEUED).update(
-            status=states.CANCELED, finished_at=timezone.now(), error=error
-        )
-        if canceled:
-            end_datasets(run_pk=run.pk, end=states.CANCELED)
-        else:
-            LoadRun.objects.filter(pk=run.pk, status=states.RUNNING).update(status=states.CANCELING, error=error)
+    if jobs.request_cancel(job_pk=run.pk, error=error) == states.CANCELED:
+        end_datasets(run_pk=run.pk, end=states.CANCELED)
     run.refresh_from_db()
     return run
 
 
-def mark_lost(*, run_pk: int | None = None, older_than: timedelta = states.LOST_AFTER) -> list[str]:
-    """Mark runs as lost whose worker has been silent for too long, or has ended for certain; return their run ids."""
-    held = LoadRun.objects.filter(status__in=states.may_become(states.LOST), heartbeat_at__isnull=False).select_related(
-        "execution", "environment"
-    )
-    if run_pk is not None:
-        held = held.filter(pk=run_pk)
-    latest = silent_before(older_than)
-    return [run.run_id for run in held if (run.heartbeat_at < latest or is_gone(run.claimed_by)) and _lose(run)]
+def end_lost_run(job: Job, error: dict[str, Any]) -> None:
+    """Settle a run that was marked as lost: its datasets, its execution, its record, its leases and its notices."""
+    run = LoadRun.objects.select_related("execution", "environment").get(pk=job.pk)
+    end_datasets(run_pk=run.pk, end=states.LOST, error=error)
+    seal_end(run_pk=run.pk, attempt=run.attempt)
+    tell_run_ended(run.pk)
+    if run.execution is not None:
+        finish_execution(execution=run.execution)
+    release_leases(environment=run.environment, holder=Holder(LOAD_RUN, run.run_id, run.attempt))
 
 
-def _lose(run: LoadRun) -> bool:
-    error = {
-        "code": "WORKER_LOST",
-        "message": f"worker {run.claimed_by} was last heard of at {run.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC",
-        "hint": "start the run again under the same id: what it had finished is not done twice",
-    }
-    return give_up_run(run=run, error=error, heartbeat_at=run.heartbeat_at)
-
-
-@transaction.atomic
-def give_up_run(*, run: LoadRun, error: dict[str, Any], **seen: Any) -> bool:
-    """Mark a run as lost: none of the writes of the attempt that holds it finds the run any more.
-
-    ``seen`` are fields that must be unchanged. Return False if the run is not held, or has changed.
-    """
-    held = LoadRun.objects.filter(pk=run.pk, attempt=run.attempt, **seen)
-    lost = held.filter(status__in=states.may_become(states.LOST)).update(
-        status=states.LOST, error=error, finished_at=timezone.now(), phase=""
-    )
-    if lost:
-        end_datasets(run_pk=run.pk, end=states.LOST, error=error)
-        seal_end(run_pk=run.pk, attempt=run.attempt)
-        tell_run_ended(run.pk)
-        if run.execution is not None:
-            finish_execution(execution=run.execution)
-        release_leases(environment=run.environment, holder=Holder(LOAD_RUN, run.run_id, run.attempt))
-    return bool(lost)
+def log_failed_wakeup(job: Job, reason: str) -> None:
+    """Add a line to a run's log: no worker could be woken for it."""
+    said = f"queued, but no worker could be told: the broker does not answer ({reason}); nothing was started"
+    RunEvent.objects.create(run_id=job.pk, attempt=job.attempt, level="warning", message=said)

@@ -18,13 +18,14 @@ from django.utils import timezone
 from architecture.services import current_environment
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
+from elevata.jobs import states
+from elevata.jobs.services import mark_lost
 from loader.cron import Timetable, read
-from loader.domain.runs import run_states as states
 from loader.domain.runs.dependencies import Scope
 from loader.domain.runs.refusals import Refusal
 from loader.models import LoadRun, Schedule
 from loader.services.runs.manifests import plan_load
-from loader.services.runs.runs import Asked, RequestedRun, mark_lost, request_run
+from loader.services.runs.runs import Asked, RequestedRun, request_run
 from metadata.services.changelog import record_change
 from metadata.services.common import assign, check_fields, claim, remove, store, writing
 
@@ -218,7 +219,7 @@ def _still_going(schedule: Schedule) -> LoadRun | None:
     """Return the schedule's newest run, if it is queued or under way."""
     if schedule.last_run_id is None:
         return None
-    mark_lost(run_pk=schedule.last_run_id)
+    mark_lost(job_pk=schedule.last_run_id)
     return LoadRun.objects.filter(pk=schedule.last_run_id, status__in=states.ACTIVE).first()
 
 

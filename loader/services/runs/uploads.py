@@ -19,8 +19,8 @@ from pathlib import Path
 from django.conf import settings
 from django.utils import timezone
 
+from elevata.jobs import states
 from loader.domain.reference.batch_files import FILES
-from loader.domain.runs import run_states as states
 from loader.domain.runs.refusals import Refusal
 from loader.models import LoadRun
 from loader.sources.uploads import CSV, PACKED_CSV, PARQUET, Limits, examined

@@ -17,10 +17,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from architecture.domain.states.tables import TableSpec
+from elevata.jobs.selectors import live_workers
 from loader.domain.queries.result_rows import grid_of, key_changes
 from loader.domain.runs.refusals import Refusal
 from loader.models import ReadRequest
-from loader.selectors import live_workers, read_requests
+from loader.selectors import read_requests
 from loader.services.queries.read_work import must_still_read
 from loader.services.queries.reads import CHECK, must_be_askable, read_table, request_read
 from loader.statistics import load_times

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from architecture.domain.reports.scope import Scope
 from architecture.views.decisions import builders_go_on
 from architecture.views.reports import find
+from elevata.jobs.selectors import live_workers
 from loader.models import ReadRequest
-from loader.selectors import live_workers
 from loader.services.queries.refreshes import DRIFT, PREVIEW, REPORT, looks_of, request_look
 from loader.views.reports.report_creation import make_preview_of, make_report
 

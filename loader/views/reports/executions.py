@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Page, Paginator
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -13,7 +12,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Refused
 from architecture.models import Execution
 from architecture.report_details import may_build, scope_of
@@ -30,9 +28,9 @@ from architecture.services.reports.undo_reports import undo_report
 from architecture.views.decisions import as_shown, builders, permitted, status_of
 from architecture.views.forms import ReasonForm, UndoForm
 from elevata.core.errors import MetadataError
-from loader.domain.sources import feed_pickup
-from loader.selectors import live_workers
-from loader.services.runs.executions import wake_for
+from elevata.jobs import states
+from elevata.jobs.selectors import live_workers
+from loader.domain.runs import wait_reasons
 from loader.views.reports.execution_log import newest_lines
 from metadata.domain.roles import Permission
 from metadata.permissions import may
@@ -101,7 +99,7 @@ def execution_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "architecture/execution_cancel.html", {"tab": "executions", "execution": execution})
     stopped = cancel_execution(execution=execution, person=request.user)
-    if stopped.status == workflow.CANCELED:
+    if stopped.status == states.CANCELED:
         messages.success(request, "The execution is canceled.")
     elif stopped.is_finished:
         messages.info(request, f"The execution had {stopped.get_status_display().lower()} before.")
@@ -119,7 +117,7 @@ def execution_resume(request: HttpRequest, pk: int) -> HttpResponse:
         resumed = resume_execution(execution=execution, person=request.user)
     except (Refused, MetadataError) as refused:
         return _page(request, _execution(pk), refused=refused)
-    transaction.on_commit(lambda: wake_for(Requested(resumed, requested=True)))
+    Requested(resumed).wake_after_commit()
     return redirect("execution_page", pk)
 
 
@@ -133,7 +131,7 @@ def execution_abandon(request: HttpRequest, pk: int) -> HttpResponse:
         "tab": "executions",
         "execution": execution,
         "form": form,
-        "possible": execution.status in workflow.RESUMABLE and execution.report_id is not None,
+        "possible": execution.status in states.RESTARTABLE and execution.report_id is not None,
     }
     if request.method != "POST":
         return render(request, "architecture/execution_abandon.html", context)
@@ -171,10 +169,10 @@ def _execution(pk: int) -> Execution:
 
 def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
     """Return the changing part as HTML, a digest of it, and the query that shows the same steps again."""
-    held = execution.status in workflow.HELD
-    workers = live_workers().count() if execution.status in workflow.ACTIVE else 0
+    held = execution.status in states.HELD
+    workers = live_workers().count() if execution.status in states.ACTIVE else 0
     wait = _wait(execution, workers)
-    gone = wait is not None and wait.code == feed_pickup.GONE
+    gone = wait is not None and wait.code == wait_reasons.GONE
     planned = execution.operations.filter(status="planned").order_by("ordinal")
     current = planned.values_list("ordinal", flat=True).first() if held else None
     steps, query = _steps(request, execution, current)
@@ -188,16 +186,16 @@ def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
         "wait": wait,
         "workers": workers,
         "may_execute": may(request.user, EXECUTE, on=place_of_execution(execution)),
-        "cancelable": execution.status in (workflow.QUEUED, workflow.RUNNING),
-        "resumable": (execution.status in workflow.RESUMABLE or gone) and execution.report_id is not None,
+        "cancelable": execution.status in (states.QUEUED, states.RUNNING),
+        "resumable": (execution.status in states.RESTARTABLE or gone) and execution.report_id is not None,
         "gone": gone,
     }
     html = render_to_string("architecture/execution_state.html", context)
     return html, hashlib.sha256(html.encode()).hexdigest()[:16], query
 
 
-def _wait(execution: Execution, workers: int) -> feed_pickup.Wait | None:
-    return feed_pickup.wait_of(
+def _wait(execution: Execution, workers: int) -> wait_reasons.Wait | None:
+    return wait_reasons.wait_of(
         status=execution.status,
         queued_at=execution.queued_at,
         heartbeat_at=execution.heartbeat_at,

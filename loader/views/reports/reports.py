@@ -3,7 +3,6 @@
 from uuid import UUID
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -23,10 +22,8 @@ from architecture.views.decisions import builders, permitted
 from architecture.views.forms import ScopeForm
 from architecture.views.reports import find, list_page, story
 from elevata.core.errors import MetadataError
-from loader.selectors import live_workers
+from elevata.jobs.selectors import live_workers
 from loader.services.queries.refreshes import DRIFT, PREVIEW, REPORT
-from loader.services.runs.executions import wake_for
-from loader.services.runs.wakeup import WAKE_EXECUTION, wake
 from loader.views.queries.refreshes import look_first
 from loader.views.reports.report_creation import (
     PREVIEW_SECTION,
@@ -93,10 +90,10 @@ def report_rehearse(request: HttpRequest, report_id: UUID) -> HttpResponse:
         preview = newest_preview(report)
         if preview is None:
             raise Refused("NO_PREVIEW")
-        rehearsal = request_rehearsal(preview=preview, person=request.user)
+        asked = request_rehearsal(preview=preview, person=request.user)
     except Refused as refused:
         return story(request, report, refused=refused, where="rehearsal")
-    transaction.on_commit(lambda: wake(WAKE_EXECUTION, rehearsal.pk))
+    asked.wake_after_commit()
     return to_section(report, "rehearsal")
 
 
@@ -129,8 +126,7 @@ def report_execute(request: HttpRequest, report_id: UUID) -> HttpResponse:
         )
     except (Refused, MetadataError) as refused:
         return story(request, report, refused=refused, where="execute")
-    if asked.requested:
-        transaction.on_commit(lambda: wake_for(asked))
-    else:
+    asked.wake_after_commit()
+    if not asked.requested:
         messages.info(request, "The report is being executed already; this is that execution.")
     return redirect("execution_page", asked.execution.pk)

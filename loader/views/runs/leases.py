@@ -9,7 +9,6 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from architecture.domain.reports import workflow
 from architecture.domain.reports.workflow import Refused
 from architecture.models import Lease
 from architecture.report_places import here
@@ -17,6 +16,7 @@ from architecture.selectors import dataset_names, leases_held
 from architecture.services.states.environments import current_environment
 from architecture.views.forms import ReasonForm
 from elevata.core.errors import as_sentence
+from elevata.jobs import states
 from loader.domain.runs.refusals import Refusal
 from loader.services.maintenance.lease_breaking import shut_out_holder
 from metadata.domain.roles import Permission
@@ -38,7 +38,7 @@ def lease_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": _shown(page.object_list),
         "may_break": may(request.user, Permission.EXECUTE_REPORTS, on=here),
-        "silent_after": workflow.SILENT_AFTER,
+        "silent_after": states.LOST_AFTER,
     }
     return render(request, "loader/lease_list.html", context)
 
@@ -91,7 +91,7 @@ def _shown(leases: Any) -> list[dict[str, Any]]:
     keys = [str(lease.dataset_key) for lease in leases]
     names = dataset_names(keys, environment=leases[0].environment)
     described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
-    quiet_since = timezone.now() - workflow.SILENT_AFTER
+    quiet_since = timezone.now() - states.LOST_AFTER
     return [
         {
             "lease": lease,

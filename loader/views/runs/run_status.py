@@ -18,13 +18,14 @@ from django.utils import timezone
 
 from architecture.models import Execution
 from architecture.report_places import here
+from elevata.jobs.selectors import live_workers
 from loader.domain.historization.history import EMPTY_SNAPSHOT, TOO_MANY_DELETES
+from loader.domain.runs import wait_reasons
 from loader.domain.runs.dependencies import Scope
 from loader.domain.runs.maintenance import BRINGING
-from loader.domain.sources import feed_pickup
 from loader.models import DatasetRun, LoadRun
 from loader.run_graph import Part, RunPicture, parts_of
-from loader.selectors import live_workers, run_events
+from loader.selectors import run_events
 from loader.statistics import executions_of, usual_seconds
 from metadata.domain.roles import Permission
 from metadata.permissions import may
@@ -62,14 +63,14 @@ class Standing:
     executions: list[Execution]
     newest_line: int
     workers: int
-    wait: feed_pickup.Wait | None
+    wait: wait_reasons.Wait | None
 
     @classmethod
     def of(cls, run: LoadRun) -> "Standing":
         rows = DatasetRun.objects.filter(run=run).order_by("ordinal", "pk").values(*_LIGHT)
         newest = run_events(run=run).order_by("-pk").values_list("pk", flat=True).first()
         workers = 0 if run.is_finished else live_workers().count()
-        wait = feed_pickup.wait_of(
+        wait = wait_reasons.wait_of(
             status=run.status,
             queued_at=run.queued_at,
             heartbeat_at=run.heartbeat_at,
@@ -121,7 +122,7 @@ def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
         "may_start": may(request.user, Permission.START_LOAD, on=here),
         # Repeating a run marks it as lost first, if its worker was silent for too long.
         "restartable": run.status in LoadRun.RESTARTABLE
-        or (standing.wait is not None and standing.wait.code == feed_pickup.GONE),
+        or (standing.wait is not None and standing.wait.code == wait_reasons.GONE),
         "revertible": run.is_finished and run.kind in BRINGING and _reached_tables(standing),
         "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
     }

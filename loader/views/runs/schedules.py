@@ -13,11 +13,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from architecture.report_places import here
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
+from elevata.jobs.selectors import live_workers
 from loader.cron import Timetable, read
 from loader.domain.runs.dependencies import Scope
 from loader.domain.runs.refusals import Refusal
 from loader.models import Schedule
-from loader.selectors import live_workers, newest_runs, schedules
+from loader.selectors import newest_runs, schedules
 from loader.services.runs.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 from loader.statistics import with_totals
 from loader.views.runs.runs import SUGGESTED, tell

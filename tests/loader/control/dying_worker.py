@@ -8,6 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from elevata.jobs import states
+from elevata.jobs.services import mark_lost
+
 sys.path.insert(0, str(Path(__file__).parents[3]))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 
@@ -18,10 +21,9 @@ RUNNER = Path(__file__).with_name("dying_runner.py")
 
 def main(execution_pk: int) -> None:
     django.setup()
-    from architecture.domain.reports import workflow
     from architecture.models import Execution
-    from architecture.services.executions.executions import mark_lost_executions, resume_execution
-    from loader.services.runner.processes import is_gone, process_name
+    from architecture.services.executions.executions import resume_execution
+    from elevata.jobs.processes import process_name
     from loader.services.runner.supervisor import Patience, Runner
     from loader.services.runs.executions import perform_execution
 
@@ -29,9 +31,9 @@ def main(execution_pk: int) -> None:
     command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]
     runner = Runner(holder=f"worker {name}", command=command, patience=Patience(start=600))
     runner.start()
-    mark_lost_executions(is_gone=is_gone, execution_pk=execution_pk)
+    mark_lost(job_pk=execution_pk)
     execution = Execution.objects.get(pk=execution_pk)
-    if execution.status in workflow.RESUMABLE:
+    if execution.status in states.RESTARTABLE:
         resume_execution(execution=execution, person=execution.requested_by)
     try:
         done = perform_execution(execution_pk=execution_pk, worker=name, runner=runner)

@@ -52,7 +52,7 @@ def olga():
 def loaded(airports, workplace) -> LoadRun:
     """A load that Olga asked for."""
     run = request_load_run(user=olga(), wake_worker=False).run
-    tasks.wake_run(run.pk)
+    tasks.perform(run.pk)
     return LoadRun.objects.get(pk=run.pk)
 
 
@@ -70,14 +70,14 @@ def test_a_load_is_done_by_who_asked_for_it(loaded):
 
 
 def test_a_load_that_nobody_asked_for_is_done_by_the_system(airports, workplace):
-    tasks.wake_run(request_load_run(wake_worker=False).run.pk)
+    tasks.perform(request_load_run(wake_worker=False).run.pk)
     assert {(actor, kind) for _, actor, kind in noted()} == {("system", "system")}
 
 
 def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
     before, otto = len(noted()), ensure_person(name="otto", roles=[Role.OPERATOR])
     execution = request_execution(report=preview.report, person=otto).execution
-    tasks.perform_execution(execution.pk)
+    tasks.perform(execution.pk)
     execution.refresh_from_db()
     assert (execution.status, execution.record.document["requested_by"]) == ("succeeded", "otto")
     assert noted()[before:] == [("observe", "otto", "person"), ("execute", "otto", "person")]
@@ -86,7 +86,7 @@ def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
 
 def test_a_rehearsal_is_done_by_who_asked_for_it(preview):
     before, otto = len(noted()), ensure_person(name="otto", roles=[Role.OPERATOR])
-    tasks.perform_execution(request_rehearsal(preview=preview, person=otto).pk)
+    tasks.perform(request_rehearsal(preview=preview, person=otto).job.pk)
     assert noted()[before:] == [("rehearse", "otto", "person")]
 
 
@@ -94,5 +94,5 @@ def test_who_works_by_a_token_goes_on_to_do_so(preview):
     before, otto = len(noted()), ensure_person(name="otto", roles=[Role.OPERATOR])
     execution = request_execution(report=preview.report, person=otto).execution
     with acting_as(otto, by_token=True):
-        tasks.perform_execution(execution.pk)
+        tasks.perform(execution.pk)
     assert {(actor, kind) for _, actor, kind in noted()[before:]} == {("otto", "token")}

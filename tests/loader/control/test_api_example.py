@@ -78,9 +78,9 @@ def busy_worker(make_runner, monkeypatch) -> Iterator[None]:
     def work() -> None:
         try:
             while not over.wait(0.1):
-                place.load()
+                place.work()
                 for pk in list(ReadRequest.objects.filter(status="queued").values_list("pk", flat=True)):
-                    place.read(pk)
+                    place.perform(pk)
         finally:
             connection.close()
 

@@ -6,13 +6,12 @@ from architecture.domain.reports.workflow import Refused
 from architecture.models import Execution, Lease
 from architecture.selectors import leases_held
 from architecture.services import current_environment
-from architecture.services.executions.attempts import Superseded
 from architecture.services.executions.executions import claim_execution, end_attempt
+from elevata.jobs.attempts import Fenced
 from loader.domain.runs.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.maintenance.lease_breaking import shut_out_holder
 from loader.services.runner.lease_heartbeat import claim_with_leases
-from loader.services.runs.attempts import Fenced
 from loader.services.runs.runs import attempt_of, request_load_run
 from metadata.domain.roles import Role
 from metadata.models import ChangeLogEntry
@@ -26,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch):
-    monkeypatch.setattr("loader.services.runs.runs.wake", lambda task, pk: "")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda _: "")
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def claimed(run_id: str = "busy"):
     run = request_load_run(run_id=run_id).run
     work = claim_with_leases(run_pk=run.pk, worker="w1")
     attempt = attempt_of(work.run)
-    attempt = type(attempt)(attempt.run_pk, attempt.number, work.leases)
+    attempt = type(attempt)(attempt.job_pk, attempt.number, work.leases)
     attempt.prepare(steps=work.planned().steps)
     return attempt
 
@@ -73,7 +72,7 @@ def test_nothing_the_holder_writes_arrives(airports, olga):
     ):
         with pytest.raises(Fenced):
             write()
-    assert attempt.finish(status="succeeded") is False
+    assert attempt.finish(status="succeeded") is None
     assert list(DatasetRun.objects.order_by("pk").values()) == before
     assert LoadRun.objects.get().status == "lost"
 
@@ -140,9 +139,9 @@ def test_an_execution_is_shut_out_too():
     execution = world.queued()
     attempt = claim_execution(execution_pk=execution.pk, worker="w1")
     broken(world.operator)
-    with pytest.raises(Superseded):
+    with pytest.raises(Fenced):
         attempt.heartbeat()
-    with pytest.raises(Superseded):
+    with pytest.raises(Fenced):
         attempt.step_finished(0, succeeded=True)
     assert end_attempt(attempt=attempt, wanted="succeeded") is None
     stored = Execution.objects.get(pk=execution.pk)

@@ -10,10 +10,10 @@ from django.db import connection
 from django.utils import timezone
 
 from elevata.core.cli import CommandExit
-from loader.domain.runs import run_states as states
+from elevata.jobs import states
+from elevata.jobs.models import Worker
 from loader.management.commands import check_history as command
-from loader.models import ReadRequest, Worker
-from loader.services.queries import reads
+from loader.models import ReadRequest
 from loader.services.queries.reads import perform_read
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -47,12 +47,12 @@ def worker(monkeypatch, runner):
         finally:
             connection.close()
 
-    def wake(_task, read_pk):
+    def wake(read_pk):
         working.append(threading.Thread(target=do, args=(read_pk,)))
         working[-1].start()
         return ""
 
-    monkeypatch.setattr(reads, "wake", wake)
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", wake)
     yield
     for thread in working:
         thread.join(20)
@@ -146,7 +146,7 @@ def test_a_worker_that_goes_away_is_not_waited_for(airports, worker, monkeypatch
         Worker.objects.all().delete()
         return ""
 
-    monkeypatch.setattr(reads, "wake", goes_away)
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", goes_away)
     monkeypatch.setattr(states, "WORKER_SILENT_AFTER", states.WORKER_SILENT_AFTER * 0)
     code, _, said = check()
     assert (code, "no worker is answering" in said) == (1, True)
@@ -154,7 +154,7 @@ def test_a_worker_that_goes_away_is_not_waited_for(airports, worker, monkeypatch
 
 
 def test_a_broker_that_is_away_is_one_line_and_withdraws_the_question(airports, worker, monkeypatch):
-    monkeypatch.setattr(reads, "wake", lambda *_: "connection refused")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda _: "connection refused")
     code, _, said = check()
     assert (code, said) == (1, "the broker does not answer: connection refused")
     assert ReadRequest.objects.get().status == "failed"

@@ -13,10 +13,10 @@ from django.contrib.auth.models import Group, User
 from django.core import mail
 from django.db.models import QuerySet
 
-from loader.domain.runs import run_states as states
+from elevata.jobs import states, wakeup
+from elevata.jobs.services import give_up
 from loader.services.runs import deliveries, sweeper
-from loader.services.runs.attempts import Attempt
-from loader.services.runs.runs import give_up_run
+from loader.services.runs.attempts import LoadAttempt
 from loader.sources.calling import Answer, CannotCall
 from metadata.domain.notices import Kind
 from metadata.domain.roles import Role
@@ -183,7 +183,7 @@ def test_mail_is_not_tried_where_none_is_sent(settings):
 
 def test_the_sweeper_wakes_a_worker_for_what_is_due(monkeypatch: pytest.MonkeyPatch):
     woken: list[str] = []
-    monkeypatch.setattr(sweeper, "wake", lambda task, _: woken.append(task) or "")
+    monkeypatch.setattr(wakeup, "_send", lambda task, _: woken.append(task) or "")
     DeliveryFactory()
     sweeper.sweep()
     assert woken == ["loader.tasks.send_deliveries"]
@@ -206,17 +206,17 @@ def of_loads() -> QuerySet[Event]:
 @pytest.mark.parametrize("status", [states.FAILED, states.BLOCKED])
 def test_operators_are_told_of_a_load_that_came_to_nothing(operators: None, status: str):
     run = LoadRunFactory(status="running", attempt=1)
-    Attempt(run.pk, 1).finish(status=status, error={"code": "X", "message": "the disk is full"})
+    LoadAttempt(run.pk, 1).finish(status=status, error={"code": "X", "message": "the disk is full"})
     assert [notice.person.username for notice in Notice.objects.filter(event__in=of_loads())] == ["olga"]
     assert of_loads().get().link == f"/load-runs/{run.run_id}/"
 
 
 def test_operators_are_told_of_a_lost_load(operators: None):
     run = LoadRunFactory(status="running", attempt=1)
-    give_up_run(run=run, error={"code": "WORKER_LOST", "message": "gone"})
+    give_up(job=run, error={"code": "WORKER_LOST", "message": "gone"})
     assert "lost its worker: gone" in of_loads().get().title
 
 
 def test_a_load_that_succeeded_is_no_event(operators: None):
-    Attempt(LoadRunFactory(status="running", attempt=1).pk, 1).finish(status=states.SUCCEEDED)
+    LoadAttempt(LoadRunFactory(status="running", attempt=1).pk, 1).finish(status=states.SUCCEEDED)
     assert not of_loads().exists()

@@ -13,10 +13,9 @@ from architecture.services.executions.executions import request_execution
 from architecture.services.reports.previews import make_preview
 from architecture.services.reports.reports import build_report
 from elevata.celery import app
+from elevata.jobs.wakeup import WAKE_JOB
 from loader import tasks
 from loader.services.runner.worker import Workplace
-from loader.services.runs.executions import wake_for
-from loader.services.runs.wakeup import WAKE_EXECUTION
 from metadata.domain.roles import Role
 from metadata.services.lifecycle import rename_column
 from metadata.services.people import ensure_person
@@ -50,7 +49,7 @@ def heard():
     found: list[int] = []
 
     def hear(task=None, args=(), **_) -> None:
-        if task.name == WAKE_EXECUTION:
+        if task.name == WAKE_JOB:
             found.append(args[0])
 
     signals.task_postrun.connect(hear)
@@ -70,14 +69,15 @@ def test_pressed_twice_delivered_twice_and_heard_by_two_workers_it_runs_once(
 
     def press():
         asked = request_execution(report=report, person=person)
-        assert wake_for(asked) == ""
+        asked.send_wakeup()
+        assert asked.reason == ""
         return asked
 
     asked = in_threads(press, press)
     execution = asked[0].execution
     assert sorted(one.requested for one in asked) == [False, True]
     assert asked[1].execution == execution
-    wake_for(asked[0])  # and once more, the very same message
+    asked[0].send_wakeup()  # and once more, the very same message
     other = threading.Thread(target=load, args=(second,))
     with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
         other.start()
@@ -94,6 +94,6 @@ def test_pressed_twice_delivered_twice_and_heard_by_two_workers_it_runs_once(
 
 def load(place: Workplace) -> None:
     try:
-        place.load()
+        place.work()
     finally:
         connection.close()

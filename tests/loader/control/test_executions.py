@@ -93,7 +93,7 @@ def test_a_dead_runner_fails_it_and_it_can_be_resumed(preview, runner, script):
 
 
 def test_a_rehearsal_ends_with_what_the_runner_saw(preview, runner, script):
-    rehearsal = request_rehearsal(preview=preview, person=olga())
+    rehearsal = request_rehearsal(preview=preview, person=olga()).rehearsal
     done = perform_rehearsal(rehearsal_pk=rehearsal.pk, worker="w1", runner=runner)
     assert (done.status, done.result["succeeded"]) == ("succeeded", True)
     (request,) = script.seen("rehearse")

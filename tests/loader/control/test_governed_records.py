@@ -11,12 +11,13 @@ from django.test import Client
 from architecture.domain.reports.artifacts import verify
 from architecture.domain.reports.workflow import Refused
 from elevata.core.cli import CommandExit
+from elevata.jobs.services import mark_lost
 from loader.management import run_command
 from loader.models import GovernedRunRecord, LoadRun
 from loader.services.maintenance.maintenance import request_history_batch, request_prune, request_revert
 from loader.services.maintenance.records import record_artifact
 from loader.services.runs.load_work import perform_load_run
-from loader.services.runs.runs import mark_lost, request_load_run
+from loader.services.runs.runs import request_load_run
 from metadata.append_only import guard
 from metadata.models import TargetDataset
 from metadata.services import chain
@@ -140,7 +141,7 @@ def test_an_attempt_whose_worker_is_gone_is_sealed_as_lost(loaded, eve):
     LoadRun.objects.filter(pk=run.pk).update(
         status="running", attempt=1, claimed_by="w1", heartbeat_at="2024-01-01T00:00:00Z"
     )
-    assert mark_lost() == [run.run_id]
+    assert [job.pk for job in mark_lost()] == [run.pk]
     assert run.records.get().outcome == "lost"
 
 

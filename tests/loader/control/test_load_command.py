@@ -9,10 +9,10 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 
 from elevata.core.cli import CommandExit
+from elevata.jobs.models import Worker
 from loader.management import run_command as command
 from loader.management import waiting
-from loader.models import LoadRun, Worker
-from loader.services.runs import runs
+from loader.models import LoadRun
 from loader.services.runs.load_work import perform_load_run
 from loader.services.runs.runs import request_cancel, request_load_run
 
@@ -40,13 +40,13 @@ def worker(monkeypatch, runner):
         finally:
             connection.close()
 
-    def wake(_task, run_pk):
+    def wake(run_pk):
         thread = threading.Thread(target=do, args=(run_pk,))
         thread.start()
         working.append(thread)
         return ""
 
-    monkeypatch.setattr(runs, "wake", wake)
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", wake)
     yield
     for thread in working:
         thread.join(20)
@@ -119,7 +119,7 @@ def test_no_worker_is_one_line_and_leaves_no_run(airports):
 
 
 def test_a_worker_that_goes_away_before_it_comes_to_the_run_withdraws_it(airports, worker, monkeypatch):
-    monkeypatch.setattr(runs, "wake", lambda *_: "")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda _: "")
     monkeypatch.setattr(waiting.states, "WORKER_SILENT_AFTER", waiting.states.WORKER_SILENT_AFTER * 0)
     alive = iter([True])
     monkeypatch.setattr(command, "live_workers", lambda: Worker.objects.all())
@@ -130,7 +130,7 @@ def test_a_worker_that_goes_away_before_it_comes_to_the_run_withdraws_it(airport
 
 
 def test_a_broker_that_is_away_is_one_line_and_withdraws_the_run(airports, worker, monkeypatch):
-    monkeypatch.setattr(runs, "wake", lambda *_: "connection refused")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda _: "connection refused")
     code, _, said = load()
     assert (code, said) == (1, "the broker does not answer: connection refused")
     assert LoadRun.objects.get().status == "canceled"

@@ -109,12 +109,12 @@ def test_a_check_has_its_own_request_and_its_own_patience(airports, runner, scri
 def test_a_check_may_take_longer_than_a_page_waits(airports):
     checked, sampled = asked("check"), asked("sample")
     ReadRequest.objects.update(requested_at=timezone.now() - reads.GIVEN_UP_AFTER * 2)
-    reads.sweep_reads()
+    reads.end_old_reads()
     checked.refresh_from_db()
     sampled.refresh_from_db()
     assert (checked.status, sampled.status) == ("queued", "failed")
     ReadRequest.objects.update(requested_at=timezone.now() - reads.CHECK_GIVEN_UP_AFTER * 2)
-    reads.sweep_reads()
+    reads.end_old_reads()
     checked.refresh_from_db()
     assert (checked.status, checked.error["code"]) == ("failed", "NO_ANSWER")
 

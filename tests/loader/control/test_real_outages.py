@@ -26,9 +26,9 @@ MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
 TOLD_AGAIN = """
 from loader.models import LoadRun
-from loader.services.runs.wakeup import WAKE_RUN, wake
+from elevata.jobs.wakeup import wake
 for _ in range(20):
-    assert not wake(WAKE_RUN, LoadRun.objects.get(run_id="one").pk)
+    assert not wake(LoadRun.objects.get(run_id="one").pk)
 """
 ATTEMPTS = "from loader.models import LoadRun; print(*LoadRun.objects.values_list('run_id', 'attempt', 'status'))"
 

@@ -114,8 +114,8 @@ def _kill_in(folder: Path, phase: str) -> None:
 
         with sqlite3.connect(database, timeout=10) as connection:
             rows = connection.execute(
-                "SELECT d.phase FROM loader_datasetrun d JOIN loader_loadrun r ON r.id = d.run_id "
-                "WHERE r.run_id = 'two' AND r.status = 'running'"
+                "SELECT d.phase FROM loader_datasetrun d JOIN loader_loadrun r ON r.job_id = d.run_id "
+                "JOIN jobs_job j ON j.id = d.run_id WHERE r.run_id = 'two' AND j.status = 'running'"
             ).fetchall()
         return any(phase in row[0] for row in rows) or process.poll() is not None
 

@@ -9,20 +9,16 @@ from django.utils import timezone
 
 from architecture.models import Preview, Rehearsal
 from architecture.services import current_environment
-from architecture.services.reports.dry_runs import (
-    beat,
-    claim_rehearsal,
-    end_rehearsal,
-    mark_lost_rehearsals,
-    queued_rehearsals,
-    request_rehearsal,
-)
+from architecture.services.reports.dry_runs import end_rehearsal, request_rehearsal
 from architecture.services.reports.previews import make_preview
 from architecture.services.reports.reports import build_report
+from elevata.jobs.attempts import Attempt, Fenced
+from elevata.jobs.models import Job
+from elevata.jobs.processes import process_name
+from elevata.jobs.selectors import next_work
+from elevata.jobs.services import claim, mark_lost
 from loader.services.runner import worker
-from loader.services.runner.processes import is_gone, process_name
 from loader.services.runner.worker import Workplace
-from loader.services.runs import sweeper
 from loader.services.runs.dry_runs import perform_rehearsal
 from loader.services.runs.sweeper import sweep
 from metadata.domain.roles import Role
@@ -49,23 +45,24 @@ def olga():
 
 def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> Rehearsal:
     """A rehearsal that a worker claimed, and was last heard of some time ago."""
-    asked = request_rehearsal(preview=preview, person=olga())
-    claimed = claim_rehearsal(rehearsal_pk=asked.pk, worker=by)
-    Rehearsal.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
-    return claimed
+    asked = request_rehearsal(preview=preview, person=olga()).rehearsal
+    claim(job_pk=asked.pk, worker=by)
+    Job.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
+    asked.refresh_from_db()
+    return asked
 
 
 @pytest.fixture
-def sent(monkeypatch) -> list[tuple[str, int]]:
+def sent(monkeypatch) -> list[int]:
     """Wake-ups that the sweeper sent."""
-    messages: list[tuple[str, int]] = []
-    monkeypatch.setattr(sweeper, "wake", lambda task, pk: messages.append((task, pk)) or "")
+    messages: list[int] = []
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda pk: messages.append(pk) or "")
     return messages
 
 
 def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
     silent = under_way(preview, silent_for=timedelta(minutes=5))
-    assert sweep().lost_rehearsals == (silent.pk,)
+    assert [job.pk for job in sweep().lost] == [silent.pk]
     silent.refresh_from_db()
     assert (silent.status, silent.error["code"], silent.error["hint"]) == ("failed", "WORKER_LOST", "rehearse again")
     assert "worker w1 was last heard of at" in silent.error["message"]
@@ -74,7 +71,7 @@ def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
 
 def test_the_sweeper_leaves_one_alone_that_is_under_way(preview, sent):
     alive = under_way(preview)
-    assert sweep().lost_rehearsals == ()
+    assert sweep().lost == ()
     alive.refresh_from_db()
     assert alive.status == "running"
 
@@ -83,12 +80,12 @@ def test_one_whose_worker_is_gone_for_certain_is_given_up_at_once(preview, sent)
     gone = subprocess.Popen(["true"])
     gone.wait()
     lost = under_way(preview, by=f"{gethostname()}:{gone.pid}")
-    assert sweep().lost_rehearsals == (lost.pk,)
+    assert [job.pk for job in sweep().lost] == [lost.pk]
 
 
 def test_one_whose_worker_may_be_there_is_not(preview):
     under_way(preview, by=process_name())
-    assert mark_lost_rehearsals(is_gone=is_gone) == []
+    assert mark_lost() == []
 
 
 def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypatch, tmp_path):
@@ -105,8 +102,10 @@ def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypa
 def test_who_was_given_up_writes_nothing_any_more(preview, sent):
     slow = under_way(preview, silent_for=timedelta(minutes=5))
     sweep()
-    assert not beat(rehearsal=slow)
-    assert not end_rehearsal(rehearsal=slow, result={"succeeded": True})
+    attempt = Attempt(slow.pk, slow.attempt)
+    with pytest.raises(Fenced):
+        attempt.heartbeat()
+    assert not end_rehearsal(attempt=attempt, result={"succeeded": True})
     slow.refresh_from_db()
     assert (slow.status, slow.result) == ("failed", None)
 
@@ -115,9 +114,10 @@ def test_one_heard_of_in_that_very_moment_is_not_given_up(preview, monkeypatch):
     late = under_way(preview, silent_for=timedelta(minutes=5))
 
     def heard_of(_: str) -> bool:
-        return beat(rehearsal=late)
+        return bool(Attempt(late.pk, late.attempt).heartbeat())
 
-    assert mark_lost_rehearsals(is_gone=heard_of, older_than=timedelta(hours=1)) == []
+    monkeypatch.setattr("elevata.jobs.services.is_gone", heard_of)
+    assert mark_lost(older_than=timedelta(hours=1)) == []
     late.refresh_from_db()
     assert late.status == "running"
 
@@ -125,14 +125,14 @@ def test_one_heard_of_in_that_very_moment_is_not_given_up(preview, monkeypatch):
 def test_after_one_was_given_up_the_next_is_performed(preview, sent, runner):
     under_way(preview, silent_for=timedelta(minutes=5))
     sweep()
-    again = request_rehearsal(preview=preview, person=olga())
-    assert queued_rehearsals(environment=current_environment()) == [again.pk]
+    again = request_rehearsal(preview=preview, person=olga()).rehearsal
+    assert next_work().pk == again.pk
     done = perform_rehearsal(rehearsal_pk=again.pk, worker="w2", runner=runner)
     assert done.status == "succeeded"
 
 
 def test_the_sweeper_wakes_a_worker_for_one_that_waits(preview, sent):
-    waiting = request_rehearsal(preview=preview, person=olga())
+    waiting = request_rehearsal(preview=preview, person=olga()).rehearsal
     Rehearsal.objects.update(requested_at=timezone.now() - timedelta(minutes=1))
-    assert sweep().woken_executions == 1
-    assert sent[-1][1] == waiting.pk
+    assert [job.pk for job in sweep().woken] == [waiting.pk]
+    assert sent == [waiting.pk]

@@ -9,14 +9,17 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from elevata.core.database import retried
+from elevata.jobs.attempts import Fenced
+from elevata.jobs.models import Worker
+from elevata.jobs.processes import process_name
+from elevata.jobs.services import mark_lost
 from loader.domain.runs.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.runs.refusals import Refusal
-from loader.models import LoadRun, ReadRequest, RunEvent, Worker
+from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.services.queries.reads import request_read
-from loader.services.runner.processes import process_name
-from loader.services.runs import runs, wakeup
-from loader.services.runs.attempts import Attempt, Fenced
-from loader.services.runs.runs import claim, mark_lost, new_run_id, request_cancel, request_load_run
+from loader.services.runs import runs
+from loader.services.runs.attempts import LoadAttempt
+from loader.services.runs.runs import claim, new_run_id, request_cancel, request_load_run
 from loader.services.runs.sweeper import sweep
 from metadata.services.people import ensure_person
 
@@ -32,12 +35,11 @@ def sent(monkeypatch):
 
     messages = Sent()
 
-    def wake(task, row_id):
-        messages.append((task, row_id))
+    def wake(job_pk):
+        messages.append(job_pk)
         return messages.reason
 
-    for module in ("runs", "reads", "sweeper"):
-        monkeypatch.setattr(f"loader.services.{module}.wake", wake)
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", wake)
     return messages
 
 
@@ -54,7 +56,7 @@ def test_asking_queues_a_run_and_wakes_a_worker(airports, sent, django_user_mode
     assert (asked.requested, asked.wakeup_sent, asked.notice) == (True, True, "")
     assert (asked.run.status, asked.run.load_timestamp, asked.run.requested_by) == ("queued", AT, user)
     assert asked.run.scope == {"kind": "all", "name": "", "target_only": False}
-    assert sent == [(wakeup.WAKE_RUN, asked.run.pk)]
+    assert sent == [asked.run.pk]
 
 
 def test_a_broker_that_is_away_loses_nothing(airports, sent):
@@ -146,7 +148,7 @@ def test_the_sweeper_gives_up_silent_runs_with_their_datasets_and_leaves_others(
         held.dataset(rows[0], "succeeded")
         held.dataset(rows[1], "running")
     LoadRun.objects.filter(pk=silent.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=1))
-    assert sweep().lost == (silent.run_id,)
+    assert [job.pk for job in sweep().lost] == [silent.pk]
     silent.refresh_from_db()
     alive.refresh_from_db()
     assert (silent.status, silent.error["code"], alive.status) == ("lost", "WORKER_LOST", "running")
@@ -177,7 +179,7 @@ def test_a_run_whose_worker_is_gone_for_certain_is_given_up_at_once(airports):
     gone.wait()
     names = [f"{gethostname()}:{gone.pid}", f"elsewhere:{gone.pid}", process_name(), "w"]
     held = {name: claim(run_pk=request_load_run(wake_worker=False).run.pk, worker=name) for name in names}
-    assert mark_lost() == [held[names[0]].run_id]
+    assert [job.pk for job in mark_lost()] == [held[names[0]].pk]
 
 
 def test_a_cancel_that_nobody_hears_any_more_ends_lost(airports):
@@ -185,7 +187,7 @@ def test_a_cancel_that_nobody_hears_any_more_ends_lost(airports):
     claim(run_pk=run.pk, worker="w")
     request_cancel(run=run)
     LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
-    assert mark_lost() == [run.run_id]
+    assert [job.pk for job in mark_lost()] == [run.pk]
 
 
 def test_the_sweeper_sends_lost_wakeups_again_until_the_broker_is_away(airports, sent):
@@ -195,16 +197,16 @@ def test_the_sweeper_sends_lost_wakeups_again_until_the_broker_is_away(airports,
     LoadRun.objects.filter(pk=old.pk).update(requested_at=long_ago)
     ReadRequest.objects.update(requested_at=long_ago)
     swept = sweep()
-    assert sent == [(wakeup.WAKE_RUN, old.pk), (wakeup.WAKE_READ, read.pk)]
-    assert (swept.woken_runs, swept.woken_reads) == (1, 1)
+    assert sent == [old.pk, read.pk]
+    assert [job.pk for job in swept.woken] == sent
     sent.reason = "away"
-    assert (sweep().woken_runs, young.status) == (0, "queued")
+    assert (sweep().woken, young.status) == ((), "queued")
 
 
 def test_what_was_asked_for_before_the_clock_was_set_back_is_woken(airports, sent):
     run = request_load_run(wake_worker=False).run
     LoadRun.objects.filter(pk=run.pk).update(requested_at=timezone.now() + timedelta(hours=1))
-    assert sweep().woken_runs == 1
+    assert [job.pk for job in sweep().woken] == [run.pk]
 
 
 def test_a_run_that_ends_before_it_began_took_no_time(airports):
@@ -232,7 +234,7 @@ def test_a_line_of_an_old_attempt_is_not_taken(airports):
     run = request_load_run(wake_worker=False).run
     claim(run_pk=run.pk, worker="w")
     with pytest.raises(Fenced):
-        Attempt(run.pk, 99).say("hello")
+        LoadAttempt(run.pk, 99).say("hello")
     assert not RunEvent.objects.exists()
 
 

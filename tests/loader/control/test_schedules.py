@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 def sent(monkeypatch) -> list:
     """Wake-ups that were sent."""
     messages: list = []
-    monkeypatch.setattr("loader.services.runs.runs.wake", lambda task, pk: messages.append((task, pk)) or "")
+    monkeypatch.setattr("elevata.jobs.wakeup.wake", lambda pk: messages.append(pk) or "")
     return messages
 
 
@@ -172,7 +172,7 @@ def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, sent):
     assert (run.status, run.scope["name"], run.allow_empty) == ("queued", "raw", True)
     assert (run.who, run.schedule) == ("schedule nightly", schedule)
     assert run.run_id.startswith(f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-")
-    assert [pk for _, pk in sent] == [run.pk]
+    assert sent == [run.pk]
     row = fresh(schedule)
     assert (row.outcome, row.last_run, row.last_due_at) == ("started", run, at)
     assert row.next_at > timezone.now()
@@ -185,7 +185,7 @@ def test_a_run_is_dated_by_when_it_starts(airports):
 
 
 def test_the_sweep_starts_what_is_due(airports, monkeypatch):
-    monkeypatch.setattr("loader.services.runs.sweeper.wake", lambda task, pk: "")
+    monkeypatch.setattr("elevata.jobs.wakeup._send", lambda task, pk: "")
     due(nightly())
     tasks.sweep()
     assert LoadRun.objects.count() == 1

@@ -9,13 +9,15 @@ from architecture.models import AppliedDataset, Execution, ExecutionRecord, Obse
 from architecture.selectors import leases_held
 from architecture.services import current_environment
 from architecture.services.executions.leases import Holder, release_leases, take_leases
+from elevata.jobs.attempts import Fenced
+from elevata.jobs.services import mark_lost
 from loader.domain.runs.dependencies import DATASET, Scope
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.runner.lease_heartbeat import claim_with_leases
 from loader.services.runs import attempts
-from loader.services.runs.attempts import Attempt, Fenced
+from loader.services.runs.attempts import LoadAttempt
 from loader.services.runs.load_work import perform_load_run
-from loader.services.runs.runs import attempt_of, claim, mark_lost, request_cancel, request_load_run
+from loader.services.runs.runs import attempt_of, claim, request_cancel, request_load_run
 from metadata.models import Event, TargetDataset
 from metadata.services.people import ensure_person
 
@@ -232,14 +234,14 @@ def test_a_stopping_worker_lets_go_of_its_run(airports, runner, script):
 
 
 def test_a_database_that_hiccups_does_not_end_the_run(airports, runner, monkeypatch):
-    write, failures = Attempt._rows, iter([OperationalError("away"), OperationalError("away")])
+    write, failures = LoadAttempt._rows, iter([OperationalError("away"), OperationalError("away")])
 
     def hiccup(self):
         for failure in failures:
             raise failure
         return write(self)
 
-    monkeypatch.setattr(Attempt, "_rows", hiccup)
+    monkeypatch.setattr(LoadAttempt, "_rows", hiccup)
     assert perform(queued(), runner).status == "succeeded"
 
 
@@ -248,7 +250,7 @@ def test_an_attempt_that_was_given_up_writes_nothing(airports):
     old = attempt_of(claim(run_pk=run.pk, worker="w1"))
     rows = old.prepare(steps=attempts_steps())
     LoadRun.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
-    assert mark_lost() == ["r"]
+    assert [str(job.load_run_row) for job in mark_lost()] == ["r"]
     queued(run_id="r")
     new = attempt_of(claim(run_pk=run.pk, worker="w2"))
     new.prepare(steps=attempts_steps())
@@ -262,7 +264,7 @@ def test_an_attempt_that_was_given_up_writes_nothing(airports):
     ):
         with pytest.raises(Fenced):
             write()
-    assert old.finish(status="succeeded") is False
+    assert old.finish(status="succeeded") is None
     run.refresh_from_db()
     assert (run.status, run.attempt, run.claimed_by) == ("running", 2, "w2")
     assert set(run.datasets.values_list("status", flat=True)) == {"queued"}

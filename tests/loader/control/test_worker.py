@@ -7,10 +7,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from elevata.jobs.models import Worker
+from elevata.jobs.selectors import live_workers
 from loader import tasks
 from loader.domain.runs.refusals import Refusal
-from loader.models import LoadRun, Worker
-from loader.selectors import live_workers
+from loader.models import LoadRun
 from loader.services.queries.reads import request_read
 from loader.services.runner import worker
 from loader.services.runner.worker import Workplace
@@ -47,7 +48,7 @@ def in_thread(function, *arguments) -> threading.Thread:
 
 def test_one_message_does_all_that_is_queued(airports, workplace, script):
     runs = [queued() for _ in range(3)]
-    tasks.wake_run(runs[0].pk)
+    tasks.perform(runs[0].pk)
     assert set(LoadRun.objects.values_list("status", "attempt")) == {("succeeded", 1)}
     started = [one.started_at for one in LoadRun.objects.order_by("requested_at")]
     assert started == sorted(started)
@@ -55,7 +56,7 @@ def test_one_message_does_all_that_is_queued(airports, workplace, script):
 
 def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workplace, script, in_threads):
     run = queued()
-    in_threads(*[lambda: tasks.wake_run(run.pk)] * 4)
+    in_threads(*[lambda: tasks.perform(run.pk)] * 4)
     assert LoadRun.objects.get().attempt == 1
     assert len(script.seen("load")) == 1
 
@@ -63,10 +64,10 @@ def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workpla
 def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, workplace, script):
     script.tell(pause=0.3)
     first = queued()
-    working = in_thread(tasks.wake_run, first.pk)
+    working = in_thread(tasks.perform, first.pk)
     wait_until(lambda: LoadRun.objects.filter(status="running").exists())
     second = queued()
-    tasks.wake_run(second.pk)  # comes back at once: another thread is at it
+    tasks.perform(second.pk)  # comes back at once: another thread is at it
     assert LoadRun.objects.get(pk=second.pk).status == "queued"
     working.join(20)
     assert set(LoadRun.objects.values_list("status", flat=True)) == {"succeeded"}
@@ -74,10 +75,10 @@ def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, 
 
 def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script):
     script.tell(pause=30, answers={"sample": {"rows": []}})
-    working = in_thread(tasks.wake_run, queued().pk)
+    working = in_thread(tasks.perform, queued().pk)
     wait_until(lambda: script.seen("load"))
     read = request_read(kind="sample", dataset=target("raw.raw_air_airport"), wake_worker=False).read
-    tasks.wake_read(read.pk)
+    tasks.perform(read.pk)
     read.refresh_from_db()
     assert read.status == "succeeded"
     workplace.stop()
@@ -88,7 +89,7 @@ def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script
 def test_runs_of_another_environment_are_left_alone(airports, workplace, settings):
     run = queued()
     settings.ENVIRONMENT = "another"
-    tasks.wake_run(run.pk)
+    tasks.perform(run.pk)
     run.refresh_from_db()
     assert run.status == "queued"
 
@@ -96,7 +97,7 @@ def test_runs_of_another_environment_are_left_alone(airports, workplace, setting
 def test_a_worker_without_a_warehouse_leaves_runs_to_the_one_that_has_it(airports, workplace, make_runner):
     make_runner("the other worker").start()
     run = queued()
-    tasks.wake_run(run.pk)
+    tasks.perform(run.pk)
     run.refresh_from_db()
     assert (run.status, run.attempt) == ("queued", 0)
 

@@ -6,7 +6,7 @@ Pure: it works on the given facts and returns at most one ``Wait``.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from architecture.domain.reports.workflow import BROKER_AWAY, SILENT_AFTER
+from elevata.jobs.states import BROKER_AWAY, LOST_AFTER
 
 # The broker is away; no worker is alive; no worker took the work up; another holder has the lease.
 BROKER, NO_WORKER, NOT_TAKEN_UP, LEASE = "broker", "no_worker", "not_taken_up", "lease"
@@ -55,6 +55,6 @@ def _held(heard_at: datetime, beats: bool, workers: int, now: datetime) -> Wait 
     ``beats``: its holder has sent a heartbeat at least once; if not, only the number of live workers counts.
     """
     silent = now - heard_at
-    if beats and silent > SILENT_AFTER:
+    if beats and silent > LOST_AFTER:
         return Wait(GONE, heard_at)
     return Wait(QUIET, heard_at) if (beats and silent > QUIET_AFTER) or not workers else None

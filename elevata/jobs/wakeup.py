@@ -1,4 +1,4 @@
-"""Wake-ups of workers: a message with an id. It may get lost; the row decides, and the sweeper sends it again."""
+"""Wake-ups of workers: a message with a job's id. It may get lost; the row decides, and the sweep sends it again."""
 
 import logging
 
@@ -7,19 +7,24 @@ from django.conf import settings
 
 log = logging.getLogger(__name__)
 
-WAKE_RUN, WAKE_READ = "loader.tasks.wake_run", "loader.tasks.wake_read"
-WAKE_EXECUTION = "loader.tasks.perform_execution"
-WAKE_DELIVERIES = "loader.tasks.send_deliveries"
-# Older messages wake no worker: by then the sweeper has sent another one.
+WAKE_JOB, WAKE_DELIVERIES = "loader.tasks.perform", "loader.tasks.send_deliveries"
+# Older messages wake no worker: by then the sweep has sent another one.
 EXPIRES_SECONDS = 120
 
 
-def wake(task: str, row_id: int) -> str:
-    """Send a wake-up; return why it could not be sent, or an empty string.
+def wake(job_pk: int) -> str:
+    """Wake a worker for a job; return why the message could not be sent, or an empty string."""
+    return _send(WAKE_JOB, job_pk)
 
-    Whatever is wrong with the broker, the row is there and the sweeper sends again: so no kind of
-    failure may reach the caller, who has already committed.
-    """
+
+def wake_for_deliveries() -> str:
+    """Wake a worker to send due webhook deliveries and e-mails; without a broker the sweep does so later."""
+    return _send(WAKE_DELIVERIES, 0)
+
+
+def _send(task: str, row_id: int) -> str:
+    # Whatever is wrong with the broker, the row is there and the sweep sends again: so no kind of
+    # failure may reach the caller, who has already committed.
     try:
         with current_app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=5)
@@ -28,11 +33,6 @@ def wake(task: str, row_id: int) -> str:
         log.warning("the broker does not answer: %s", error)
         return _reason(error)
     return ""
-
-
-def wake_for_deliveries() -> None:
-    """Wake a worker to send due deliveries; without a broker the sweeper does so later."""
-    wake(WAKE_DELIVERIES, 0)
 
 
 def _reason(error: Exception) -> str:
