@@ -133,7 +133,7 @@ def _under_every_key(environment: Environment, since: Since) -> dict[str, int]:
 
 
 def _names(row: TargetDataset) -> Iterable[str]:
-    """What a dataset is and was called; a former name without a schema was in the schema of today."""
+    """Return the present and former names of a dataset; a former name without a schema belongs to today's."""
     for name in (row.name, *row.former_names):
         yield (name if "." in name else f"{row.schema.name}.{name}").lower()
 

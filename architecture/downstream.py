@@ -1,4 +1,4 @@
-"""What a report touches: its datasets and everything that reads them, as a graph and as lists."""
+"""Datasets of a report and everything downstream of them, as a graph and as lists."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -78,7 +78,7 @@ def _described(report: ChangeReport, keys: Collection[str]) -> dict[str, str]:
 def _risks(
     operations: Iterable[Operation], found: Lineage, keys: Mapping[str, str], described: Mapping[str, str]
 ) -> dict[str, str]:
-    """What is done to each node, at worst. What is done to a history that nothing describes counts for its base."""
+    """Return the highest risk of each node. Operations on an undescribed history count for its base."""
     nodes = {key: node for node, key in keys.items()}
     histories = {edge.start: edge.end for edge in found.edges if edge.kind == HISTORY}
     done: dict[str, list[Operation]] = {}

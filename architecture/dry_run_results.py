@@ -1,4 +1,4 @@
-"""What a rehearsal saw, as a page shows it: each table before and after, queries that break, what failed."""
+"""Result of a dry run for its page: each table before and after, broken queries, errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class TablePair:
 
     @property
     def lost_rows(self) -> bool:
-        """Whether rows went, or came, that no operation speaks of."""
+        """True if rows were lost or added that no operation accounts for."""
         return self.before is not None and self.after is not None and self.before.rows != self.after.rows
 
 

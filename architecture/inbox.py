@@ -58,7 +58,9 @@ class Ask:
 
 
 def waiting_for(user: Any) -> tuple[Ask, ...]:
-    """What waits for somebody, and what of theirs waits for others; what does not hold counts if it is known."""
+    """Return the requests that wait for the user, and those of the user that wait for others; known outdated
+    reports count.
+    """
     if not may_build(user):
         return ()
     known = list(_facts(user.pk))
@@ -79,7 +81,7 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
 
 
 def count_for(user: Any) -> int:
-    """How much waits for somebody."""
+    """Return the number of requests that wait for the user."""
     return count(waiting_for(user)) + sum(not one.own for one in policies_waiting(user))
 
 
@@ -112,7 +114,7 @@ def count(asks: Iterable[Ask]) -> int:
 
 
 def checked(user: Any) -> tuple[Ask, ...]:
-    """What waits, once it was found out which reports still hold: of as many as there is patience for."""
+    """Return the waiting requests after checking which reports are still up to date, within a time limit."""
     open_ = [one.pk for one in waiting_for(user) if not one.is_checked]
     found = ChangeReport.objects.filter(pk__in=open_).select_related("environment").defer("document", "content")
     signals: dict[int, str] = {}
@@ -148,7 +150,9 @@ def _roles(user: Any) -> frozenset[str]:
 
 
 def _is_theirs(user: Any, ask: str, pk: int) -> bool:
-    """Whether what is asked may be done by them there; only asked of those whose role is for one place."""
+    """Return whether the user may do what is asked in that place; only checked for users whose role is limited to
+    one.
+    """
     permission = _NEEDED.get(ask)
     if permission is None or may(user, permission):
         return True
@@ -229,7 +233,7 @@ def sections(asks: Iterable[Ask]) -> list[Section]:
 
 
 class _Whom:
-    """Who may do what, asked once."""
+    """Users by permission, queried once."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[Permission, str], tuple[str, ...]] = {}

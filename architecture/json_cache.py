@@ -17,7 +17,7 @@ _BY_KEY = 500
 
 
 class Parsed(Generic[Value]):
-    """What ``read`` makes of the JSON in ``column``; ``stamp`` is the time of a row's last write.
+    """Parsed JSON of ``column``, made by ``read``; ``stamp`` is the time of a row's last write.
 
     A row that was written again has another stamp; one whose transaction was taken back never comes again
     with the same. The newest ``most`` values are kept. They are shared, so nobody may change them.

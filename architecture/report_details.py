@@ -1,4 +1,4 @@
-"""What pages and the API show of reports beyond their rows: operations, approvals, steps by table."""
+"""Details of reports for pages and the API beyond their rows: operations, approvals, steps by table."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.E
 
 
 def may_build(user: Any) -> bool:
-    """Whether somebody may make reports: whoever edits, approves or executes."""
+    """Return whether the user may create reports: with permission to edit, approve or execute."""
     return any(may_somewhere(user, permission) for permission in BUILDERS)
 
 
@@ -121,7 +121,7 @@ def what_changes(operation: Operation) -> str:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a report stands with people. ``authors`` cannot approve it; ``need`` is the environment's.
+    """State of a report for one user. ``authors`` cannot approve it; ``need`` is the environment's.
 
     ``cannot_decide`` and ``cannot_execute`` are why this person cannot, None where they can.
     """
@@ -137,12 +137,12 @@ class Standing:
 
     @property
     def may_say_something(self) -> bool:
-        """Whether the person may still say yes or no to it."""
+        """True if the user may still approve or reject it."""
         return not (self.cannot_approve and self.cannot_reject)
 
 
 def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standing:
-    """How a report stands, and what this person may do about it now. ``authors`` had a hand in what it changes."""
+    """Return the state of a report for this user. ``authors`` changed what it brings to the warehouse."""
     policy = policy_of(report.environment)
     need = policy.approvals[report.risk]
     approvals, decided = tuple(report.approvals.order_by("pk")), decisions_on(report)
@@ -186,7 +186,7 @@ def standing(report: ChangeReport, user: Any, authors: frozenset[str]) -> Standi
 
 
 def _why_not(asking: Callable[[], None], user: Any, permission: Permission, place: Where, said: str) -> Refused | None:
-    """Why the workflow does not let the person do it, or else that they lack the permission; None if they may."""
+    """Return why the workflow refuses the user, or that the permission is missing; None if it is allowed."""
     try:
         asking()
     except Refused as refused:
@@ -195,7 +195,7 @@ def _why_not(asking: Callable[[], None], user: Any, permission: Permission, plac
 
 
 def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:
-    """How it stands with a report that does not hold any more: nothing but a no can be said to it."""
+    """Return the state of an outdated report: it can only be rejected."""
     if not refusal:
         return standing
     return replace(
@@ -206,7 +206,7 @@ def against(standing: Standing, refusal: Mapping[str, Any]) -> Standing:
 
 
 def names_of(keys: Collection[str]) -> dict[str, str]:
-    """What the datasets and columns with these stable keys are called now; keys that nothing describes are left out."""
+    """Return the present names of datasets and columns with these stable keys; undescribed keys are left out."""
     found: dict[str, str] = {}
     for model, parts in _NAMED.items():
         for key, *names in model.objects.filter(key__among=keys).values_list("key", *parts):
@@ -272,7 +272,7 @@ def steps_by_table(preview: Preview) -> list[TableSteps]:
 
 @dataclass(frozen=True)
 class Touched:
-    """How much a preview touches in sum; None where a table's size is not known."""
+    """Total size of the tables that a preview changes; None where a table's size is not known."""
 
     tables: int
     steps: int
@@ -284,7 +284,7 @@ class Touched:
 
 
 def touched(preview: Preview, tables: list[TableSteps]) -> Touched:
-    """What is touched, and what of it is written anew."""
+    """Return the size of the tables that steps change, and of those that are rewritten."""
     rewritten = [table for table in tables if table.rewritten]
     return Touched(
         tables=len(tables),

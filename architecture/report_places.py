@@ -1,4 +1,4 @@
-"""Where something of the workflow is done, for roles that are granted for an environment, a layer or a schema."""
+"""Places of workflow actions, for roles that are granted for an environment, a layer or a schema."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Whether reports still hold, asked every few seconds by pages that are open.
+"""Checks whether reports are up to date, requested every few seconds by open pages.
 
 To know it, a report is made again, which reads everything that is described. So it is asked first, in
 one query, whether anything moved that a report is made of; only then is it made again, once for
@@ -56,12 +56,12 @@ def _count(rows: QuerySet) -> Subquery:
 
 
 def known_refusal(report_id: UUID, signal: str) -> dict[str, Any] | None:
-    """What was found out under this signal: a refusal, {} if the report holds, None if nobody asked yet."""
+    """Return the cached result for this signal: a refusal, {} for an up-to-date report, None if it was not checked."""
     return cache.get(_place(report_id, signal))
 
 
 def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = None) -> dict[str, Any]:
-    """Why nothing can be done with the report as things are now; {} if it holds.
+    """Return why the report is outdated; {} if it is up to date.
 
     ``signal`` is taken before, so what moves while the report is made again is seen the next time; before
     anything is ``gathered`` for it, too.
@@ -74,7 +74,7 @@ def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = No
 
 
 def authors(report: ChangeReport, signal: str) -> frozenset[str]:
-    """Who had a hand in what the report changes, for its page; who decides on it is asked for anew."""
+    """Return the authors of what the report changes, for its page; a decision computes them again."""
     place = f"report-authors:{report.report_id}:{signal}"
     known = cache.get(place)
     if known is None:

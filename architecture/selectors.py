@@ -47,7 +47,7 @@ def desired_tables(states: Iterable[DatasetState]) -> tuple[TableSpec, ...]:
 
 
 def applied_datasets(*, environment: Environment) -> QuerySet[AppliedDataset]:
-    """What each dataset was after the last finished operation on it."""
+    """Return the state of each dataset after the last finished operation on it."""
     return AppliedDataset.objects.filter(environment=environment).select_related("execution")
 
 
@@ -76,7 +76,7 @@ def tables_created_at(*, environment: Environment, keys: Iterable[str]) -> dict[
 
 
 def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:
-    """What metadata describes, ordered by name, under the stable keys by which the environment knows it."""
+    """Return the described states, ordered by name, under the stable keys by which the environment knows them."""
     return as_known(dataset_states(), applied_states(environment=environment)).states
 
 
@@ -185,7 +185,7 @@ def record_named(text: str) -> ExecutionRecord:
 
 
 def leases_held(*, environment: Environment) -> QuerySet[Lease]:
-    """Who writes where at this moment."""
+    """Return the leases in force."""
     return Lease.objects.filter(environment=environment).exclude(holder_kind="").order_by("taken_at")
 
 

@@ -25,7 +25,7 @@ def guarded_models() -> list[type[AppendOnly]]:
 
 
 def trigger_names(vendor: str) -> tuple[str, ...]:
-    """Which triggers a table has: ``append_only_<event>``, on SQLite with the table's name behind it."""
+    """Return the names of a table's triggers: ``append_only_<event>``, on SQLite followed by the table's name."""
     events = ("update", "delete", "truncate") if vendor == "postgresql" else ("update", "delete", "replace")
     return tuple(f"{PREFIX}_{event}" for event in events)
 

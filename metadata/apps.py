@@ -18,7 +18,7 @@ class MetadataConfig(AppConfig):
 
 
 def _after_migration(*, sender: AppConfig, using: str, **_: Any) -> None:
-    """What a migrated database has besides tables: triggers on append-only ones, and the roles."""
+    """Create the triggers of append-only tables and the roles after a migration."""
     from metadata.append_only import guard, guarded_models
     from metadata.domain.roles import Permission
     from metadata.services.people import sync_roles

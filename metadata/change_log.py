@@ -76,7 +76,7 @@ def shown(found: Iterable[ChangeLogEntry]) -> list[ShownEntry]:
 
 
 def fields_of(entry: ChangeLogEntry) -> tuple[FieldChange, ...]:
-    """What differs, field by field, in the order of the names."""
+    """Return the changed fields of an entry, ordered by name."""
     changes: dict[str, dict[str, Any]] = json.loads(entry.changes)
     return tuple(
         change
@@ -160,7 +160,7 @@ def of_row(row: Versioned) -> QuerySet[ChangeLogEntry]:
 
 
 def since_version(row: Versioned, seen: int) -> list[ShownEntry]:
-    """What was done to a row after its version ``seen``, newest first.
+    """Return the entries of a row since its version ``seen``, newest first.
 
     A write moves a row at least one version on, so there are no more entries than versions.
     """
@@ -168,7 +168,7 @@ def since_version(row: Versioned, seen: int) -> list[ShownEntry]:
 
 
 def values_before(row: Versioned, seen: int) -> dict[str, Any]:
-    """What the fields that were changed since version ``seen`` held then, as the log tells them; None: empty."""
+    """Return the values that the log gives for fields changed since version ``seen``; None for an empty one."""
     found: dict[str, Any] = {}
     for entry in of_row(row)[: max(row.version - seen, 0)]:
         found |= {name: sides.get("before") for name, sides in json.loads(entry.changes).items()}

@@ -43,7 +43,7 @@ class Classification:
 
 @dataclass
 class _Column:
-    """What is needed of a column to tell what it reads; ``names`` has the present one first."""
+    """Properties of a column that decide which columns it reads; ``names`` starts with the present one."""
 
     dataset: _Id
     key: str

@@ -1,4 +1,4 @@
-"""Where a column's values come from and where they go, column by column, over any number of datasets."""
+"""Lineage of column values, column by column, over any number of datasets."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

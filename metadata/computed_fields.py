@@ -1,4 +1,4 @@
-"""What pages and the API show of metadata beyond its rows: computed columns, counts, stable ids."""
+"""Values that pages and the API show beside the stored ones: computed columns, counts, stable ids."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -61,14 +61,14 @@ def retired_columns(dataset: TargetDataset) -> tuple[TargetColumn, ...]:
 
 
 def may_refer(dataset: TargetDataset) -> bool:
-    """Whether rows of a dataset can refer to others: from the layers whose rows have keys, and not from a history."""
+    """Return whether rows of a dataset can refer to others: its layer has keys, and it is no history."""
     keyed = dataset.history_of_id is None and dataset.schema.layer not in naming.KEYLESS_LAYERS
     return dataset.active and keyed
 
 
 @dataclass(frozen=True)
 class LayerCount:
-    """How many active datasets a layer has; histories are counted as a layer of their own."""
+    """Number of active datasets of a layer; histories are counted as a layer of their own."""
 
     layer: str
     label: str
@@ -104,7 +104,9 @@ def stable_keys(lineage: Lineage) -> dict[str, UUID]:
 
 
 def found_by(datasets: Iterable[TargetDataset], text: str) -> dict[int, str]:
-    """Why datasets of a list were found, where their own name does not say it: by a former name, by a column."""
+    """Return the reason why a dataset matches a search, by its row, where its own name does not: a former name or
+    a column.
+    """
     rows, wanted = list(datasets), text.rpartition(".")[2].strip().lower()
     if not wanted:
         return {}

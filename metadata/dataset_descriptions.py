@@ -32,7 +32,9 @@ class EndRead:
 
 
 def ends_read() -> dict[int, list[EndRead]]:
-    """What every column of a target dataset reads, in its order, by the column's row: one query, and no models."""
+    """Return the inputs of every column of a target dataset, in order, by the column's row: one query, and no
+    models.
+    """
     source, upstream = "source_column__dataset", "upstream_column__dataset"
     found: dict[int, list[EndRead]] = defaultdict(list)
     rows = ColumnInput.objects.order_by("column_id", "ordinal", "id").values_list(

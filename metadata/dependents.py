@@ -1,4 +1,4 @@
-"""What hangs on a dataset or a column, and what becomes of it when that is renamed, retired or deleted.
+"""Dependents of a dataset or a column, and the effect that a rename, a retirement or a deletion has on them.
 
 Only reads: people see it before they decide. The services decide again when it is saved.
 """
@@ -48,7 +48,7 @@ def downstream(dataset: TargetDataset) -> list[LineageNode]:
 
 
 def of_column_rename(column: TargetColumn, name: str = "") -> list[Dependent]:
-    """What a new name of a column touches."""
+    """Return the dependents of a column that a new name affects."""
     return [*_own_policy(column, name), *_readers_renamed(column, name), *_pairs(column, STAYS)]
 
 
@@ -91,7 +91,7 @@ def _rewritten(reader: TargetDataset, what: str, text: str, old: str, new: str) 
 
 
 def of_dataset_rename(dataset: TargetDataset, name: str = "") -> list[Dependent]:
-    """What a new name of a dataset touches."""
+    """Return the dependents of a dataset that a new name affects."""
     return list(_dataset_renamed(dataset, name))
 
 
@@ -117,7 +117,7 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
 
 
 def of_column_retirement(column: TargetColumn) -> list[Dependent]:
-    """What a column that is put out of use leaves behind."""
+    """Return the dependents of a column that its retirement leaves behind."""
     return [*_pairs(column, REFUSES), *_policy_refuses(column), *_readers_left(column)]
 
 
@@ -146,7 +146,7 @@ def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
 
 
 def of_dataset_retirement(dataset: TargetDataset) -> list[Dependent]:
-    """What a dataset that is put out of use leaves behind."""
+    """Return the dependents of a dataset that its retirement leaves behind."""
     return list(_dataset_retired(dataset))
 
 
@@ -164,7 +164,7 @@ def _dataset_retired(dataset: TargetDataset) -> Iterator[Dependent]:
 
 
 def of_reference_retirement(reference: Reference) -> list[Dependent]:
-    """What a reference that is put out of use leaves behind; nothing stands in its way."""
+    """Return the dependents of a reference that its retirement leaves behind; none of them prevents it."""
     return list(_reference_retired(reference)) if reference.active else []
 
 
@@ -187,7 +187,7 @@ def _reference_retired(reference: Reference) -> Iterator[Dependent]:
 
 
 def of_inputs_change(dataset: TargetDataset, wanted: Sequence[SourceDataset | TargetDataset]) -> list[Dependent]:
-    """What comes of a dataset reading these, in this order, instead of what it reads now."""
+    """Return the effects of replacing a dataset's inputs with these, in this order."""
     items = list(dataset.inputs.select_related("source__system", "upstream__schema"))
     now = [item.source or item.upstream for item in items]
     gone = [item for item, row in zip(items, now, strict=True) if row not in wanted]
@@ -216,7 +216,7 @@ def _names_lost(
     now: Sequence[SourceDataset | TargetDataset],
     wanted: Sequence[SourceDataset | TargetDataset],
 ) -> Iterator[Dependent]:
-    """Where columns stand by name that only an input has which is not read any more."""
+    """Return the columns that are named in expressions and that only a removed input has."""
     lost = column_names_of(now) - column_names_of(wanted)
     columns = list(dataset.columns.filter(active=True))
     texts = [("filter", dataset.filter), *((f"column {one.name}", one.expression) for one in columns)]
@@ -243,7 +243,7 @@ def _read_anew(dataset: TargetDataset, fresh: Sequence[SourceDataset | TargetDat
 
 
 def of_column_deletion(column: TargetColumn) -> list[Dependent]:
-    """What keeps a retired column from being deleted."""
+    """Return the dependents that prevent the deletion of a retired column."""
     reading = ColumnInput.objects.filter(upstream_column=column).select_related("column__dataset__schema")
     return [
         *(Dependent(REFUSES, one.column.dataset, f"column {one.column.name}", "reads it") for one in reading),
@@ -252,7 +252,9 @@ def of_column_deletion(column: TargetColumn) -> list[Dependent]:
 
 
 def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
-    """What keeps a retired dataset from being deleted; its columns and its history go with it."""
+    """Return the dependents that prevent the deletion of a retired dataset; its columns and history are deleted
+    with it.
+    """
     history = getattr(dataset, "history", None)
     bases = [dataset, *([history] if history is not None else [])]
     reading = DatasetInput.objects.filter(upstream__in=bases).exclude(dataset__in=bases)
@@ -271,7 +273,7 @@ def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
 
 
 def _feeds(dataset: TargetDataset) -> QuerySet[DatasetInput]:
-    """What reads a dataset, with its columns."""
+    """Return the inputs of other datasets that read this one, with their columns."""
     return dataset.feeds.select_related("dataset__schema").prefetch_related("dataset__columns__inputs")
 
 
@@ -286,7 +288,7 @@ def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterabl
 
 
 def _names(text: str, column: str) -> bool:
-    """Whether a filter or expression reads a column of this name."""
+    """Return whether a filter or expression reads a column of this name."""
     if not text:
         return False
     try:

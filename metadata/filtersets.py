@@ -31,7 +31,7 @@ def is_there(model: type[Model], field: str) -> Callable[[Any], bool]:
 
 
 def is_dataset(name: str) -> bool:
-    """Whether there is a target dataset of this name (``schema.name``)."""
+    """Return whether a target dataset of this name (``schema.name``) exists."""
     schema, _, rest = name.partition(".")
     return TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=rest).exists()
 

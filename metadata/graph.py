@@ -97,7 +97,7 @@ class Graph:
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
-        """What stands above each column; empty where several layers meet in it."""
+        """Return the heading above each column of the drawing; empty where several layers share it."""
         layers: dict[int, set[str]] = {}
         for node in self.nodes:
             if self.ranks:
@@ -126,7 +126,7 @@ class Graph:
         return any(one.marked for one in (*self.nodes, *self.edges))
 
     def as_json(self) -> dict[str, Any]:
-        """What ``graph.js`` reads; what is empty is left out."""
+        """Return the input of ``graph.js``; empty parts are left out."""
         ranked = [_plain(node) | ({"rank": self.ranks[node.id]} if self.ranks else {}) for node in self.nodes]
         found: dict[str, Any] = {"nodes": ranked, "edges": [_plain(edge) for edge in self.edges]}
         return found | ({"heads": list(self.heads)} if any(self.heads) else {})

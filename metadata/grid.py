@@ -16,7 +16,7 @@ ROLES = TargetColumn.Role
 
 @dataclass(frozen=True)
 class GridCell:
-    """What a cell says. After a refusal ``typed`` is what somebody wrote there, and ``problem`` why it is not taken."""
+    """Content of a cell. After a refusal ``typed`` is the refused text, and ``problem`` the reason."""
 
     cell: Cell
     text: str
@@ -93,7 +93,7 @@ def role_options(columns: list[TargetColumn]) -> list[str]:
 
 
 def _ends(columns: list[TargetColumn]) -> dict[int, tuple[bool, bool]]:
-    """Whether each column is the first and the last of its role."""
+    """Return, by column, whether it is the first and whether it is the last of its role."""
     alike: dict[str, list[int]] = {}
     for column in columns:
         alike.setdefault(column.role, []).append(column.pk)

@@ -1,4 +1,4 @@
-"""What pages and API show of notices, webhooks and deliveries: selectors and filters."""
+"""Lists of notices, webhooks and webhook deliveries for pages and the API: selectors and filters."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a block of text from a spreadsheet would do to a dataset's columns, cell by cell, before it is done."""
+"""Preview of a paste from a spreadsheet into a dataset's columns, cell by cell."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,7 +54,7 @@ class Paste:
 
     @property
     def refused(self) -> int:
-        """How many cells, or lines as a whole, cannot be taken."""
+        """Number of cells, or whole lines, that are refused."""
         cells = sum(1 for line in self.lines for cell in line.cells if cell.problem)
         return cells + sum(1 for line in self.lines if line.problem)
 

@@ -1,4 +1,4 @@
-"""Whether somebody may do something. Pages, API, commands and services ask here."""
+"""Permission checks. Pages, API, commands and services ask here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _IS_PROGRAM = "is_program"
 
 
 def may(user: Any, permission: Permission | str, on: Where = None) -> bool:
-    """Whether the user (None: nobody) is in use and has the permission, by role or as superuser.
+    """Return whether the user (None: nobody) is active and has the permission, by role or as superuser.
 
     ``on`` is where it is to be done: a role granted for that place counts, too. Without it only roles
     that count everywhere do. A service account never has a permission of ``PEOPLE_ONLY``.
@@ -64,7 +64,7 @@ def _everywhere(user: Any, permission: Permission) -> bool:
 
 
 def may_somewhere(user: Any, permission: Permission | str) -> bool:
-    """Whether the user has the permission anywhere. What lets people in; the service asks about the place."""
+    """Return whether the user has the permission anywhere. Views check this; the service checks the place."""
     if may(user, permission):
         return True
     given = user is not None and bool(user.is_active) and allows(granted_to(user), Permission(permission))
@@ -187,7 +187,7 @@ def without_role(view: View) -> View:
 
 
 def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
-    """What a view declares: any of these permissions, empty for nothing but being signed in.
+    """Return the permissions that a view declares: any of them is enough, an empty set means signed in.
 
     None: it does something and declares nothing, which a test refuses.
     """

@@ -1,4 +1,4 @@
-"""Where a row of metadata stands, for roles that are granted for a layer or a schema."""
+"""Place of a row of metadata, for roles that are granted for a layer or a schema."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -45,7 +45,7 @@ def place_of(row: models.Model) -> Place:
 
 
 def may_change(user: Any, row: models.Model) -> bool:
-    """Whether somebody may change this row of metadata."""
+    """Return whether the user may change this row of metadata."""
     return may(user, Permission.CHANGE_METADATA, on=lambda: place_of(row))
 
 

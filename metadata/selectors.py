@@ -32,7 +32,7 @@ from metadata.models import (
 
 
 def _counted(model: type[Model], owner: str, **which: bool) -> Coalesce:
-    """How many rows belong to each: counted for those that are shown, not for all there are."""
+    """Return an expression for the number of rows of each owner: counted for the rows of a page, not for all."""
     rows = model.objects.filter(**{owner: OuterRef("pk")}, **which).order_by().values(owner)
     return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
@@ -72,7 +72,7 @@ def target_columns() -> QuerySet[TargetColumn]:
 
 
 def _column_inputs() -> QuerySet[ColumnInput]:
-    """What columns read, with where that is; in the order within one column.
+    """Return the inputs of columns with their datasets, ordered within each column.
 
     Rows that follow their column or dataset have no need of the order of all: it names the tables above them.
     """
@@ -81,7 +81,7 @@ def _column_inputs() -> QuerySet[ColumnInput]:
 
 
 def datasets_read() -> QuerySet[DatasetInput]:
-    """What datasets read, with where that is; in the order within one dataset."""
+    """Return the inputs of datasets with their places, ordered within each dataset."""
     return DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
 
 
@@ -344,7 +344,7 @@ def downstream(keys: Collection[str]) -> Lineage:
 
 
 def _reached(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
-    """How far away each node is that can be reached; the starts themselves are 0 away."""
+    """Return the distance of each node that can be reached; the starts are 0 away."""
     distances = dict.fromkeys(starts, 0)
     queue = deque(distances)
     while queue:

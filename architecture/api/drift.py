@@ -23,7 +23,7 @@ EXECUTES = permitted_to(Permission.EXECUTE_REPORTS)
 
 
 class DifferenceSerializer(serializers.Serializer):
-    """What differs of a table or a column; names or types, empty where there is none."""
+    """Difference of a table or a column; names or types, empty where there is none."""
 
     table = serializers.CharField()
     what = serializers.CharField(
@@ -69,7 +69,7 @@ class DriftViewSet(Resource, GenericViewSet):
 
     @extend_schema(operation_id="drift_read", responses=DriftSerializer)
     def list(self, request: Request) -> Response:
-        """Where the warehouse is not as it was left, as far as it was looked at."""
+        """Return the differences between applied state and warehouse, as far as tables were observed."""
         return self.answer()
 
     @extend_schema(request=AdoptSerializer, responses=DriftSerializer)

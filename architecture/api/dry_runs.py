@@ -73,7 +73,7 @@ class RehearsalViewSet(ReadOnly):
         return found.defer("result") if self.action == "list" else found
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """How a rehearsal stands; ``Retry-After`` says when to ask again while it is not finished."""
+        """Return a dry run; ``Retry-After`` says when to ask again while it is not finished."""
         answer = super().retrieve(request, *args, **kwargs)
         if answer.data["status"] in (QUEUED, RUNNING):
             answer.headers["Retry-After"] = "1"

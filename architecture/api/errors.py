@@ -16,7 +16,7 @@ from metadata.api.errors import RefusedRequest
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What is refused inside, by the workflow or by the rules of metadata, is answered as a problem."""
+    """Turn refusals of the workflow or of the rules of metadata into problem responses."""
     with errors.refusals():
         try:
             yield

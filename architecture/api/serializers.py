@@ -33,7 +33,7 @@ class ReportScopeSerializer(serializers.Serializer):
 
 
 class ReportRequestSerializer(ChangeSerializer, ReportScopeSerializer):
-    """What a report is to be made of."""
+    """Scope of a new report, and the reason for it."""
 
 
 def scope_of(given: Mapping[str, Any]) -> Scope:
@@ -231,7 +231,7 @@ class RecordListSerializer(serializers.ModelSerializer):
 
 
 class RefusedSerializer(serializers.Serializer):
-    """Why something cannot be done."""
+    """Reason why something cannot be done."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -239,7 +239,7 @@ class RefusedSerializer(serializers.Serializer):
 
 
 class WayBackSerializer(serializers.Serializer):
-    """What was done as one, by its ordinals in the record, and what takes it back, step by step."""
+    """Operations that can only be undone together, by their ordinals in the record, and the steps that undo them."""
 
     operations = serializers.ListField(child=serializers.IntegerField())
     done = serializers.ListField(child=serializers.CharField())

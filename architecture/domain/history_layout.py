@@ -1,4 +1,4 @@
-"""What stands in a history's ends; what its own columns are called is ``metadata.domain.history_columns``'s."""
+"""Values at the ends of a history's intervals. ``metadata.domain.history_columns`` has the columns' names."""
 
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
@@ -7,5 +7,5 @@ __all__ = ["ends_inclusive", "open_end"]
 
 
 def ends_inclusive(policy: HistoryPolicy) -> bool:
-    """Whether an end is the last millisecond that a version holds (rule 21), not the first it does not."""
+    """Return whether an end is the last millisecond of a version (rule 21), not the first after it."""
     return policy.input == BATCH_FILES

@@ -1,4 +1,4 @@
-"""What is published over a history table: views and one table function, as SQL statements.
+"""SQL of the objects published over a history table: views and one table function.
 
 They hold no rows and can be made again at any time, so each statement replaces what stood there.
 All of them follow from the history's own columns. Names are ``metadata.domain.naming``'s, quoted;
@@ -59,7 +59,7 @@ class _History:
         return self._view(HIGH_END_DATE, "Every version, open ones with a high end date", columns, f"FROM {self._name}")
 
     def current(self) -> str:
-        """What holds now: the open live versions, which lie in a partition of their own."""
+        """Condition for current rows: open live versions, which have a partition of their own."""
         columns = [quoted(column.name) for column in (*self._described, self.table.column("started_at"))]
         is_open = f"{self._own('segment')} = {quote_text(OPEN)}"
         return self._view(CURRENT, "What holds now, and since when", columns, f"FROM {self._name} WHERE {is_open}")
@@ -164,7 +164,7 @@ class _History:
 
     @property
     def _described(self) -> tuple[ColumnSpec, ...]:
-        """What people know a row by; hashes, run ids and times of loading are left out."""
+        """Return the described columns, without hashes, run ids and load times."""
         return self.table.of_purpose("entity_key", "business_key", "attribute", "foreign_key")
 
     @property

@@ -82,7 +82,7 @@ def operation_of(row: dict[str, Any]) -> Operation:
 
 @dataclass(frozen=True)
 class Warning:
-    """What a person should know or do by hand. ``column`` is empty where it is about the dataset."""
+    """Warning about an operation, or a step to do by hand. ``column`` is empty where it is about the dataset."""
 
     code: str
     dataset: str

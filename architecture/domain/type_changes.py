@@ -1,4 +1,4 @@
-"""What becomes of a column whose type changes: one table that planning, tests and docs share.
+"""Effect of a changed column type: one table that planning, tests and docs share.
 
 A change is *equivalent* (nothing to do), *wider in place* (ALTER, no row is read), *wider by rebuild*
 (every value survives, but Delta has no ALTER for it), *narrower* (values may not fit, or lose
@@ -29,7 +29,7 @@ from metadata.domain.types import (
 
 
 class TypeChange(StrEnum):
-    """How a type relates to the one it replaces."""
+    """Relation of a type to the one it replaces."""
 
     EQUIVALENT = "equivalent"
     ALTER = "wider, in place"
@@ -103,7 +103,7 @@ _INCOMPATIBLE = {(a, b): Rule(a, b, INCOMPATIBLE) for a in NAMES for b in NAMES 
 
 @lru_cache(maxsize=4096)
 def classify(before: str, after: str) -> TypeChange:
-    """What changing a column of type ``before`` to ``after`` is; TypeProblem for what is no type."""
+    """Return the kind of change from type ``before`` to ``after``. Raise TypeProblem for an invalid type."""
     return classify_types(parse(before), parse(after))
 
 

@@ -1,4 +1,4 @@
-"""What the commands share that a person decides with: approve and reject."""
+"""Shared code of the commands approve and reject."""
 
 import json
 from argparse import ArgumentParser

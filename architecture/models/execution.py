@@ -116,7 +116,7 @@ class ExecutionEvent(AppendOnly):
 
 
 class ExecutionRecord(AppendOnly):
-    """What an execution did, sealed when it succeeded or was given up. Append-only.
+    """Record of an execution, sealed when it succeeded or was abandoned. Append-only.
 
     ``document`` says who, what, where, by whose leave and with what result; ``digest`` is over its
     canonical JSON.

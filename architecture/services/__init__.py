@@ -1,4 +1,6 @@
-"""What changes architecture's tables: environments, reports, approvals, previews, executions, leases, records."""
+"""Services that write architecture's tables: environments, reports, approvals, previews, executions, leases,
+records.
+"""
 
 from architecture.services.states.environments import current_environment
 

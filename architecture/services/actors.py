@@ -1,4 +1,4 @@
-"""Who acts: a signed-in person with roles and permissions, or nobody."""
+"""Actor of a workflow step: a signed-in user with roles and permissions, or nobody."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ def who_answers(person: Any) -> str:
 
 @contextmanager
 def on_behalf_of(person: Any) -> Iterator[None]:
-    """What is logged inside is the person's doing; a token or request that is known already stays known."""
+    """Attribute change-log entries inside to this user; a known token or request stays."""
     if current_actor().user == person:
         yield
     else:

@@ -1,4 +1,4 @@
-"""Who is told of what becomes of reports and executions, and of drift. Called in the transaction of the work."""
+"""Notifications about reports, executions and drift. Called in the transaction of the work."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -121,7 +121,7 @@ def _tell_of_policy(kind: Kind, proposal: PolicyProposal, title: str, people: It
 
 
 def _whose(report: ChangeReport) -> Iterable[Any]:
-    """Who had a hand in what the report changes, and who made it."""
+    """Return the authors of what the report changes, and its creator."""
     return [*active_people(report.authors), report.created_by]
 
 

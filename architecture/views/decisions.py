@@ -1,4 +1,4 @@
-"""What views of the workflow share: who may, and a refusal as it is shown where the person acted."""
+"""Shared code of workflow views: the permission check, and the display of a refusal where the user acted."""
 
 from typing import Any
 

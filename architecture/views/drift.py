@@ -55,7 +55,7 @@ def drift_adopt(request: HttpRequest) -> HttpResponse:
 
 
 def _follows(request: HttpRequest, environment: Environment) -> bool:
-    """Whether the page comes first and what it tells of follows: where many tables are still to be compared."""
+    """Return whether the page is sent before its content: where many tables are still to be compared."""
     if request.method != "GET" or request.htmx or "now" in request.GET:
         return False
     return environment.applied_datasets.count() > AT_ONCE and known_drift(environment) is None

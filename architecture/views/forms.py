@@ -1,4 +1,4 @@
-"""What people type on the pages of architecture control."""
+"""Forms of architecture control's pages."""
 
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ ALONE = "dataset_alone"
 
 
 class ScopeForm(forms.Form):
-    """Which datasets a report is about."""
+    """Scope of a report."""
 
     SCOPES = (
         (ALL, "Everything"),
@@ -67,7 +67,7 @@ class DecisionForm(forms.Form):
 
 
 class ReasonForm(forms.Form):
-    """Why somebody does what cannot be undone."""
+    """Reason for an action that cannot be undone."""
 
     reason = forms.CharField(
         max_length=200,
@@ -106,12 +106,12 @@ class UndoForm(forms.Form):
 
 
 def _is_ordinal(value: str) -> bool:
-    """Whether it can be an ordinal; whether the record has it, the service says."""
+    """Return whether the text can be an ordinal; the service checks that the record has it."""
     return value.isascii() and value.isdigit() and len(value) < 10
 
 
 def _is_key(value: str) -> bool:
-    """Whether it can be a stable key; whether there is such a dataset, the service says."""
+    """Return whether the text can be a stable key; the service checks that the dataset exists."""
     try:
         return str(UUID(value)) == value
     except ValueError:
@@ -182,7 +182,7 @@ class PolicyForm(forms.Form):
         return cls(initial=initial)
 
     def differing(self, defaults: PolicySet) -> dict[str, Any]:
-        """What was chosen differently from the defaults, as an environment keeps it."""
+        """Return the choices that differ from the defaults, as an environment stores them."""
         given, default = self.cleaned_data, defaults.as_json()
         severities = {rule.code: given[f"severity_{rule.code}"] for rule in RULES}
         approvals = {risk: {"count": given[f"count_{risk}"], "role": given[f"role_{risk}"]} for risk in RISKS}

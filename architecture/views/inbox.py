@@ -15,7 +15,7 @@ from elevata.core.canonical_json import sha256_hex
 @never_cache
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponse:
-    """What waits, as far as it is known without making reports again."""
+    """Show the waiting requests that are known without rebuilding reports."""
     context = _context(request.user, waiting_for(request.user)) | {"may_build": may_build(request.user)}
     return render(request, "architecture/inbox.html", context)
 
@@ -23,7 +23,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def inbox_rows(request: HttpRequest) -> HttpResponse:
-    """What waits, and which reports still hold; nothing (204) while all is as the page has it."""
+    """Show the waiting requests with reports checked; nothing (204) while the page is up to date."""
     context = _context(request.user, checked(request.user))
     if request.GET.get("seen") == context["seen"]:
         return HttpResponse(status=204)

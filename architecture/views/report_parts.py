@@ -24,7 +24,7 @@ COMPARED = 20
 @never_cache
 @require_safe
 def report_standing(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Whether the report still holds; nothing (204) while all is as the page has it.
+    """Show whether the report is up to date; nothing (204) while the page is.
 
     ``mark`` is how people stood with it when the page was made. Where that is another one by now, the page
     is told so, with the buttons as they are now, and asks no more.
@@ -48,7 +48,7 @@ def report_standing(request: HttpRequest, report_id: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def report_behind(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Who changed what: the entries of the change log that the report brings to the warehouse."""
+    """Show the change-log entries that the report brings to the warehouse."""
     report = find(report_id)
     return _part(request, report, "behind", {"behind": change_log.behind(report, limit=CHANGES_SHOWN)})
 

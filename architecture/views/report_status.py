@@ -1,4 +1,4 @@
-"""How a report stands now: the part of its page that asks every two seconds, and the buttons that follow it."""
+"""Status of a report: the part of its page that is refreshed every two seconds, and its buttons."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,7 +41,7 @@ class State:
 
     @property
     def alive(self) -> bool:
-        """Whether it may still be carried out, and nobody has asked for it."""
+        """True if it may still be executed, and nobody has requested that."""
         return self.report.status in _ALIVE and self.execution is None
 
     @cached_property
@@ -60,7 +60,7 @@ class State:
         return report_validity.authors(self.report, self.signal) if self.alive else authors_of_report(self.report)
 
     def refusal(self, *, ask: bool) -> dict[str, Any]:
-        """Why the report does not hold any more, in sentences; {} if it does. ``ask``: make it again to know."""
+        """Return why the report is outdated, in sentences; {} if it is up to date. ``ask``: rebuild it to find out."""
         if not self.alive:
             return {}
         known = report_validity.refusal_of(self.report, self.signal) if ask else self._known
@@ -72,7 +72,7 @@ class State:
         return report_validity.known_refusal(self.report.report_id, self.signal)
 
     def context(self, user: Any, *, ask: bool = False) -> dict[str, Any]:
-        """What templates need for the standing and for the buttons."""
+        """Return the context of templates for the status and the buttons."""
         refusal = self.refusal(ask=ask)
         return {
             "standing": against(standing(self.report, user, self.authors), refusal),

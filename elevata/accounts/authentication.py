@@ -51,7 +51,7 @@ class BrowserAuthentication(SessionAuthentication):
 
 
 def _only_reads(request: Request) -> bool:
-    """Whether the request changes nothing: by its method, or because its view takes questions and no orders."""
+    """Return whether the request changes nothing: by its method, or because its view only answers questions."""
     view = (request.parser_context or {}).get("view")
     return request.method in SAFE_METHODS or getattr(view, "only_asks", False)
 

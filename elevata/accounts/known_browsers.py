@@ -33,7 +33,7 @@ def remember(response: HttpResponse, user: Any) -> None:
 
 
 def is_known(request: HttpRequest, name: str) -> bool:
-    """Whether somebody of this name has signed in with this browser, by the password that they still have."""
+    """Return whether a user of this name has signed in with this browser, with the password that is still valid."""
     told = request.COOKIES.get(COOKIE, "")
     if not told:
         return False

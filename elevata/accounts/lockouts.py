@@ -1,4 +1,4 @@
-"""Who is locked out of sign-in, and letting them in again."""
+"""Locked sign-ins, and unlocking them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +29,7 @@ class Lock:
 
 
 def locks(name: str = "") -> list[Lock]:
-    """What is locked now: all, or those of one name."""
+    """Return the present locks: all, or those of one name."""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     counted = AccessAttempt.objects.filter(attempt_time__gte=since).exclude(username=None)
     if name:

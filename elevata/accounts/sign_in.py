@@ -17,7 +17,7 @@ from elevata.accounts.known_browsers import remember
 
 
 def sign_in_context() -> dict[str, Any]:
-    """Which ways in there are, and whether anybody could take one yet."""
+    """Return the available ways to sign in, and whether any user exists yet."""
     return {
         "provider": settings.SINGLE_SIGN_ON,
         "password_sign_in": settings.PASSWORD_SIGN_IN,

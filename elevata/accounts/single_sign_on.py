@@ -75,7 +75,7 @@ class _Told:
 
 
 class ProviderBackend(_Told, OIDCAuthenticationBackend):
-    """Who comes back from the provider. What they may do is asked of roles, as of everybody."""
+    """Sign-in of users who return from the provider. Roles decide on permissions, as for every user."""
 
     def __init__(self) -> None:
         # Not the library's: that asks the provider whenever Django looks through its backends.
@@ -143,7 +143,7 @@ class ProviderBackend(_Told, OIDCAuthenticationBackend):
         raise SuspiciousOperation("the ID token is signed with an unknown key")
 
     def get_userinfo(self, access_token: str, id_token: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """What the provider tells of the subject; the signed ID token wins where both say something."""
+        """Return the provider's claims about the subject; the signed ID token wins over the user info."""
         if not self.endpoints.userinfo:
             return payload
         headers = {"Authorization": f"Bearer {access_token}"}

@@ -28,7 +28,7 @@ class ProviderProblem(Exception):
 
 @dataclass(frozen=True)
 class Provider:
-    """What settings say. ``roles`` maps each role to the groups that give it; empty: roles are given here.
+    """Settings of the provider. ``roles`` maps each role to the groups that give it; empty: roles are given here.
 
     ``name`` is what the button says; ``groups_claim`` is the claim that holds somebody's groups.
     """
@@ -52,7 +52,7 @@ class Provider:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where the provider is asked for what; ``userinfo`` is empty if it has none."""
+    """Addresses of the provider; ``userinfo`` is empty if it has none."""
 
     authorization: str
     token: str
@@ -109,7 +109,9 @@ _known: dict[str, tuple[float, Endpoints]] = {}
 
 
 def endpoints_of(provider: Provider) -> Endpoints:
-    """Where to ask, as the provider itself says; kept for an hour. ProviderProblem if it can't be found out."""
+    """Return the addresses that the provider publishes; cached for an hour. Raise ProviderProblem if it does not
+    answer.
+    """
     at, known = _known.get(provider.issuer, (0.0, None))
     if known is None or monotonic() - at > _KNOWN_FOR:
         known = _discovered(provider.issuer)

@@ -1,4 +1,4 @@
-"""How often somebody may try to sign in, from where: the parts that django-axes asks for.
+"""Limits of sign-in attempts by name and address, as django-axes calls them.
 
 Attempts are counted by name and address together, so nobody locks others out from elsewhere. Two wider bounds,
 far above what people mistype, stop who tries many names from one address, or one name from many: these do
@@ -65,13 +65,13 @@ class Handler(AxesDatabaseHandler):
     """Counts as the library does, and asks for the wider bounds, too."""
 
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        """Whether the password is not looked at."""
+        """Return whether the attempt is refused without checking the password."""
         name = (credentials or {}).get("username") or ""
         return super().is_locked(request, credentials) or opens_at(request, name) is not None
 
 
 def opens_at(request: HttpRequest, name: str) -> datetime | None:
-    """When the wider bounds let this name be tried from this address again; None if they do now."""
+    """Return when the wider bounds admit this name from this address again; None if they do now."""
     held = [at for at in (of_name(name), of_address(request.axes_ip_address)) if at is not None]
     return max(held) if held and not is_known(request, name) else None
 
@@ -92,7 +92,7 @@ def of_address(address: str | None) -> datetime | None:
 
 
 def _until(attempts: QuerySet[AccessAttempt], most: int) -> datetime | None:
-    """When enough of the attempts are so old that they count no more; None if they are fewer than that now."""
+    """Return when enough attempts have expired; None if they are fewer than ``most`` now."""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     counted = attempts.filter(attempt_time__gte=since).order_by("attempt_time")
     rows = list(counted.values_list("attempt_time", "failures_since_start"))

@@ -51,7 +51,7 @@ managers = only(
 @require_http_methods(["GET", "HEAD", "POST"])
 @without_role
 def me(request: HttpRequest) -> HttpResponse:
-    """What one may do, one's tokens and those of one's service accounts, one's password."""
+    """Show the user's permissions, tokens and password, and the tokens of their service accounts."""
     deeds = {"token": _make_own_token, "revoke": _revoke_own_token, "password": _change_own_password}
     if request.method == "POST":
         return _deed(request, deeds)(request)
@@ -279,7 +279,7 @@ def _unlock(request: HttpRequest, person: Any) -> HttpResponse:
 
 
 def _deed(request: HttpRequest, deeds: dict[str, Callable[..., HttpResponse]]) -> Callable[..., HttpResponse]:
-    """What the form that was sent is for; 404 for what there is not."""
+    """Return the handler of the submitted form. Raise 404 for an unknown one."""
     try:
         return deeds[request.POST.get("do", "")]
     except KeyError:
@@ -313,7 +313,7 @@ def _people() -> QuerySet[User]:
 
 
 def _names() -> list[str]:
-    """Who may answer for a service account."""
+    """Return the users who can be accountable for a service account."""
     return list(
         User.objects.filter(is_active=True, service_account=None)
         .order_by("username")

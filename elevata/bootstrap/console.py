@@ -1,4 +1,4 @@
-"""How set-up talks: one line a step, one line for what went wrong, the rest in a log file."""
+"""Output of set-up: one line a step, one line for an error, the rest in a log file."""
 
 import os
 import subprocess

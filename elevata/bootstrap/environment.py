@@ -46,7 +46,7 @@ def _create() -> str:
 
 
 def _works() -> bool:
-    """Whether there is an environment of this Python version whose pip runs."""
+    """Return whether an environment of this Python version exists whose pip runs."""
     if not PYTHON.exists():
         return False
     question = "import sys, pip; print(*sys.version_info[:2])"
@@ -58,12 +58,12 @@ def _works() -> bool:
 
 
 def packages() -> str:
-    """What the product runs on."""
+    """Install the packages of the product."""
     return once("packages", digest(RUNTIME), lambda: _install(RUNTIME))
 
 
 def test_packages() -> str:
-    """What the tests need besides."""
+    """Install the packages of the tests."""
     return once("test-packages", digest(RUNTIME, DEVELOPMENT), lambda: _install(DEVELOPMENT))
 
 

@@ -1,4 +1,4 @@
-"""Where set-up finds and puts things. Everything it makes is inside the checkout and git-ignored."""
+"""Paths of set-up. Everything it makes is inside the checkout and git-ignored."""
 
 from pathlib import Path
 

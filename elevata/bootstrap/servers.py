@@ -1,4 +1,4 @@
-"""What the tests need of the machine: a real PostgreSQL, a real Redis and a real browser."""
+"""Servers of the tests on this machine: a real PostgreSQL, a real Redis and a real browser."""
 
 from elevata.bootstrap import system
 from elevata.bootstrap.programs import PROGRAMS, missing

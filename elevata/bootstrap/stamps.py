@@ -1,4 +1,4 @@
-"""What makes a second set-up quick: a step is done again only when what it depends on changed.
+"""Stamps of completed steps: a step runs again only when its inputs changed.
 
 A stamp is the digest of a step's inputs, written after the step succeeded and removed before it
 starts again. So a step that was interrupted is never taken for done.

@@ -1,4 +1,4 @@
-"""What every command of the product has in common.
+"""Base of every command of the product.
 
 Errors are one line on stderr without a traceback, exit codes say what happened, and ``--json``
 prints exactly one JSON document on stdout, also when the command fails. No output fails for the

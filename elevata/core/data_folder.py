@@ -1,4 +1,4 @@
-"""Which folder holds everything an embedded installation writes.
+"""Folder that holds everything an embedded installation writes.
 
 One folder carries the control database, the filesystem broker, the warehouse and the logs, so
 that it can be copied, thrown away or put somewhere else as one thing.

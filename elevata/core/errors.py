@@ -1,8 +1,8 @@
-"""What a person reads when metadata cannot be taken as given."""
+"""Errors of metadata, with messages for users."""
 
 
 class MetadataError(Exception):
-    """Why metadata was refused. Nothing was written.
+    """Refusal of metadata. Nothing was written.
 
     ``code`` is for programs and never changes; ``message`` is for people; ``field`` names what was
     wrong; ``where`` names the object (``rawcore.rc_air_airport.lid``), ``place`` the spot in a file

@@ -1,4 +1,4 @@
-"""How often Python looks for objects that only hold each other."""
+"""Tuning of Python's garbage collector: cyclic garbage is collected less often."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What log lines are about: fields that everything logged inside carries, in this thread.
+"""Context of log lines: fields that everything logged inside carries, in this thread.
 
 Pages, API, commands and workers say it once, around what they do (as ``services.actor`` does for who
 acts); threads start with nothing said.

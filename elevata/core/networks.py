@@ -1,4 +1,4 @@
-"""Which addresses of a network may be asked on behalf of somebody who typed a name.
+"""Network addresses that may be called on behalf of a user who typed a name.
 
 Everything but global unicast addresses is refused: private, loopback, link-local (there the metadata of
 clouds is), shared, multicast, documentation, reserved, and IPv6 addresses that hold an IPv4 address.
@@ -25,7 +25,7 @@ def networks(listed: Iterable[str]) -> tuple[Network, ...]:
 
 
 def is_listed(address: str, allowed: Iterable[Network]) -> bool:
-    """Whether one of the networks holds the address, in the form in which it is used."""
+    """Return whether one of the networks contains the address, in the form in which it is used."""
     parsed = _unmapped(address)
     return any(parsed.version == network.version and parsed in network for network in allowed)
 

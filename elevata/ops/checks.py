@@ -1,4 +1,4 @@
-"""What an installation should not be like, with stable ids: ``manage.py check --deploy`` says it."""
+"""Checks of an installation's settings, with stable ids, for ``manage.py check --deploy``."""
 
 from ipaddress import ip_network
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether the things this installation needs answer: the control database, the broker, a worker, the warehouse.
+"""Health of the control database, the broker, a worker and the warehouse.
 
 Each is asked in a thread of its own with a time limit, so one that hangs holds nobody up; one that still
 hangs is not asked a second time. What was found is kept for a moment: anybody may ask.
@@ -32,12 +32,12 @@ KEPT_SECONDS = 2.0
 
 
 class NotReady(Exception):
-    """Why something can't be used; for the log, not for whoever asks."""
+    """Error raised when a component cannot be used; for the log, not for the caller."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether one thing answers, and how long that took in seconds."""
+    """Result for one component: whether it answers, and after how many seconds."""
 
     name: str
     status: str
@@ -103,7 +103,7 @@ _process = 0
 
 
 def findings(names: Collection[str] | None = None, *, limit: float = LIMIT_SECONDS) -> list[Finding]:
-    """What each of these things (all, if none is named) says now, within ``limit`` seconds in all."""
+    """Return the results of these components (all, if none is named), within ``limit`` seconds in all."""
     deadline = time.monotonic() + limit
     asked = {name: _ask(name) for name in PROBES if names is None or name in names}
     found = []
@@ -160,7 +160,7 @@ def forget() -> None:
 
 
 def as_json(found: Collection[Finding]) -> dict[str, Any]:
-    """What is said to anybody: no names of hosts, no reasons."""
+    """Return the results for anybody: without host names and reasons."""
     ready = all(one.status == UP for one in found)
     return {
         "status": "ready" if ready else "not_ready",

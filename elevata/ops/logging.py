@@ -1,4 +1,4 @@
-"""How log lines look: plain for people, or one JSON object each (``ELEVATA_LOG_FORMAT=json``).
+"""Formats of log lines: plain text, or one JSON object each (``ELEVATA_LOG_FORMAT=json``).
 
 Both say which request, run or execution they are about, and in neither stands a secret: whatever the
 environment holds as one is put out before a line leaves the process, tracebacks included. Knows nothing of
@@ -54,7 +54,7 @@ def scrubbed(text: str) -> str:
 
 
 def _fingerprint() -> tuple[tuple[str, str], ...]:
-    """What of the environment may hold a secret; the values are looked up again when it changed."""
+    """Return the environment variables that may hold a secret; secrets are looked up again when these change."""
     return tuple(sorted(item for item in os.environ.items() if _may_hold_secret(*item)))
 
 

@@ -1,4 +1,4 @@
-"""How much of everything, as Prometheus reads it.
+"""Metrics for Prometheus.
 
 Requests are counted in each process of the web server; gunicorn's processes share a folder
 (``PROMETHEUS_MULTIPROC_DIR``, see ``gunicorn.conf.py``), so any of them tells the sum. Everything else is
@@ -74,7 +74,7 @@ def exposition() -> bytes:
 
 
 class ControlDatabase(Collector):
-    """What the control database says of queue, runs, leases, workers, the chain and deliveries."""
+    """Metrics from the control database: queue, runs, leases, workers, the chain and webhook deliveries."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Every metric; only ``elevata_database_up`` where the database does not answer."""
@@ -118,7 +118,7 @@ def _queue(now: datetime) -> Iterator[GaugeMetricFamily]:
 
 
 def _by_state(name: str, said: str, model: type[LoadRun] | type[Execution]) -> GaugeMetricFamily:
-    """How many there are in each state; a state that nothing is in stands there with 0."""
+    """Return the number of rows in each state, 0 included."""
     counts = dict(model.objects.order_by().values_list("status").annotate(Count("pk")))
     family = GaugeMetricFamily(name, said, labels=["state"])
     for state, _ in model.STATUSES:

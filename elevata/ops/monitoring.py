@@ -24,7 +24,7 @@ READ_METADATA = Permission.READ_METADATA
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Whether database, broker, worker and warehouse answer: 503 if one does not.
+    """Answer whether database, broker, worker and warehouse answer: 503 if one does not.
 
     ``?only=database&only=broker`` asks for these alone; an unknown name is refused with 400.
     """

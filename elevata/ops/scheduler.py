@@ -1,4 +1,4 @@
-"""When the scheduler is due."""
+"""Times at which the scheduler runs."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What the templates of architecture control share: decisions and risks in words and colours, sentences."""
+"""Template tags of architecture control: decisions and risks in words and colours, sentences."""
 
 from django import template
 from django.utils.html import format_html
@@ -19,13 +19,13 @@ _RISKS = {"safe": "safe", "review": "needs review", "destructive": "destructive"
 
 @register.simple_tag
 def decision(value: str) -> SafeString:
-    """What policy says of an operation."""
+    """Render the decision of the change policy on an operation."""
     return format_html('<span class="badge-state decision-{}">{}</span>', value, _DECISIONS.get(value, value))
 
 
 @register.simple_tag
 def risk(value: str) -> SafeString:
-    """What a report does at worst."""
+    """Render the highest risk of a report."""
     return format_html('<span class="badge-state risk-{}">{}</span>', value, _RISKS.get(value, value))
 
 

@@ -1,4 +1,4 @@
-"""What templates share: icons, states, layers, durations, numbers, SQL."""
+"""Shared template tags: icons, states, layers, durations, numbers, SQL."""
 
 from typing import Any
 
@@ -118,7 +118,7 @@ def run_message(context: dict, row: DatasetRun) -> str:
 
 @register.inclusion_tag("parts/pager.html", takes_context=True)
 def pager(context: dict, page: Any, noun: str) -> dict:
-    """Which rows of how many, and the way to the next ones; keeps the filters of the address."""
+    """Return the context of a pager: shown rows, their total, and links that keep the address's filters."""
     return {"page": page, "noun": noun, "request": context["request"]}
 
 

@@ -1,4 +1,4 @@
-"""What the frame around every page shows. Computed when a template asks, so fragments pay nothing."""
+"""Context of the frame around every page. Computed when a template asks, so fragments cost nothing."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ class NavItem:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """Whether somebody is there to do the work, and a sentence about it."""
+    """State of the workers, and a sentence about it."""
 
     alive: bool
     text: str
@@ -77,12 +77,12 @@ class Shell:
 
     @cached_property
     def waiting(self) -> int:
-        """How much waits for whoever is signed in."""
+        """Number of requests that wait for the signed-in user."""
         return count_for(self._user)
 
 
 class Can:
-    """What whoever is signed in may do anywhere, for a template: ``can.change_metadata``."""
+    """Permissions of the signed-in user anywhere, for templates: ``can.change_metadata``."""
 
     _BY_NAME: ClassVar[dict[str, Permission]] = {permission.rpartition(".")[2]: permission for permission in Permission}
 

@@ -1,4 +1,4 @@
-"""What was at an address and was deleted, as the change log tells it."""
+"""Deleted objects by the address they had, according to the change log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Gone:
 
 
 def what_is_gone(request: HttpRequest) -> Gone | None:
-    """What the address of a request was about, if it was deleted; None for people who are not signed in."""
+    """Return the deleted object that the request's address belonged to; None for users who are not signed in."""
     match = request.resolver_match
     named = [str(match.kwargs[name]) for name in ("key", "name") if name in match.kwargs] if match else []
     try:

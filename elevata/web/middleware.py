@@ -1,4 +1,4 @@
-"""What every answer carries, who may ask, and what is said when the control database is away."""
+"""Response headers, access control, and the answer while the control database is away."""
 
 import logging
 import re
@@ -53,7 +53,7 @@ class RequestIdMiddleware:
 
 
 class ActorMiddleware:
-    """What a request changes is changed by its person, and the change log names the request.
+    """Attribute a request's changes to its user; the change log names the request.
 
     Who that is, is asked when something is written: the API finds the person of a token after the
     middleware ran, and a page that writes nothing need not know.

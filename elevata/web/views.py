@@ -30,7 +30,9 @@ LATEST, COMING = 8, 5
 @never_cache
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """What is described, what goes on, what needs a look, and the first steps where nothing is there yet."""
+    """Show the state of the warehouse: described datasets, active work, problems, and first steps on an empty
+    installation.
+    """
     context = {"system_count": systems().count(), "layers": layer_counts(), **_now(request)}
     return render(request, "home.html", context)
 
@@ -54,7 +56,7 @@ def home_warehouse(request: HttpRequest) -> HttpResponse:
 
 
 def _now(request: HttpRequest) -> dict[str, Any]:
-    """What goes on as HTML, whether anything does, and a digest by which the next request tells what changed."""
+    """Return the active work as HTML, whether there is any, and a digest for the next request's comparison."""
     environment = current_environment()
     runs = list(active_runs()[:LATEST])
     under_way = list(active_executions(environment=environment)[:LATEST])

@@ -35,7 +35,7 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class RowProblem:
-    """Why a row, by its list and position, was not taken. ``field`` is empty for the row as a whole."""
+    """Reason why a row, by its list and position, was refused. ``field`` is empty for the row as a whole."""
 
     at: str
     code: str
@@ -48,7 +48,7 @@ class RowProblem:
         return cls(at, refused.code, refused.field, refused.message, status_of(refused))
 
     def place(self) -> tuple[str, int]:
-        """What orders problems: the list, then the position."""
+        """Sort key of problems: the list, then the position."""
         name, _, position = self.at.partition(".")
         return name, int(position)
 
@@ -84,7 +84,7 @@ class ChangedRowSerializer(serializers.Serializer):
 
 
 class BulkAnswerSerializer(serializers.Serializer):
-    """What came of a bulk request, each list in the order of what was sent."""
+    """Result of a bulk request, each list in the order of the request."""
 
     created = ChangedRowSerializer(many=True)
     updated = ChangedRowSerializer(many=True)
@@ -97,7 +97,7 @@ class ChangedNamedRowSerializer(serializers.Serializer):
 
 
 class NamedBulkAnswerSerializer(serializers.Serializer):
-    """What came of a bulk request over rows that are known by their name, each list in the order of what was sent."""
+    """Result of a bulk request over rows identified by name, each list in the order of the request."""
 
     created = ChangedNamedRowSerializer(many=True)
     updated = ChangedNamedRowSerializer(many=True)

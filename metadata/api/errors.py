@@ -1,4 +1,4 @@
-"""What services refuse, as problems: who reads them is a program, so the status tells what to do next."""
+"""Refusals of services as problem responses, whose status tells a program how to go on."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _STATUS = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_scope
 
 
 class RefusedRequest(APIException):
-    """What a service did not do. The code is the service's own; ``fields`` maps fields to messages."""
+    """Refusal of a service. The code is the service's own; ``fields`` maps fields to messages."""
 
     default_detail = "Refused"
 
@@ -29,7 +29,7 @@ class RefusedRequest(APIException):
 
     @classmethod
     def of(cls, refused: MetadataError) -> "RefusedRequest":
-        """What the rules of metadata do not allow."""
+        """Return the response to a refusal of the rules of metadata."""
         fields = {refused.field: [refused.message]} if refused.field else None
         return cls(refused.one_line(), code=refused.code, status=status_of(refused), fields=fields)
 
@@ -41,7 +41,7 @@ def status_of(refused: MetadataError) -> int:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What is refused inside is answered as a problem."""
+    """Turn refusals raised inside into problem responses."""
     try:
         yield
     except MetadataError as refused:

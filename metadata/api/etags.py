@@ -94,7 +94,7 @@ def _compare(seen: list[str], version: object) -> None:
 
 
 def is_known(request: Request, tag: str) -> bool:
-    """Whether the caller has this very answer already (If-None-Match)."""
+    """Return whether the caller has this version already (If-None-Match)."""
     header = request.headers.get("If-None-Match")
     if header is None:
         return False

@@ -43,7 +43,7 @@ class ImportRequestSerializer(ChangeSerializer):
 
 
 class ImportedSerializer(serializers.Serializer):
-    """What was done to one thing."""
+    """Result of an import for one object."""
 
     change = serializers.ChoiceField(choices=("created", "updated"))
     kind = serializers.CharField()
@@ -51,7 +51,7 @@ class ImportedSerializer(serializers.Serializer):
 
 
 class ImportAnswerSerializer(serializers.Serializer):
-    """What an import did, or (``check``) would do."""
+    """Result of an import, or, with ``check``, its preview."""
 
     check = serializers.BooleanField()
     created = serializers.IntegerField()
@@ -117,7 +117,7 @@ class MetadataViewSet(Resource, GenericViewSet):
             self._sent  # noqa: B018  read before the transaction
 
     def places(self) -> Any:
-        """Where sources stand, as far as places have limits: the loader knows, which reads from them."""
+        """Permitted places of sources; None without a limit. The loader overrides this, since it reads from them."""
 
     def must_be_allowed(self, before: Any) -> None:
         """MetadataError for sources that came to stand where none may."""

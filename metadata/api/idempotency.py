@@ -75,7 +75,7 @@ class Idempotent:
         self.request.data  # noqa: B018  parsed here and kept
 
     def digest_of(self, request: Request) -> str:
-        """What tells one request from another."""
+        """Return the digest by which two requests are told apart."""
         return _digest(request)
 
     def _do(self, handler: Callable[..., Any], kept: KeptAnswer, request: Request, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +103,7 @@ def _digest(request: Request) -> str:
 
 
 def _body(request: Request) -> bytes:
-    """What was sent, kept for who parses it.
+    """Return the request's body, kept for its parser.
 
     Django's ``body`` has one limit for all requests; how long this one may be, its resource has judged.
     """

@@ -1,4 +1,4 @@
-"""What the API takes to make and change metadata. Everything else about a field is the services' to judge."""
+"""Input serializers of metadata. Services check everything beyond names and types."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def is_storable(text: str) -> bool:
-    """Whether every database takes the text."""
+    """Return whether every supported database can store the text."""
     return not _UNSTORABLE.search(text)
 
 

@@ -22,7 +22,7 @@ RENAME, RETIRE, DELETE = "rename", "retire", "delete"
 
 
 class ReachRequest(serializers.Serializer):
-    """Which way, and how far."""
+    """Direction and depth of a lineage request."""
 
     direction = serializers.ChoiceField(choices=DIRECTIONS, default=BOTH)
     depth = serializers.IntegerField(
@@ -85,7 +85,7 @@ class DependentSerializer(serializers.Serializer):
 
 
 class ImpactSerializer(serializers.Serializer):
-    """What a change would touch, and every dataset that rows flow into from there."""
+    """Dependents of a change, and every dataset downstream of them."""
 
     change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
     name = serializers.CharField(allow_blank=True)
@@ -147,7 +147,7 @@ class DatasetViewSet(views.DatasetViewSet):
     @extend_schema(responses=LineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
-        """What is upstream and downstream of a dataset, and what these refer to."""
+        """Return the datasets upstream and downstream of a dataset, and their references."""
         asked, found = _read(ReachRequest, request), lineage(self.get_object())
         chosen = _within(found, asked["direction"], asked["depth"])
         keys, ids = stable_keys(found), {node.id for node in chosen}
@@ -161,7 +161,7 @@ class DatasetViewSet(views.DatasetViewSet):
     @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
-        """What a rename, a retirement or a deletion would touch; nothing is changed."""
+        """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
         asked, row = _read(ImpactRequest, request), self.get_object()
         with refusals():
             touched = {
@@ -189,7 +189,7 @@ class ColumnViewSet(views.ColumnViewSet):
     @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
-        """What a rename, a retirement or a deletion would touch; nothing is changed."""
+        """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
         asked, row = _read(ImpactRequest, request), self.get_object()
         with refusals():
             touched = {

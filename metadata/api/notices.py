@@ -192,7 +192,7 @@ class WebhookViewSet(Deletable):
 
 
 class DeliveryViewSet(ReadOnly):
-    """What was sent to webhooks and by mail, newest first, with every attempt. For administrators."""
+    """Webhook deliveries and e-mails, newest first, with every attempt. For administrators."""
 
     queryset = Delivery.objects.none()
     serializer_class = DeliverySerializer

@@ -1,4 +1,4 @@
-"""How the API describes itself (OpenAPI): what every operation takes and answers, beside what is its own."""
+"""OpenAPI description of the API: parameters and responses that every operation shares."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _NO_STAR = " `*` is not taken: this counts for one state and no other."
 
 
 class RowProblemSerializer(serializers.Serializer):
-    """Why one row of many was not taken."""
+    """Reason why one row of many was refused."""
 
     at = serializers.CharField(help_text="List and position, for example update.3.")
     code = serializers.CharField()
@@ -27,7 +27,7 @@ class RowProblemSerializer(serializers.Serializer):
 
 
 class ProblemSerializer(serializers.Serializer):
-    """What went wrong (RFC 9457)."""
+    """Error of a request (RFC 9457)."""
 
     type = serializers.CharField()
     title = serializers.CharField()
@@ -43,7 +43,7 @@ class DescribedSchema(AutoSchema):
     """An operation with its headers, its sparse fields and its problems."""
 
     def get_request_serializer(self) -> Any:
-        """What a view set reads when it makes or changes a row."""
+        """Return the serializer of the input with which a view set creates or changes a row."""
         kinds = {"create": "create_serializer", "partial_update": "change_serializer"}
         named = kinds.get(getattr(self.view, "action", ""))
         return getattr(self.view, named) if named and hasattr(self.view, named) else super().get_request_serializer()
@@ -54,7 +54,7 @@ class DescribedSchema(AutoSchema):
         return super().get_summary() or first.rstrip(".") or None
 
     def _insert_min_max(self, field: Any, content: dict[str, Any]) -> None:
-        """How far a whole number reaches, the same on every database.
+        """Limit whole numbers to a range that every database can store.
 
         Databases keep more or less of one kind of column, SQLite 64 bits of each; promised is what all keep.
         """
@@ -99,7 +99,7 @@ class DescribedSchema(AutoSchema):
         return taken
 
     def _is_compared(self) -> bool:
-        """Whether If-Match is read."""
+        """Return whether the operation reads If-Match."""
         view = self.view
         from metadata.api.resources import Resource  # whose decorators need this module first
 

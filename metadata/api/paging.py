@@ -45,7 +45,7 @@ class _Part:
         return Q(**{f"{self.name}__isnull": True}) if value is None else Q(**{self.name: value})
 
     def after(self, value: Any) -> Q | None:
-        """What comes after a value; None if nothing does."""
+        """Return the condition for rows after a value; None if there are none."""
         if value is None:
             return None
         beyond = Q(**{f"{self.name}__{'lt' if self.descending else 'gt'}": value})

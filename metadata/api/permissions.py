@@ -40,7 +40,7 @@ class Permitted(BasePermission):
 
 
 class Nobody(BasePermission):
-    """What a resource forgot to say is not allowed."""
+    """Refuse everything: the permission of a resource that declares none."""
 
     needs = None
 
@@ -63,7 +63,7 @@ class ByAction:
 
     @classmethod
     def needed(cls, action: str | None, method: str) -> type[BasePermission] | None:
-        """What an action needs beyond being signed in; None for nothing.
+        """Return the permission that an action needs beyond being signed in; None for nothing.
 
         Without an action it is a method that the address does not take, which is said as such.
         """

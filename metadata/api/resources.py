@@ -1,4 +1,4 @@
-"""What every resource of the API is made from: reading, writing one, writing many."""
+"""Base view sets of the API: reading, writing one row, writing many."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JsonOnly(BaseContentNegotiation):
 
 
 class Resource(Idempotent, ByAction):
-    """What every view set of the API is: JSON of a bounded size, written at most once for a key."""
+    """Base of every view set: JSON of limited size, and at most one write for each idempotency key."""
 
     content_negotiation_class = JsonOnly
     # Actions that may say by If-Match what they are made over, that must, and that must name it.
@@ -116,7 +116,7 @@ class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
         return Response(shown, status=code) if version is None else self.tagged_answer(shown, version, code)
 
     def tagged_answer(self, shown: Any, version: object, code: int = status.HTTP_200_OK) -> Response:
-        """What is shown of one version, with its ETag; 304 to those who have it already."""
+        """Return a response for one version, with its ETag; 304 if the caller has it already."""
         tag = etag(version, shown)
         if self.request.method in SAFE_METHODS and is_known(self.request, tag):
             return Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})

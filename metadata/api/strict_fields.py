@@ -34,7 +34,7 @@ class StrictSerializer(serializers.Serializer):
 
 
 class ChangeSerializer(StrictSerializer):
-    """What every write may say of itself: its reason, for the change log."""
+    """Fields of every write: its reason, for the change log."""
 
     changelog_message = serializers.CharField(
         required=False,

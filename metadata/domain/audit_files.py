@@ -23,7 +23,7 @@ SEGMENT, SELECTION = "segment", "selection"
 
 @dataclass(frozen=True)
 class Exported:
-    """What a verified file holds. ``first``, ``last`` and ``head`` (its end) are a segment's.
+    """Content of a verified file. ``first``, ``last`` and ``head`` (its end) belong to a segment.
 
     ``rows`` counts rows by kind, ``unlinked`` those that were not linked yet when they were exported;
     ``digest`` is the SHA-256 of the whole file.
@@ -80,7 +80,7 @@ def _documents(
 
 
 def verified(lines: Iterable[bytes]) -> Exported:
-    """What the file holds, if all of it is as it was exported.
+    """Return the content of a file that is unchanged since its export.
 
     Raises Broken with the first thing that does not hold, MetadataError ``invalid`` for what is no export.
     """

@@ -21,7 +21,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Head:
-    """Where a chain ends: the last link's sequence (0: no link yet) and its hash."""
+    """End of a chain: the last link's sequence (0: no link yet) and its hash."""
 
     sequence: int = 0
     hash: str = GENESIS
@@ -48,7 +48,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a chain does not hold: a stable code, a sentence, and where it was found first."""
+    """Reason why a chain is broken: a stable code, a sentence, and the first broken place."""
 
     code: str
     message: str
@@ -88,7 +88,7 @@ def next_link(head: Head, *, kind: str, subject: int, digest: str, sealed_at: st
 
 
 def check_link(head: Head, link: Link) -> Problem | None:
-    """Whether ``link`` is what may follow ``head``."""
+    """Return the problem of ``link`` as the successor of ``head``; None if it follows."""
     at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
     if link.sequence != head.sequence + 1:
         expected = head.sequence + 1

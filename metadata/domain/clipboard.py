@@ -18,7 +18,7 @@ _CALLED = {word.lower(): cell.name for cell in _ORDER for word in (cell.name, ce
 
 @dataclass(frozen=True)
 class PastedLine:
-    """What one line brings: ``row`` is the place of the column it is about, None for a new one called ``name``.
+    """One line of the pasted text: ``row`` is the position of its column, None for a new one called ``name``.
 
     ``number`` counts the lines of the text from 1, the line of headings included.
     """

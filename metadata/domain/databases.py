@@ -1,4 +1,4 @@
-"""Where a database is, as metadata says it: a URL without a password, and the name of the variable that has it."""
+"""Location of a database in metadata: a URL without a password, and the name of the variable that holds it."""
 
 import re
 from dataclasses import dataclass

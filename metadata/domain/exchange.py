@@ -42,7 +42,7 @@ class Node:
 
 @dataclass
 class Record:
-    """What a file says of one object: a value for every field, and where each one stands."""
+    """One object of a file: a value for every field, with its line and column."""
 
     values: dict[str, Any]
     where: str
@@ -55,7 +55,7 @@ class Record:
         return {name: self.values[name] for name in names}
 
     def place_of(self, name: str) -> str:
-        """Where a field stands; of a nested one (``options.quote``) the nearest known."""
+        """Return the place of a field in the file; of a nested one (``options.quote``) the nearest known place."""
         while name:
             if name in self.places:
                 return self.places[name]

@@ -1,4 +1,4 @@
-"""Which target datasets follow from a source dataset.
+"""Generation of target datasets from a source dataset.
 
 raw holds what was delivered, stage is a view that types and renames it, rawcore is current truth,
 and rawcore's history has a row of its own but no columns (they are computed from rawcore). All of

@@ -1,4 +1,4 @@
-"""What a history's own columns are called and typed, by profile; and those of its memory and views.
+"""Names and types of a history's own columns by profile, and those of its event log and views.
 
 Whoever reads or writes a history asks for a column by its purpose; the profile decides its name and
 whether it is there at all, so a team keeps the names its queries already use (the issue of part 2
@@ -122,7 +122,7 @@ def time_type(policy: HistoryPolicy, columns: Mapping[str, str]) -> str:
 
 
 def open_end(policy: HistoryPolicy, time_type: str) -> str | None:
-    """What stands at the end of an open version, as text of ``time_type``; None is NULL."""
+    """Return the end of an open version as text of ``time_type``; None is NULL."""
     if policy.open_end is not None:
         return policy.open_end
     return layout_of(policy).open_end if time_type == TIMESTAMP else None

@@ -1,4 +1,4 @@
-"""How a dataset's history is kept: what a batch means, which time counts, what a delete does.
+"""History policy of a dataset: the meaning of a batch, the time that counts, the effect of a delete.
 
 The choices are DESIGN's ("History"), the readings and defaults those of ``history_rules``. Which
 of them the loader can do so far is the loader's to say; here they are only made sure to make sense.
@@ -133,7 +133,7 @@ class HistoryPolicy:
         return None if self.time == LOAD_TIME else self.time
 
     def label(self, state: str) -> str:
-        """What a version's state column holds for our word ``state``."""
+        """Return the value of a version's state column for the state ``state``."""
         return dict(self.state_labels).get(state, state)
 
     def fields_naming(self, column: str) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ class HistoryPolicy:
             raise PolicyProblem("input", f"{said}, or take snapshot or delta")
 
     def _check_time_type(self, type_: DataType) -> None:
-        """Whether what is set beside the time column has a place among its values (rules 8 and 11)."""
+        """Check that the values set beside the time column are possible values of its type (rules 8 and 11)."""
         said = f"column {self.time!r} is {type_}"
         if type_.name in _NUMBERS:
             if self.late_horizon is not None:
@@ -205,7 +205,7 @@ class HistoryPolicy:
 
     @property
     def closes_absent(self) -> bool:
-        """Whether a batch is all there is, so that keys it lacks are closed at the run's time."""
+        """True if a batch is complete, so that keys it lacks are closed at the run's time."""
         whole = self.input == SNAPSHOT or self.absent_keys == "deleted"
         return whole and self.deletes != IGNORE
 

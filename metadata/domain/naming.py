@@ -65,7 +65,7 @@ def memory_name(base: str) -> str:
 
 
 def base_name(table: str) -> str:
-    """What a history, or the memory beside one, is named after; of any other table its own name."""
+    """Return the name of the table that a history, or its event log, belongs to; of any other table its own name."""
     for suffix in (HISTORY_SUFFIX + MEMORY_SUFFIX, HISTORY_SUFFIX):
         if table.lower().endswith(suffix):
             return table[: -len(suffix)]
@@ -100,7 +100,7 @@ def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
 
 
 def reserved_prefix(layer: str) -> str:
-    """What a described column's name cannot begin with. Raw holds what was delivered, under the name it came with."""
+    """Return the prefix that a described column's name cannot have. Raw keeps the delivered names."""
     return "" if layer == "raw" else ENGINE_PREFIX
 
 
@@ -175,7 +175,7 @@ def safe_column_name(name: str, ordinal: int) -> str:
 
 
 def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) -> list[str]:
-    """What delivered columns are called in stage and rawcore: (delivered, wanted or empty) to names, none twice.
+    """Return unique names in stage and rawcore for delivered columns, given as (delivered, wanted or empty).
 
     A wanted name comes first, then names that are fine already, whatever stands before them in the file.
     """

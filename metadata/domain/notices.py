@@ -1,4 +1,4 @@
-"""What people and other programs are told of, and how a webhook's request is made and tried again.
+"""Events for users and webhooks, and the format and retry times of a webhook's request.
 
 A request follows the Standard Webhooks convention: its signature covers id, time and body, and names
 every secret in use, so that a secret can be replaced without losing a delivery.
@@ -20,7 +20,7 @@ from elevata.core.errors import MetadataError
 
 
 class Kind(StrEnum):
-    """What may happen. The values go into webhooks' bodies and never change."""
+    """Kinds of events. The values are part of webhooks' bodies and never change."""
 
     REPORT_WAITING = "report.waiting"
     REPORT_APPROVED = "report.approved"
@@ -112,7 +112,7 @@ def _key(secret: str) -> bytes:
 
 
 def wait_after(attempt: int, spread: float) -> timedelta:
-    """How long to wait after the attempt of this number (from 1) failed; ``spread``, 0 to 1, keeps many apart."""
+    """Return the wait after the failed attempt of this number (from 1); ``spread``, 0 to 1, keeps many apart."""
     whole = min(_FIRST_WAIT * 4 ** min(attempt - 1, 20), _LONGEST_WAIT)
     return whole * (0.75 + 0.5 * spread)
 

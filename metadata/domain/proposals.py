@@ -1,4 +1,4 @@
-"""What a delivery holds against what the contract promises."""
+"""Differences between a delivery and its contract."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

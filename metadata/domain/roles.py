@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Permission(StrEnum):
-    """What may be allowed, as ``app.codename``.
+    """Permissions, as ``app.codename``.
 
     ``READ_DATA``: rows, samples and files of data. ``READ_SENSITIVE``: the values of personal, confidential
     and restricted columns, which are masked without it. Both are asked for a place.
@@ -90,7 +90,7 @@ def is_for_people(role: Role) -> bool:
 
 
 def permissions_of(roles: frozenset[Role]) -> frozenset[Permission]:
-    """What the roles give together."""
+    """Return the union of the roles' permissions."""
     return frozenset().union(*(ROLES[role] for role in roles))
 
 
@@ -99,7 +99,7 @@ def permissions_of(roles: frozenset[Role]) -> frozenset[Permission]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is done: in an environment, to what stands in these schemas (name, layer).
+    """Place of an action: an environment, and the schemas (name, layer) of its objects.
 
     Nowhere in particular (both empty) is left to those whose role counts everywhere.
     """
@@ -118,13 +118,13 @@ class GrantedRole:
     schema: str = ""
 
     def covers(self, place: Place) -> bool:
-        """Whether the place lies in it by itself."""
+        """Return whether the place is inside this grant alone."""
         if self.environment:
             return place.environment == self.environment
         return bool(place.schemas) and all(map(self.covers_schema, place.schemas))
 
     def covers_schema(self, schema: tuple[str, str]) -> bool:
-        """Whether (name, layer) lies in it."""
+        """Return whether the schema (name, layer) is inside this grant."""
         name, layer = schema
         return bool(self.schema and self.schema == name) or bool(self.layer and self.layer == layer)
 
@@ -137,7 +137,7 @@ def roles_at(granted: Collection[GrantedRole], place: Place) -> frozenset[Role]:
 
 
 def allows(granted: Collection[GrantedRole], permission: Permission, place: Place | None = None) -> bool:
-    """Whether grants give a permission at a place; without one, whether they give it anywhere at all."""
+    """Return whether grants give a permission at a place; without a place, whether they give it anywhere."""
     giving = [one for one in granted if permission in ROLES[one.role]]
     return bool(giving) if place is None else _covered(giving, place)
 

@@ -1,4 +1,4 @@
-"""How widely a table or a column may be shown, as people classify it; empty where nobody did."""
+"""Classification of tables and columns by sensitivity; empty where nobody classified them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar

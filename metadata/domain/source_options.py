@@ -1,4 +1,4 @@
-"""How a delivered file is read, per format."""
+"""Reading options of delivered files, per format."""
 
 import re
 from collections.abc import Mapping

@@ -208,7 +208,7 @@ def _known_placeholders() -> str:
 
 
 def _check_tokens(tokens: list[Token], field: str) -> None:
-    """What the tree no longer shows: comments, statement ends, and functions by the name as written."""
+    """Check the tokens that the parsed tree loses: comments, statement ends, and functions by the name as written."""
     if not tokens:
         raise ExpressionProblem("is empty", field)
     for index, token in enumerate(tokens):

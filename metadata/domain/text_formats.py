@@ -1,4 +1,4 @@
-"""What a text must look like to be of a type that is stored as text: for what is read and what is there alike.
+"""Formats of types that are stored as text, for delivered and for stored values alike.
 
 Patterns are for Java's regular expressions and Python's. They hold no backslash, which literals of SQL
 read in their own way, and end where the text does: ``$`` would let a line end pass.

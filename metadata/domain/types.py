@@ -135,5 +135,5 @@ def from_spark(text: str) -> DataType:
 
 
 def stored_type(data_type: DataType) -> DataType:
-    """What the warehouse says of a column of this type: time, uuid and json come back as string."""
+    """Return the type that the warehouse stores for a column of this type: time, uuid and json become string."""
     return from_spark(spark_type(data_type))

@@ -1,1 +1,1 @@
-"""What people type about metadata: forms that keep it, say what is wrong by the field, and know what was seen."""
+"""Forms for metadata: they keep the typed values, report errors by field, and carry the version that was read."""

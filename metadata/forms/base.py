@@ -47,7 +47,7 @@ class MetadataForm(forms.Form):
             self.add_error(None, as_sentence(problem.one_line()))
 
     def attempt(self, save: Callable[[], T]) -> T | None:
-        """What ``save`` made; None if the form or the service refused it: then the errors are in the form.
+        """Return the result of ``save``; None if the form or the service refused it: the errors are then in the form.
 
         StaleVersion passes: it is answered by showing both people's values (``metadata.views.conflict``).
         """
@@ -86,7 +86,7 @@ class EditForm(MetadataForm):
 
     @classmethod
     def values(cls, row: Versioned) -> dict[str, Any]:
-        """What the fields hold for a row."""
+        """Return the fields' values for a row."""
         return {name: getattr(row, name) for name in cls.seen}
 
     @property
@@ -95,7 +95,7 @@ class EditForm(MetadataForm):
         return self.cleaned_data["version"]
 
     def as_posted(self, typed: Mapping[str, Any], seen: Mapping[str, Any] | None = None) -> QueryDict:
-        """What a browser sends of the form of a row, with these fields typed over.
+        """Return the data that a browser sends for a row's form, with these fields replaced.
 
         ``seen`` is what fields held when the page was made, where that is not what the row holds now.
         """
@@ -147,7 +147,7 @@ class TagsField(forms.CharField):
 
 
 class DescribedFields(forms.Form):
-    """What people say about a thing."""
+    """Description fields of an object."""
 
     description = TextField(
         required=False,
@@ -159,7 +159,7 @@ class DescribedFields(forms.Form):
 
 
 def sensitivity_field() -> forms.ChoiceField:
-    """How widely a thing may be shown."""
+    """Return the field for a sensitivity."""
     return forms.ChoiceField(
         required=False,
         choices=[("", "not classified"), *Classified.Sensitivity.choices],
@@ -168,7 +168,7 @@ def sensitivity_field() -> forms.ChoiceField:
 
 
 class ReasonField(forms.CharField):
-    """Why something was done; it stays in the change log."""
+    """Reason of a change, for the change log."""
 
     def __init__(self, **options: Any) -> None:
         required = options.setdefault("required", True)

@@ -34,7 +34,7 @@ class ShownField:
 
     @property
     def many(self) -> bool:
-        """Whether any number of the options may be chosen."""
+        """True if any number of the options may be chosen."""
         return isinstance(self.bound.field, forms.MultipleChoiceField)
 
     @property

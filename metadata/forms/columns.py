@@ -35,7 +35,7 @@ class CellField(forms.CharField):
 
 
 class ColumnFields(DescribedFields):
-    """What a column is; ``dataset`` says which columns it may read and how many places its key has."""
+    """Fields of a column; ``dataset`` decides which columns it may read and how many places its key has."""
 
     type = CellField(
         "type",
@@ -113,7 +113,7 @@ class ColumnForm(ColumnFields, EditForm):
 
     @classmethod
     def values_before(cls, row: TargetColumn, seen: int) -> dict[str, Any]:
-        """What the fields held when the column had the version ``seen``, where that differs from now."""
+        """Return the values that fields had at the column's version ``seen``, where they differ from now."""
         logged = values_before(row, seen)
         empty = {"tags": [], "nullable": False, "pii": False}
         before = {name: value if value is not None else empty.get(name, "") for name, value in logged.items()}
@@ -145,7 +145,7 @@ class NewColumnForm(ColumnFields, MetadataForm):
         self.fields["inputs"].help_text = "Left empty: what the expression names, or the column of the same name."
 
     def given(self) -> dict[str, Any]:
-        """What the service takes."""
+        """Return the arguments of the service."""
         values = self.values_given({name: self.cleaned_data[name] for name in ROWS if name in self.cleaned_data})
         if not values["inputs"]:
             values["inputs"] = None if values["expression"] else same_named(self._dataset, self.cleaned_data["name"])
@@ -174,7 +174,7 @@ class VerbForm(EditForm):
 
 
 def readable(dataset: TargetDataset) -> list[tuple[Any, list[SourceColumn | TargetColumn]]]:
-    """What columns of a dataset may read: its inputs, each with its columns in use."""
+    """Return the columns that a dataset's columns may read: its inputs, each with its active columns."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
     found: Iterable[Any] = [item.source or item.upstream for item in items]
     return [(one, list(one.columns.filter(active=True).order_by("ordinal", "id"))) for one in found]

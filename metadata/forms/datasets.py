@@ -33,7 +33,7 @@ class DatasetNamesField(TextField):
 
 
 class DatasetFields(DescribedFields):
-    """What a dataset is, besides its name, its policy and what it reads."""
+    """Fields of a dataset, except its name, its history policy and its inputs."""
 
     materialization = forms.ChoiceField(
         choices=TargetDataset.Materialization.choices,
@@ -130,7 +130,9 @@ class NewDatasetForm(DatasetFields, MetadataForm):
 
 
 class InputsForm(EditForm):
-    """What a dataset reads, and why that changes. ``wanted``: the datasets named; None if one is not there."""
+    """Inputs of a dataset, and the reason of their change. ``wanted``: the named datasets; None if one does not
+    exist.
+    """
 
     seen = ("inputs",)
     inputs = DatasetNamesField(
@@ -158,7 +160,7 @@ class InputsForm(EditForm):
 
 
 def inputs_of(dataset: TargetDataset) -> list[SourceDataset | TargetDataset]:
-    """What a dataset reads, in its order."""
+    """Return a dataset's inputs, in order."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
     return [item.source or item.upstream for item in items]
 

@@ -44,7 +44,7 @@ def _label(word: str, when: str) -> forms.CharField:
 
 
 class PolicyForm(EditForm):
-    """Whether and how history is kept. ``policy`` is what is chosen, once the form is valid.
+    """Choice of a history policy, or of none. ``policy`` is the choice, once the form is valid.
 
     What has no say beside the other choices is not sent by a browser, and left out.
     """

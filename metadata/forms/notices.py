@@ -1,4 +1,4 @@
-"""What people type about webhooks, and choose to be told of."""
+"""Forms for webhooks and notification settings."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ class DeleteWebhookForm(EditForm):
 
 
 class NoticeChoiceForm(MetadataForm):
-    """What somebody wants to be told of, and how."""
+    """Notification settings of a user: events, and by which way."""
 
     listed = EventsField(
         label="In the list",

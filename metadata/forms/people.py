@@ -1,4 +1,4 @@
-"""What people type about people: who there is, their roles, and tokens."""
+"""Forms for users, their roles and tokens."""
 
 from typing import Any
 

@@ -82,7 +82,7 @@ class NewSystemForm(SystemFields, MetadataForm):
 
 
 class SourceFields(DescribedFields):
-    """What a source dataset is called, and what people say about it."""
+    """Names and description of a source dataset."""
 
     name = forms.CharField(
         max_length=200,
@@ -113,7 +113,7 @@ class NewSourceForm(SourceFields, MetadataForm):
 
 
 class ReadingForm(MetadataForm):
-    """How the file is read. Sent by GET: the address of the page says it."""
+    """Reading options of a file. Sent by GET, so the page's address holds them."""
 
     DELIMITERS = ((",", "comma ,"), (";", "semicolon ;"), ("tab", "tab"), ("|", "pipe |"))
 
@@ -242,7 +242,7 @@ class SourceForm(SourceFields, EditForm):
         return facts | {name: _option_text(row.options.get(name)) for name in cls.OPTIONS}
 
     def changes(self) -> dict[str, Any]:
-        """What the service takes; options go together, as they are stored."""
+        """Return the arguments of the service; options go together, as they are stored."""
         changed = super().changes()
         facts = {name: value for name, value in changed.items() if name in self.FACTS}
         if len(facts) == len(changed):

@@ -1,4 +1,4 @@
-"""What proves who changed what: the change log, the hash chain over everything append-only, what left it."""
+"""Audit tables: the change log, the hash chain over all append-only rows, and exported segments."""
 
 from typing import Any, NoReturn
 
@@ -89,7 +89,7 @@ class ChangeLogEntry(AppendOnly):
         return f"{self.subject_kind} {self.subject_name} {self.action} by {self.actor}"
 
     def content(self) -> dict[str, Any]:
-        """What the chain's digest covers: everything, the row's own id included."""
+        """Return the content that the chain's digest covers: every column, the row's own id included."""
         return {
             "id": self.pk,
             "at": self.at.isoformat(timespec="microseconds"),
@@ -132,7 +132,7 @@ class ChainLink(AppendOnly):
 
 
 class ChainHead(models.Model):
-    """Where the chain ends. One row, locked by whoever seals, and by nobody else."""
+    """End of the chain. One row, locked by the sealing process only."""
 
     sequence = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64)
@@ -193,7 +193,7 @@ class AuditSegment(AppendOnly):
         return f"links {self.first} to {self.last}"
 
     def content(self) -> dict[str, Any]:
-        """What the chain's digest covers: everything."""
+        """Return the content that the chain's digest covers: every column."""
         return {
             "id": self.pk,
             "first": self.first,

@@ -1,4 +1,4 @@
-"""What every piece of metadata carries."""
+"""Abstract base models of metadata."""
 
 from django.db import models
 
@@ -18,7 +18,7 @@ class Versioned(models.Model):
 
 
 class Described(models.Model):
-    """What people say about a thing; never used to compute anything."""
+    """Description fields of an object; nothing is computed from them."""
 
     description = models.TextField(blank=True, default="")
     owner = models.CharField(max_length=200, blank=True, default="")
@@ -29,7 +29,7 @@ class Described(models.Model):
 
 
 class Classified(models.Model):
-    """How widely a thing may be shown; empty where nobody said. It is told, and decides nothing by itself."""
+    """Classification of an object; empty where nobody classified it. It informs, and decides nothing by itself."""
 
     class Sensitivity(models.TextChoices):
         PUBLIC = PUBLIC, "Public"

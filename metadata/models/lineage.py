@@ -1,4 +1,4 @@
-"""Where target data comes from, and what refers to what, as rows."""
+"""Lineage and references of target data, as rows."""
 
 from django.db import models
 

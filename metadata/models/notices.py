@@ -1,4 +1,4 @@
-"""What happened, who was told of it, and what was sent."""
+"""Events, notices, webhooks, and deliveries."""
 
 from uuid import uuid4
 
@@ -53,7 +53,7 @@ class Notice(models.Model):
 
 
 class NoticeChoice(models.Model):
-    """Which events somebody wants in their list and by e-mail; without a row: all, and none."""
+    """Notification settings of a user; without a row: every event is listed, none is sent by e-mail."""
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     listed = models.JSONField(default=list)
@@ -129,7 +129,7 @@ class Delivery(models.Model):
 
 
 class DeliveryAttempt(models.Model):
-    """What came of one try: the answer's status and beginning, or why there was none."""
+    """Result of one attempt: the answer's status and beginning, or the error."""
 
     delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="tried")
     number = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""What people may do, who answers for what, and the tokens by which programs act for them."""
+"""Roles and grants of users, service accounts and their owners, and tokens."""
 
 from django.conf import settings
 from django.db import models
@@ -138,7 +138,7 @@ class TemporaryPassword(models.Model):
 
 
 class Identity(models.Model):
-    """Who a person is to a provider of single sign-on: its subject, which never changes, not their e-mail."""
+    """Identity of a user at a single sign-on provider: the subject, which never changes, not the e-mail."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="identities")
     issuer = models.CharField(max_length=255)

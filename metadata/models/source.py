@@ -1,4 +1,4 @@
-"""Where data comes from."""
+"""Source systems, datasets and columns."""
 
 from django.db import models
 from django.db.models.functions import Lower

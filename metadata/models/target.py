@@ -1,4 +1,4 @@
-"""What should exist in the warehouse."""
+"""Target schemas, datasets and columns."""
 
 from django.db import models
 from django.db.models.functions import Lower

@@ -1,4 +1,4 @@
-"""Who is acting: the person, their token, or the system itself. Every service asks here.
+"""Current actor: the user, their token, or the system itself. Every service asks here.
 
 Pages, API and commands say it once, around everything they do; threads start as the system.
 """
@@ -19,7 +19,7 @@ PERSON, TOKEN, SYSTEM_KIND = "person", "token", "system"
 
 @dataclass(frozen=True)
 class Actor:
-    """Who acts: ``kind`` is person (signed in), token (a person's program) or system (nobody).
+    """Actor of a change: ``kind`` is person (signed in), token (a person's program) or system (nobody).
 
     ``user`` is the person's row, None for the system; ``request_id`` names the request or command.
     ``read_only``: by a token whose scope is reading. ``shell_user``: the account on the server that runs a command
@@ -42,7 +42,7 @@ class Actor:
 
     @property
     def reason(self) -> str:
-        """Who acted, for the change log, where its actor is only ``system``."""
+        """Reason for the change log that names the actor, where the log's actor is only ``system``."""
         return f"by the shell user {self.shell_user} on the server" if self.shell_user else ""
 
     @property
@@ -51,7 +51,7 @@ class Actor:
 
     @property
     def is_person(self) -> bool:
-        """Whether somebody answers for it: a person, by themselves or by their token."""
+        """True if a user is accountable for it: signed in, or by their token."""
         return self.user is not None
 
     @classmethod
@@ -67,7 +67,7 @@ _who: ContextVar[Callable[[], Actor] | None] = ContextVar("who_acts", default=No
 
 
 def current_actor() -> Actor:
-    """Who acts here and now; the system where nobody said."""
+    """Return the current actor; the system where none was set."""
     who = _who.get()
     return SYSTEM if who is None else who()
 

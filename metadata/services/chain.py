@@ -85,7 +85,7 @@ def compare(comparison: Callable[[], Problem | None]) -> None:
 
 
 def registered(kind: str) -> Registered | None:
-    """What is known of a kind; None for one that is not installed."""
+    """Return the registration of a kind; None for one that is not installed."""
     return _by_kind.get(kind)
 
 
@@ -110,7 +110,7 @@ def append(*rows: AppendOnly) -> None:
 
 
 def head() -> Head:
-    """Where the chain ends."""
+    """Return the end of the chain."""
     row = ChainHead.objects.filter(pk=_HEAD).first()
     return Head() if row is None else Head(row.sequence, row.hash)
 
@@ -290,7 +290,7 @@ def proven(*rows: AppendOnly) -> frozenset[int]:
 
 
 def _holds(stored: ChainLink) -> bool:
-    """Whether a link alone is as this installation sealed it."""
+    """Return whether a link by itself is as this installation sealed it."""
     content = {name: value for name, value in vars(link_of(stored)).items() if name != "hash"}
     return link_hash(**content) == stored.hash and _wrong_signature(stored) is None
 

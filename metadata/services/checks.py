@@ -1,4 +1,4 @@
-"""What must hold of a row before it is written, said so that people understand it.
+"""Checks of a row before it is written, with messages for users.
 
 Services and the YAML import share these. The models' constraints say the same to the database.
 """
@@ -35,7 +35,7 @@ def check_system(row: System) -> None:
 
 
 def _refuse_address(name: str, field: str, where: str) -> None:
-    """What is found by its name in the API cannot be called as something else is that stands there."""
+    """Refuse a name that is an address of the API: an object with that name could not be found there."""
     if name == "bulk":
         raise MetadataError("invalid", "is reserved: the API has an address of that name", field, where)
 
@@ -155,7 +155,7 @@ def check_target_column(row: TargetColumn) -> None:
 
 
 def check_dataset_columns(dataset: TargetDataset) -> None:
-    """What can only be seen of a dataset and its columns together."""
+    """Check the rules that concern a dataset and its columns together."""
     check_history(dataset)
     check_logic(dataset)
 

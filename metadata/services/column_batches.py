@@ -16,7 +16,7 @@ from metadata.services.targets import add_column, change_column, check_keys, sam
 
 @dataclass(frozen=True)
 class ColumnEdit:
-    """What is to become of one column. ``column`` None: a new one called ``name``, ``changes`` has its type.
+    """Wanted state of one column. ``column`` None: a new one called ``name``, ``changes`` has its type.
 
     ``expected_version`` is the version that was seen; None for a new column.
     """
@@ -29,7 +29,7 @@ class ColumnEdit:
 
 @dataclass(frozen=True)
 class CellProblem:
-    """Why one cell cannot be taken. ``field`` is empty for what is wrong with the column as a whole."""
+    """Reason why one cell is refused. ``field`` is empty if the column as a whole is."""
 
     column: str
     field: str
@@ -126,7 +126,7 @@ class _Batch:
         return None
 
     def _placed(self, name: str, problem: MetadataError) -> CellProblem:
-        """Where a problem of the dataset as a whole names a column, it stands there."""
+        """Return a problem of the dataset as a problem of the column that it names."""
         prefix = f"{self.dataset}."
         column = name or (problem.where.removeprefix(prefix) if problem.where.startswith(prefix) else "")
         field = "role" if problem.field == "key_ordinal" else problem.field

@@ -1,4 +1,4 @@
-"""What every service does: one transaction, an optimistic lock, the change log, errors that people can read.
+"""Shared steps of every service: one transaction, an optimistic lock, the change log, readable errors.
 
 Metadata is written by ``store``, ``store_all``, ``put_aside`` and ``remove`` and by nothing else: they
 ask whether who acts may change the rows, and bring what they write into the change log.

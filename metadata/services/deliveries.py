@@ -27,7 +27,7 @@ _QUEUED, _SENDING = Delivery.Status.QUEUED, Delivery.Status.SENDING
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one try. ``code`` is the answer's status, None without one; ``error`` is why it failed.
+    """Result of one attempt. ``code`` is the answer's status, None without one; ``error`` is why it failed.
 
     ``is_final``: another try would not help.
     """

@@ -31,7 +31,7 @@ SUFFIXES = (".yaml", ".yml")
 
 @dataclass
 class ExportReport:
-    """Which files an export wrote and which of an earlier export it took away."""
+    """Files that an export wrote, and files of an earlier export that it removed."""
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)

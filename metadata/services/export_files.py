@@ -48,7 +48,7 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_export(path: Path) -> Exported:
-    """What an export holds; Broken if it is not as it was exported, MetadataError if it can't be read."""
+    """Return the content of an export. Raise Broken if it was changed, MetadataError if it cannot be read."""
     try:
         with path.open("rb") as lines:
             return verified(lines)

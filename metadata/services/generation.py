@@ -37,7 +37,7 @@ BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
 @dataclass
 class Summary:
-    """What a generation did, as qualified names, for people and tests."""
+    """Result of a generation, as qualified names."""
 
     created: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ def ensure_history(base: TargetDataset, summary: Summary | None = None) -> Targe
 
 
 def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
-    """What was generated from the source before, by the key generation gives it.
+    """Return the datasets generated from the source before, by the key that generation gives them.
 
     A dataset that came with another key (from a file, say) is known by its layer.
     """

@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass
 class DatasetPreview:
-    """What becomes of one generated dataset. Column names with their types where they are new."""
+    """Effect of a generation on one dataset. Column names, with their types where they are new."""
 
     key: UUID
     name: str
@@ -60,7 +60,7 @@ class GenerationPreview:
 
     @property
     def changes(self) -> bool:
-        """Whether generating would do anything by itself."""
+        """True if generating would change anything by itself."""
         return any(one.status != SAME for one in self.datasets)
 
     @property
@@ -69,7 +69,7 @@ class GenerationPreview:
 
 
 def preview_generation(source: SourceDataset) -> GenerationPreview:
-    """What ``generate_accepted`` would do now. Raises MetadataError where generation would.
+    """Return the effect that ``generate_accepted`` would have now. Raises MetadataError where generation would.
 
     It is generated and rolled back: a second set of rules for a preview would one day say something else.
     """
@@ -155,7 +155,7 @@ def _matched(row: TargetDataset, spec: GeneratedDataset) -> list[tuple[TargetCol
 
 
 def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Difference]:
-    """What people changed, or what the source says differently by now. Names are people's: they are not compared."""
+    """Return edits by users, and differences from the source. Names belong to users and are not compared."""
     found = []
     for column, spec in pairs:
         for name, (stands, proposed) in _fields(column, spec).items():

@@ -17,7 +17,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.@+-]+")
 
 
 def person_of_identity(*, issuer: str, subject: str, name: str, email: str, roles: frozenset[Role] | None) -> Any:
-    """Who this subject is here, with exactly these roles; None leaves the roles as they are.
+    """Return the user of this subject, with exactly these roles; None leaves the roles as they are.
 
     Somebody new is called ``name``, else after their verified ``email``, else as their subject. A name
     that somebody has already is not theirs: an administrator links it. MetadataError: ``no_role`` where

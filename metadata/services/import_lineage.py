@@ -26,7 +26,7 @@ class LineageImporter:
         self._columns: dict[tuple[type, int], dict[str, Any]] = {}
 
     def inputs(self, record: Record, dataset: TargetDataset) -> None:
-        """What a dataset and its columns read; a file's word is the whole truth here."""
+        """Replace the inputs of a dataset and of its columns by those of the file."""
         wanted = [self._end(item) for item in record["inputs"]]
         columns = self._columns_of(dataset)
         reads = []

@@ -36,7 +36,7 @@ from metadata.services.targets import refuse_cycle
 
 @dataclass
 class Report:
-    """What an import did, or would do: (created | updated, kind, name) per object."""
+    """Result of an import, or of its preview: (created | updated, kind, name) per object."""
 
     changes: list[tuple[str, str, str]] = field(default_factory=list)
     unchanged: int = 0

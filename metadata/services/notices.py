@@ -34,7 +34,7 @@ _wake: Callable[[], None] | None = None
 
 
 def provide_wake(wake: Callable[[], None]) -> None:
-    """How a worker is told that something is to be sent; the loader says so when the project starts."""
+    """Set the function that wakes a worker for deliveries; the loader does so when the project starts."""
     global _wake
     _wake = wake
 
@@ -145,7 +145,7 @@ def mark_read(*, person: Any, notice: Notice | None = None) -> int:
 def choose_events(
     *, person: Any, listed: Collection[str], emailed: Collection[str], address: str | None = None
 ) -> NoticeChoice:
-    """Which events somebody wants in their list and by e-mail, and, if it is given, at which address.
+    """Store which events a user wants in their list and by e-mail, and, if it is given, at which address.
 
     MetadataError ``unknown_event``, or ``bad_address``. That an address changed is logged, not what it is.
     """
@@ -171,7 +171,7 @@ def _set_address(person: Any, address: str) -> None:
 
 
 def choices_of(person: Any) -> NoticeChoice:
-    """What somebody chose; everything in the list and nothing by e-mail where they did not choose."""
+    """Return a user's notification settings; without any: everything is listed, nothing is sent by e-mail."""
     known = NoticeChoice.objects.filter(person=person).first()
     return known or NoticeChoice(person=person, listed=[str(kind) for kind in CHOICES], emailed=[])
 

@@ -52,7 +52,7 @@ class Restore:
     source: str = ""
 
     def lost(self, head: Head) -> bool:
-        """Whether the head is of links that were lost when the copy was put back."""
+        """Return whether the head belongs to links that were lost when the backup was restored."""
         return self.after.sequence < head.sequence <= self.before.sequence
 
     def as_json(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _signed(line: bytes) -> dict[str, Any]:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether the process that wrote the line died meanwhile."""
+    """Return whether the process died while it wrote the line."""
     try:
         json.loads(line)
     except ValueError:

@@ -78,7 +78,7 @@ def set_pairs(reference: Reference, pairs: Pairs) -> bool:
 
 
 def check_references(dataset: TargetDataset, field: str) -> None:
-    """Whether every reference from and to a dataset still holds after ``field`` of its columns changed."""
+    """Check that every reference from and to a dataset is still valid after ``field`` of its columns changed."""
     touching = Reference.objects.filter(Q(parent=dataset) | Q(child=dataset), active=True)
     rows = touching.select_related("child__schema", "parent__schema")
     for reference in rows.prefetch_related("pairs__child_column", "pairs__parent_column"):

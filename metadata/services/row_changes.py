@@ -1,4 +1,4 @@
-"""What one unit of work touched, and what came of it: rows before, rows now, told as changes.
+"""Changed rows of a transaction, and the change-log entries derived from them.
 
 A row is told by itself; links (inputs, pairs) are told as a field of what they belong to, and columns
 that came together with their dataset in the dataset's own change.
@@ -89,7 +89,7 @@ class Touched:
     # --- when it is done -----------------------------------------------------------------
 
     def changes(self) -> Iterator[list[Change]]:
-        """What differs between then and now, some at a time: by kind of thing, oldest row first."""
+        """Yield the differences in batches: by kind of object, oldest row first."""
         was_linked, parts = self._links_before(), self._parts_of_new()
         for model in KINDS:
             told_elsewhere = {pk for pks in parts.get(model, {}).values() for pk in pks}

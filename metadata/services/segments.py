@@ -25,7 +25,7 @@ class Segments:
         return len(self._all)
 
     def holds(self, link: Link) -> bool:
-        """Whether the link is in a segment, so that its entry is in a file and not in the database."""
+        """Return whether the link is in a segment, so that its entry is in a file and not in the database."""
         place = bisect_right(self._firsts, link.sequence) - 1
         return place >= 0 and link.sequence <= self._all[place].last
 

@@ -43,7 +43,7 @@ class ImportedColumn:
 
 @dataclass(frozen=True)
 class ContractChanges:
-    """What a person took of a comparison. ``seen`` holds the version of every column that is changed, by name."""
+    """Accepted parts of a comparison. ``seen`` holds the version of every changed column, by name."""
 
     add: tuple[ImportedColumn, ...] = ()
     change: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

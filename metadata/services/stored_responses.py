@@ -32,7 +32,7 @@ def claim_answer(*, person: Any, key: str, digest: str) -> tuple[KeptAnswer, boo
 
 
 def keep_answer(kept: KeptAnswer, *, status: int, content_type: str, headers: dict[str, str], body: str) -> None:
-    """What was answered; in the transaction that did the work."""
+    """Store a response, in the transaction that did the work."""
     kept.status, kept.content_type, kept.headers, kept.body = status, content_type, headers, body
     kept.save(update_fields=["status", "content_type", "headers", "body"])
 

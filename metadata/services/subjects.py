@@ -1,4 +1,4 @@
-"""How the change log tells a row of metadata: what it is called, whose it is, what its fields hold.
+"""Names, owners and field values of metadata rows, as the change log shows them.
 
 Works on rows as the database gives them (``.values()``), before and after, so that what is told is
 what was stored. Rows that only link others (inputs, pairs) are told as a field of what they belong to.
@@ -92,7 +92,7 @@ def linked(link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
 
 
 class Remembered(Protocol):
-    """What a unit of work knows of rows without asking the database."""
+    """Rows that a transaction knows without asking the database."""
 
     def known(self, model: Model, pk: int) -> Values | None: ...
 
@@ -135,7 +135,7 @@ class Names:
         return self._rows[model][pk]
 
     def name(self, model: Model, row: Values) -> str:
-        """What people call the row: ``rawcore.rc_air_airport.lid``."""
+        """Return the row's qualified name: ``rawcore.rc_air_airport.lid``."""
         if model is System:
             return row["short_name"]
         if model is TargetSchema:

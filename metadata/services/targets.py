@@ -218,7 +218,7 @@ def set_dataset_inputs(
     inputs: Iterable[SourceDataset | TargetDataset],
     reason: str = "",
 ) -> TargetDataset:
-    """What the dataset reads, in this order. An input that columns still read cannot go."""
+    """Set the dataset's inputs, in this order. An input that columns still read cannot be removed."""
     with writing(reason):
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
@@ -232,7 +232,7 @@ def set_dataset_inputs(
 def set_column_inputs(
     *, column: TargetColumn, expected_version: int, inputs: Iterable[SourceColumn | TargetColumn]
 ) -> TargetColumn:
-    """What the column reads, in this order: columns of its dataset's inputs."""
+    """Set the column's inputs, in this order: columns of its dataset's inputs."""
     with writing():
         row = claim(column, expected_version)
         if link_column(row, inputs):

@@ -33,7 +33,7 @@ MOVE_AT_MOST = 5_000
 
 
 def panel_context(dataset: TargetDataset) -> dict[str, Any]:
-    """What the grid needs of a dataset of ``metadata.computed_fields.details``."""
+    """Return the grid's context for a dataset of ``metadata.computed_fields.details``."""
     rows = grid_rows(dataset)
     return {
         "dataset": dataset,

@@ -38,7 +38,7 @@ class FieldSides:
 
 
 def goes_on(request: HttpRequest) -> bool:
-    """Whether a person came from a conflict to edit further: nothing is to be saved yet."""
+    """Return whether a user came from a conflict page to edit further: nothing is saved yet."""
     return AGAIN in request.POST
 
 
@@ -104,7 +104,7 @@ def _choice(field: forms.Field, value: Any) -> str:
 
 
 def _was(form: EditForm, name: str) -> Any:
-    """What the field held when the page was made, as the browser sent it back."""
+    """Return the field's value when the page was made, as the browser sent it back."""
     bound = form[name]
     sent = form._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
     try:

@@ -32,7 +32,7 @@ def _form_of(dataset: TargetDataset) -> type[DatasetForm | HistoryForm]:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def dataset_edit(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What a dataset is, besides its name and its policy."""
+    """Edit a dataset, except its name and its history policy."""
     dataset = dataset_here(key)
     kind = _form_of(dataset)
     if request.method != "POST":

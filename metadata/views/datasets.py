@@ -42,7 +42,7 @@ def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 def _history_facts(dataset: TargetDataset) -> tuple[tuple[str, str], ...]:
-    """What is said of a history, on its own page and on its base's."""
+    """Return the facts of a history, for its own page and its base's."""
     if not dataset.historize:
         return ()
     policy = HistoryPolicy.from_dict(dataset.history_policy)
@@ -52,7 +52,7 @@ def _history_facts(dataset: TargetDataset) -> tuple[tuple[str, str], ...]:
 
 @require_safe
 def dataset_lineage(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Where the rows come from and where they go, as a picture and as lists."""
+    """Show a dataset's lineage, as a graph and as lists."""
     dataset = get_object_or_404(headed(), key=key)
     found = lineage(dataset)
     keys = stable_keys(found)

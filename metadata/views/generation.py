@@ -21,7 +21,7 @@ REFUSED, STALE = 422, 409
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def source_generate(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What would appear or change among the targets of a source, and doing it."""
+    """Preview the generation of a source's targets, and generate them."""
     source = get_object_or_404(SourceDataset.objects.select_related("system"), key=key)
     if request.method != "POST":
         return _page(request, source, set())

@@ -1,4 +1,4 @@
-"""What a dataset reads: source datasets and other target datasets, by their names, in their order."""
+"""Inputs of a dataset: source datasets and other target datasets, by name, in order."""
 
 from typing import Any
 from uuid import UUID
@@ -58,7 +58,7 @@ def dataset_inputs(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 @permitted(Permission.CHANGE_METADATA)
 def inputs_depend(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What other inputs would lead to, while they are typed: a part of the page."""
+    """Show the effects of other inputs while they are typed: a fragment of the page."""
     dataset = dataset_here(key)
     return render(request, "metadata/inputs_depend.html", _touched(dataset, InputsForm(request.GET, dataset=dataset)))
 
@@ -80,7 +80,7 @@ def _page(request: HttpRequest, dataset: TargetDataset, form: InputsForm, *, sta
 
 
 def _touched(dataset: TargetDataset, form: InputsForm) -> dict[str, Any]:
-    """What depends on what was typed; names that nothing has come first."""
+    """Return the dependents that the typed inputs affect; unknown names come first."""
     unknown = form.errors.get("inputs", [])  # asking for errors reads what was typed
     if form.wanted is None:
         return {"unknown": unknown, "dependents": []}

@@ -1,4 +1,4 @@
-"""What an address is about, or 404; and where a person goes back to."""
+"""Objects by address, or 404; and the page to return to."""
 
 from uuid import UUID
 

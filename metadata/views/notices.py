@@ -36,7 +36,7 @@ def notice_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def notice_bell(request: HttpRequest) -> HttpResponse:
-    """What stands in the bell of the top bar; asked for once a page is there, so that no page waits for it."""
+    """Show the number of unread notices; requested after the page has loaded, so that no page waits for it."""
     unread = unread_count(request.user)
     context = {"unread": unread, "shown": f"{_MOST_SHOWN}+" if unread > _MOST_SHOWN else unread}
     return render(request, "parts/notice_bell.html", context)
@@ -70,7 +70,7 @@ def notices_read(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @for_everybody
 def notice_settings(request: HttpRequest) -> HttpResponse:
-    """Which events somebody wants in their list and by e-mail."""
+    """Edit which events the user wants in their list and by e-mail."""
     choice = choices_of(request.user)
     form = NoticeChoiceForm(
         request.POST if request.method == "POST" else None,

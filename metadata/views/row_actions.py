@@ -1,4 +1,4 @@
-"""What is done to a dataset, column or reference that is no edit: rename, retire, bring back, delete.
+"""Actions on a dataset, column or reference other than editing: rename, retire, restore, delete.
 
 Each is a page that says first what hangs on the thing, and a POST that does it.
 """
@@ -34,7 +34,7 @@ Row = TargetDataset | TargetColumn | Reference
 
 @dataclass(frozen=True)
 class Verb:
-    """How it is called, what hangs on the thing, and the service that does it. ``done``: said of its name."""
+    """An action: its label, the dependents of the object, and the service. ``done`` is the message afterwards."""
 
     name: str
     title: str
@@ -113,7 +113,7 @@ def reference_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
 @require_safe
 @permitted(Permission.CHANGE_METADATA)
 def dataset_depends(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What a new name of a dataset touches, while it is typed: a part of the rename's page."""
+    """Show the dependents that a new name of a dataset affects, while it is typed: a fragment of the rename page."""
     return _depends(request, dependents.of_dataset_rename(dataset_here(key), _typed(request)))
 
 
@@ -121,7 +121,7 @@ def dataset_depends(request: HttpRequest, key: UUID) -> HttpResponse:
 @require_safe
 @permitted(Permission.CHANGE_METADATA)
 def column_depends(request: HttpRequest, key: UUID) -> HttpResponse:
-    """What a new name of a column touches, while it is typed: a part of the rename's page."""
+    """Show the dependents that a new name of a column affects, while it is typed: a fragment of the rename page."""
     return _depends(request, dependents.of_column_rename(column_here(key), _typed(request)))
 
 
@@ -180,7 +180,7 @@ def _page(request: HttpRequest, verb: Verb, kind: str, row: Row, form: EditForm,
 
 
 def _name(row: Row) -> str:
-    """What it is called; a reference is called by its ends."""
+    """Return the row's name; a reference is named by its ends."""
     return str(row) if isinstance(row, Reference) else row.name
 
 
@@ -192,7 +192,7 @@ def _dataset_of(row: Row) -> TargetDataset:
 
 
 def _after(verb: Verb, row: Row) -> str:
-    """Where one is led: to the thing, or to what it was part of, if it is gone."""
+    """Return the address to redirect to: the object, or its parent if it was deleted."""
     if verb.name != DELETE:
         return page_of(row)
     return reverse("dataset_list") if isinstance(row, TargetDataset) else page_of(_dataset_of(row))

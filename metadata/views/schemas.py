@@ -45,7 +45,7 @@ def schema_create(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @permitted(Permission.CHANGE_METADATA)
 def schema_edit(request: HttpRequest, name: str) -> HttpResponse:
-    """What a schema is."""
+    """Edit a schema."""
     schema = get_object_or_404(TargetSchema, name=name)
     if request.method != "POST":
         return _page(request, schema, SchemaForm.of(schema))

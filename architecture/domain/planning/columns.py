@@ -50,7 +50,7 @@ class Side:
         return self.before.qualified_name
 
     def base_name(self, table: Table) -> str:
-        """What technical columns are called after, in a history, too."""
+        """Return the name that technical columns are derived from, also in a history."""
         return table.name.removesuffix(HISTORY_SUFFIX) if self.side == HISTORY else table.name
 
     def operation(self, op: str, on: ColumnState, /, **said: object) -> Operation:
@@ -60,7 +60,7 @@ class Side:
 
 @dataclass
 class ColumnPlan:
-    """What is planned for the columns of one side. ``matching`` tells what became of what."""
+    """Planned column operations of one table. ``matching`` pairs existing and desired columns."""
 
     matching: Matching[ColumnState]
     drafts: list[Draft] = field(default_factory=list)
@@ -114,7 +114,7 @@ def _former(column: ColumnState) -> Iterable[str]:
 
 
 def _changed(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft]:
-    """What is done to one column, known by the key it is to have."""
+    """Yield the operations on one column, under the key that it will have."""
     if pair.before == pair.after and not _means_another(side, pair):
         return
     pair = _under_one_key(pair)
@@ -230,7 +230,7 @@ def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
 
 
 def _still_there(side: Side, column: ColumnState) -> bool:
-    """Whether something is left to do to a column that is no longer described.
+    """Return whether an operation is left for a column that is no longer described.
 
     The column of a foreign key that went before stays as it is; so does what history retired, unless
     policy lets it go and it is known what it was.
@@ -261,7 +261,7 @@ def _dropped(plan: ColumnPlan, gone: list[ColumnState]) -> Iterable[tuple[Column
 
 
 def _twins(side: Side, column: ColumnState, gone: list[ColumnState]) -> list[ColumnState]:
-    """What goes from a base table and has the new column's type: the new one may be it under another name.
+    """Return the removed base-table columns of the new column's type: it may be one of them under another name.
 
     The column of a reference stays, and what is called after the table follows its name.
     """

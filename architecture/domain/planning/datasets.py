@@ -28,7 +28,7 @@ _LOGIC = frozenset({ops.CHANGE_LOGIC, ops.UNRETIRE_TABLE, ops.UNRETIRE_COLUMN})
 
 @dataclass
 class DatasetPlan:
-    """What is planned for one dataset: drafts, warnings, and the names its columns hold, by space."""
+    """Plan of one dataset: drafts, warnings, and the names its columns occupy, by table."""
 
     drafts: list[Draft] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which of two lists of things are the same: by stable key, then by name, then by former names.
+"""Matching of two lists by stable key, then by name, then by former names.
 
 Used for datasets and for the columns of a table. Linear in the number of things.
 """
@@ -28,7 +28,7 @@ class Pair(Generic[Thing]):
 
 @dataclass
 class Matching(Generic[Thing]):
-    """What became of what, in the order of the desired things.
+    """Result of a matching, in the order of the desired things.
 
     ``ambiguous``: a desired thing that several existing ones may have become, or one that several
     claim. ``duplicate``: a pair whose former name is still there, too. Nothing is planned for either.

@@ -1,4 +1,4 @@
-"""What is desired, under the stable keys by which an environment knows it.
+"""Desired state under the stable keys by which an environment knows it.
 
 A table lies under the key that it was made with, its columns are tied to theirs, and rows are hashed
 under them. Where metadata gave something another key and kept its name, none of that may move: the
@@ -48,7 +48,7 @@ def as_known(desired: Iterable[DatasetState], applied: Iterable[DatasetState]) -
 
 
 def key_changed(dataset: str, column: str, before: str, after: str) -> Warning:
-    """What people should know of a dataset, or of a column of it, that is known by its name alone."""
+    """Return the warning for a dataset, or a column of it, that was matched by its name alone."""
     said = f"its stable key moved from {before} to {after}; it is taken for the same by its name"
     return Warning(KEY_CHANGED, dataset, column, said)
 

@@ -211,7 +211,7 @@ def _marked(text: str, markers: Mapping[str, str]) -> str:
 
 
 def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Moved:
-    """What moved of a column of this dataset: its expression, inputs, place among values and technical columns."""
+    """Return the changed logic of a column: its expression, inputs, place among values and technical columns."""
     before, after = pair.before, pair.after
     moved = Moved()
     same_inputs = {*before.inputs} == {*after.inputs}
@@ -233,7 +233,7 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
 
 
 def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str, str], renames: Renames) -> Moved:
-    """What moved of a dataset as a whole. ``names`` are its own columns' (name before to name after)."""
+    """Return the changed logic of a dataset as a whole. ``names`` maps its columns' names before to those after."""
     moved = Moved()
     same_inputs = {*before.inputs} == {*after.inputs}
     if before.filter != after.filter:
@@ -273,7 +273,7 @@ def policy_choices(described: dict | str) -> dict | str:
 
 
 def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
-    """What a policy says, its defaults left out."""
+    """Return a policy's choices without its defaults."""
     if not isinstance(policy, HistoryPolicy):
         return policy
     choices = policy.to_dict()
@@ -290,7 +290,7 @@ def _compared(policy: HistoryPolicy | dict | str) -> dict | str:
 
 
 def key_moved(pairs: Iterable[Pair[ColumnState]], new: Iterable[ColumnState], gone: Iterable[ColumnState]) -> bool:
-    """Whether other columns make up the business key than before; their names and order say nothing."""
+    """Return whether the business key consists of other columns than before; names and order do not count."""
     return any(_is_key(pair.before) != _is_key(pair.after) for pair in pairs) or any(map(_is_key, (*new, *gone)))
 
 
@@ -299,7 +299,7 @@ def _is_key(column: ColumnState) -> bool:
 
 
 def follows_table(pair: Pair[ColumnState], table_before: str, table_after: str) -> bool:
-    """Whether a technical column is only called after its renamed table."""
+    """Return whether a technical column was only renamed with its table."""
     renamed = table_before != table_after and table_before in pair.before.name
     return (
         renamed

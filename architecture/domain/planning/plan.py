@@ -64,7 +64,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Planned:
-    """What brings all that is there to all that is desired, before anybody asks for a part of it.
+    """Plan for everything that is desired, before it is narrowed to a scope.
 
     That takes long, and is the same for every scope: ``within`` one takes little.
     """
@@ -117,7 +117,7 @@ def _warning_order(warning: Warning) -> tuple[str, str, str]:
 
 
 def _decided(draft: Draft, policy: PolicySet, only: Collection[str] | None) -> Draft:
-    """What is beyond the scope is not done, so whatever waits for it is blocked."""
+    """Return the draft, blocked if it depends on an operation outside the scope."""
     operation = decide(draft.operation, policy)
     if only is not None and operation.dataset_key not in only:
         operation = replace(operation, decision=BLOCKED)
@@ -183,7 +183,7 @@ def _warnings(found: Matching[_Entry]) -> Iterable[Warning]:
 
 
 def _inputs(found: Matching[_Entry]) -> dict[str, tuple[str, ...]]:
-    """What each dataset reads, by the key that its operations carry."""
+    """Return the inputs of each dataset, by the key that its operations carry."""
     inputs = {entry.key: entry.placed.state.inputs for entry in (*found.gone, *found.new)}
     same = {pair.after.key: pair.before.key for pair in found.known}
     for pair in found.known:

@@ -1,4 +1,4 @@
-"""Who still reads a column that goes or is not filled any more: expressions, filters, columns of views.
+"""Readers of a column that is dropped or no longer filled: expressions, filters, columns of views.
 
 Nothing is decided here. Policy decides on the column; that others go on to name it is for people to know,
 because the first load of a reader would find it out otherwise.
@@ -40,7 +40,7 @@ def still_read(
 
 
 def _names(operation: Operation, dataset: DatasetState | None) -> frozenset[str]:
-    """What the column is called where it is read: as it is, or as it is to be."""
+    """Return the names under which the column is read: its present and its future name."""
     columns = dataset.columns if dataset else ()
     desired = {column.name for column in columns if column.key == operation.column_key}
     return frozenset(name.lower() for name in {operation.column, *desired})

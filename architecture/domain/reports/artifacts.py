@@ -19,7 +19,7 @@ APPROVALS, RECORD, GOVERNED = "approval-artifact/v2", "execution-record/v2", "go
 
 @dataclass(frozen=True)
 class Finding:
-    """What in an artifact does not hold. ``where`` names the place in the file."""
+    """Invalid part of an artifact. ``where`` names the place in the file."""
 
     code: str
     where: str

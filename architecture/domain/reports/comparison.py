@@ -1,4 +1,4 @@
-"""What a report changes, side by side: each dataset before and after, and only what differs.
+"""Comparison of each dataset of a report before and after, limited to the differences.
 
 Made from the report's own ``content``, so it stays what people agreed to. Before is what was found:
 names and types of columns as the table shows them, logic as it was applied. After is what was desired.
@@ -118,14 +118,14 @@ class DatasetPair:
         return frozenset(found)
 
     def facts(self, names: Mapping[str, str]) -> Iterator["Fact"]:
-        """What differs about the dataset itself."""
+        """Yield the differences of the dataset itself."""
         before, after = (_told(side, names) if side else {} for side in (self.before, self.after))
         for label in dict.fromkeys((*after, *before)):
             if before.get(label, "") != after.get(label, ""):
                 yield Fact(label, before.get(label, ""), after.get(label, ""))
 
     def told(self, names: Mapping[str, str]) -> "Told":
-        """What a page shows of it; ``names`` by stable key."""
+        """Return the comparison as a page shows it; ``names`` by stable key."""
         rows = tuple(_column_row(pair, names) for pair in self.columns if not pair.is_same)
         same = tuple(f"{pair.either.name} {pair.either.type}" for pair in self.columns if pair.is_same)
         return Told(self, tuple(self.facts(names)), rows, same)
@@ -203,7 +203,7 @@ def _column_row(pair: ColumnPair, names: Mapping[str, str]) -> ColumnRow:
 
 
 def _said(column: Column, differing: frozenset[str], names: Mapping[str, str]) -> Iterator[Said]:
-    """What goes without saying is said only where it differs."""
+    """Yield the facts of a column; defaults are included only where they differ."""
     yield Said("name", column.name, "name" in differing)
     yield Said("type", column.type, "type" in differing)
     if not column.nullable or "nullable" in differing:
@@ -228,7 +228,7 @@ def _named(key: str, names: Mapping[str, str]) -> str:
 
 @dataclass
 class _Operations:
-    """Which operation is about what: numbers by dataset and column."""
+    """Operations by dataset and column, as their numbers."""
 
     by_column: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     by_dataset: dict[str, list[int]] = field(default_factory=dict)
@@ -251,7 +251,7 @@ def compare(content: Mapping[str, Any]) -> tuple[DatasetPair, ...]:
 
 
 def _stays(row: list[Any], desired: list[Any] | None, operations: _Operations) -> bool:
-    """Whether nothing is to be told of a dataset, found out without making anything of it."""
+    """Return whether a dataset has no differences, without building its comparison."""
     state, tables, missing = row
     if state != desired or missing or state[0] in operations.by_dataset:
         return False

@@ -26,7 +26,7 @@ STATUS_OPEN, STATUS_BLOCKED, STATUS_NO_CHANGES = "open", "blocked", "no_changes"
 
 @dataclass(frozen=True)
 class ChangeReport:
-    """What would change, in the order in which it can be done. ``datasets`` are the names in scope.
+    """Content of a change report, in executable order. ``datasets`` are the names in scope.
 
     ``content`` is what the fingerprint is over.
     """

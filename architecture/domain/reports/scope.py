@@ -1,4 +1,4 @@
-"""Which datasets a report is about: all, a schema's, one with what it depends on, or one alone."""
+"""Scope of a report: all datasets, a schema's, one with its inputs, or one alone."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a report asks of a person: the rule behind the inbox "waiting for me".
+"""Next action that a report asks of a user: the rule behind the inbox.
 
 A report asks one thing of a person at a time, the one that is next.
 """
@@ -20,7 +20,7 @@ ASKS = (RESUME, EXECUTE, DECIDE, REPAIR, RENEW, FOLLOW, OTHERS)
 
 @dataclass(frozen=True)
 class Person:
-    """Who is asked. ``pk`` tells who made a report, the name who had a hand in what it changes."""
+    """User whose inbox is computed. ``pk`` identifies the creator of a report, the name the authors of its changes."""
 
     pk: int
     name: str
@@ -31,7 +31,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a report without making it again.
+    """Stored facts about a report.
 
     ``execution`` is the state of the one that counts, empty without one. ``stale`` is the code of what
     moved, empty if nothing did or nobody asked.
@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def missing(self) -> int:
-        """How many approvals are still to come."""
+        """Number of approvals still missing."""
         return workflow.approvals_missing(
             self.decided, fingerprint=self.fingerprint, need=self.need, authors=self.authors
         )
@@ -103,7 +103,7 @@ def _may_execute(facts: Facts, person: Person) -> bool:
 
 
 def _may_decide(facts: Facts, person: Person) -> bool:
-    """Whose yes would count: those of another role may say it, but are not asked."""
+    """Return whether the user's approval would count; a user of another role may give one, but is not asked."""
     role = facts.need.role
     if not person.may_approve or not facts.missing or (role and not {role, Role.ADMIN} & person.roles):
         return False

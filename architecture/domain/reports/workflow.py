@@ -146,7 +146,7 @@ CODES: Mapping[str, tuple[str, str]] = {
 
 
 class Refused(Exception):
-    """Why a step of the workflow was not taken. Nothing was written.
+    """Refusal of a workflow step. Nothing was written.
 
     ``code`` is one of ``CODES`` and never changes; ``message`` and ``hint`` are for people.
     """
@@ -182,7 +182,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Need:
-    """How many approvals, and from people of which role (empty: of any)."""
+    """Required number of approvals, and the approvers' role (empty: any)."""
 
     count: int = 0
     role: str = ""
@@ -191,7 +191,9 @@ class Need:
 def approvers(
     decisions: Iterable[Decided], *, fingerprint: str, need: Need, authors: Collection[str]
 ) -> tuple[str, ...]:
-    """Whose approvals count: for this very fingerprint, of the role (or an admin), no author, nobody twice. Sorted."""
+    """Return the users whose approvals count: of this fingerprint, of the role (or an admin), no author, each
+    once. Sorted.
+    """
     return tuple(
         sorted(
             {
@@ -207,7 +209,7 @@ def approvers(
 
 
 def approvals_missing(decisions: Iterable[Decided], *, fingerprint: str, need: Need, authors: Collection[str]) -> int:
-    """How many approvals are still to come, never below 0."""
+    """Return the number of missing approvals, never below 0."""
     return max(0, need.count - len(approvers(decisions, fingerprint=fingerprint, need=need, authors=authors)))
 
 

@@ -1,4 +1,4 @@
-"""What is there: datasets with the tables that hold them, from state files or from a warehouse.
+"""Existing datasets with the tables that hold them, from state files or from a warehouse.
 
 Of two files the tables follow from the datasets. Of a warehouse the structure is what was observed,
 and applied state says what the observed columns are and which logic filled them. Planning sees the
@@ -48,20 +48,20 @@ class Placed:
 
     @property
     def keeps_history(self) -> bool:
-        """Whether versions are compared and written; a history that is only kept does not count."""
+        """True if versions are compared and written; a history that is only retained does not count."""
         return self.history is not None and self.state.historize and self.state.materialization == "table"
 
 
 @dataclass(frozen=True)
 class CurrentState:
-    """What a report starts from. ``observed`` tells a warehouse from a file."""
+    """State that a report starts from. ``observed`` tells a warehouse from a file."""
 
     datasets: tuple[Placed, ...] = ()
     observed: bool = False
 
     @classmethod
     def of_state(cls, state: ArchitectureState) -> "CurrentState":
-        """What a state file says is there."""
+        """Return the current state that a state file describes."""
         return cls(tuple(described(dataset) for dataset in state.datasets))
 
     @classmethod

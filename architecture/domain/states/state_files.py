@@ -190,7 +190,7 @@ def _object(document: Any, path: Path, known: Mapping[str, Reader], optional: Ma
 
 
 def _refuse_twice(what: str, values: list[tuple[str, bool]], path: Path) -> None:
-    """What is retired may share its name with what took its place; nothing shares a key."""
+    """Refuse duplicates: a retired object may share its name with its successor, no object shares a key."""
     seen: set[str] = set()
     for index, (value, counts) in enumerate(values):
         if counts and value in seen:
@@ -211,7 +211,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def offset_of(text: str, path: Path) -> int:
-    """Where the value at ``path`` begins in a JSON text; of what is not there, where its owner begins."""
+    """Return the offset of the value at ``path`` in a JSON text; of a missing one, that of its owner."""
     decoder, at = json.JSONDecoder(), _BLANK.match(text, 0).end()
     for part in path:
         found = _member(text, at, part, decoder)

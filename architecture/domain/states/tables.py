@@ -101,7 +101,7 @@ class ObservedTable:
 
     @cached_property
     def as_stored(self) -> tuple[ObservedColumn, ...]:
-        """What steps care for of its columns: names, keys, and types as the warehouse says them."""
+        """Columns as steps compare them: names, keys, and the warehouse's types."""
         return tuple(ObservedColumn(column.name, stored(column.type), key=column.key) for column in self.columns)
 
 
@@ -217,7 +217,8 @@ def version_time_type(dataset: DatasetState, policy: HistoryPolicy) -> str:
 
 
 def memory_table(dataset: DatasetState) -> TableSpec | None:
-    """What was delivered, event by event, where rows carry their own time; None where none do.
+    """Return the event log of a dataset whose rows carry their own time: delivered events, one by one; None for
+    others.
 
     A version does not tell all that was said of a key: an event that changed nothing, or the delete
     of a key not seen yet, decides what a later late row does (rule 11).

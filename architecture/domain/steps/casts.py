@@ -1,4 +1,4 @@
-"""How a column's values become another type, and which of them do not survive it.
+"""SQL that casts a column to another type, and that finds the values which do not survive.
 
 A value survives if it comes out as the same value: a number that keeps all its digits, a text that
 is as long as allowed, a moment that loses no time of day. Of a type that is stored as text it must have
@@ -66,7 +66,7 @@ def does_not_survive(value: str, from_type: str, to_type: str) -> str:
 
 
 def _misshapen(text: str, type_name: str) -> list[str]:
-    """What tells that a text is none of a type that is stored as text."""
+    """Return conditions under which a text does not fit a type that is stored as text."""
     if type_name in PATTERNS:
         return [f"NOT {text} RLIKE {quote_text(PATTERNS[type_name])}"]
     if type_name != JSON:
@@ -78,7 +78,7 @@ def _misshapen(text: str, type_name: str) -> list[str]:
 
 
 def _lost(value: str, cast: str, before: DataType, after: DataType) -> list[str]:
-    """What else tells that the cast value is not the same any more."""
+    """Return further conditions under which the cast value is not the same."""
     if after.name == STRING:
         lost = [f"char_length({cast}) > {after.length}"] if after.length is not None else []
         return [*lost, f"NOT is_valid_utf8({cast})"] if before.name == BINARY else lost

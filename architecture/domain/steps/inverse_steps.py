@@ -1,4 +1,4 @@
-"""What takes a step back: the inverse, and whether the table is still as the step left it.
+"""Inverses of steps, and the check that the table is still as the step left it.
 
 Renames are renamed back, a dropped table is published again, an added column is dropped while it is
 still empty. What rewrote or took away data goes back to the version before, which takes everything
@@ -44,7 +44,7 @@ class StoodOn(StepProblem):
 
 
 def goes_to_version(step: Step) -> bool:
-    """Whether only going back to the table's version before takes the step back."""
+    """Return whether only restoring the table's version before undoes the step."""
     return step.op in _BY_RESTORE and not step.only_empty and not step.only_looks
 
 
@@ -86,7 +86,7 @@ def _tied_again(step: Step, back: Step) -> Step | None:
 def inverses(
     executed: Iterable[tuple[Step, int | None]], shapes: Mapping[str, TableShape] | None = None
 ) -> tuple[Step, ...]:
-    """What takes back steps that ran, in the order to run it: the last one first.
+    """Return the steps that undo executed steps, in the order to run them: the last one first.
 
     ``executed`` are the steps with their tables' versions before, ``shapes`` all tables as they are now,
     dropped ones too (None: as the steps left them). StoodOn for a step whose table is not as it left it.
@@ -97,7 +97,7 @@ def inverses(
 
 
 class Unwinding:
-    """What the tables look like while one step after the other is taken back."""
+    """Shapes of the tables while one step after the other is undone."""
 
     def __init__(self, shapes: Mapping[str, TableShape | None]) -> None:
         self.shapes = {key: shape for key, shape in shapes.items() if shape is not None}
@@ -105,7 +105,8 @@ class Unwinding:
         self.names = dict(held)
 
     def take_back(self, step: Step, version_before: int | None) -> tuple[Step, ...]:
-        """What takes this one back now; nothing where nothing is to be done. StoodOn if it cannot be.
+        """Return the steps that undo this one now; none where nothing is to be done. Raise StoodOn if it cannot be
+        undone.
 
         Views that a rename would leave behind under their names are dropped before it.
         """
@@ -129,7 +130,7 @@ class Unwinding:
         return (back,)
 
     def _differs(self, step: Step, back: Step, shape: TableShape | None) -> str:
-        """How the table differs from what the step left, as far as taking it back needs it; empty if it does not."""
+        """Return how the table differs from what the step left, as far as the undo needs it; empty if it does not."""
         if shape is None:
             return "the table is not there"
         if back.op == RENAME_TABLE:
@@ -151,7 +152,7 @@ class Unwinding:
         return f"another table is called {holder}" if holder else ""
 
     def _holder(self, name: str, besides: str = "") -> str:
-        """What the table is called that holds a name, another one than ``besides``."""
+        """Return the name of the table that holds a name, other than ``besides``."""
         key = self.names.get(name.lower(), besides)
         return self.shapes[key].qualified_name if key not in ("", besides) else ""
 
@@ -165,7 +166,7 @@ class Unwinding:
 
 
 def _column_differs(step: Step, back: Step, shape: TableShape) -> str:
-    """Whether the column is as the step left it, and the name that it is to have is free."""
+    """Return how the column differs from what the step left, or that its former name is taken; empty if neither."""
     assert step.column is not None
     if shape.dropped:
         return "the table was dropped"

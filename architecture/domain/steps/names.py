@@ -49,12 +49,12 @@ def order_moves(
 
 
 def moving_name(key: str, taken: Iterable[str]) -> str:
-    """What a column or table is called while its names change; found by its key whatever happens."""
+    """Return the temporary name of a column or table while names change; it is found by its key."""
     return free_name(_MOVING + key.replace("-", "")[:24], taken)
 
 
 def retired_name(name: str, key: str, taken: Iterable[str]) -> str:
-    """What a history's column is called when another one takes its name: readable, and never lost."""
+    """Return the name of a history's column when another one takes its name: readable and unique."""
     start = f"{_RETIRED}{key.replace('-', '')[:8]}_"
     room = MAX_COLUMN_BYTES - len(start) - 4
     kept = name[: MAX_COLUMN_CHARACTERS - len(start) - 4].encode()[:room].decode(errors="ignore")

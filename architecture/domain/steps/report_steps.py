@@ -75,7 +75,7 @@ def plan_steps(
 
 
 def runs_by_itself(step: Step) -> bool:
-    """Whether a load may run the step unasked: it takes nothing away and leaves every row as it is."""
+    """Return whether a load may run the step without approval: it removes nothing and changes no row."""
     return step.op in (CREATE_TABLE, ADD_COLUMN, PUBLISH_VIEW)
 
 
@@ -92,7 +92,7 @@ def check_belongs(steps: Sequence[Step], *, required: bool = True) -> tuple[Step
 
 
 def _by_dataset(operations: Iterable[Operation]) -> dict[str, list[tuple[int, Operation]]]:
-    """What is to be done to each dataset, with the operation's place in the report."""
+    """Return the operations of each dataset, with their positions in the report."""
     owned: dict[str, list[tuple[int, Operation]]] = {}
     for place, operation in enumerate(operations):
         if operation.decision == logical.BLOCKED:

@@ -1,4 +1,4 @@
-"""Where an execution goes on: which of its steps are still to run, given what the tables show.
+"""Steps still to run when an execution is resumed, given the observed tables.
 
 Steps of one table form a list in which each assumes what the one before leads to; tables do not wait
 for each other here, for a list of steps is run in its order anyway. Whatever kills a worker, at most

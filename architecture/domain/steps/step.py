@@ -45,7 +45,7 @@ class TableShape:
         raise LookupError(f"{self.qualified_name} has no column {name}")
 
     def matches(self, other: "TableShape | None", *, tied: bool = True) -> bool:
-        """Whether both show the same, whatever the columns' order; untied, a column may lack its key."""
+        """Return whether both have the same columns, in any order; if not ``tied``, a column may lack its key."""
         if other is None or (self.qualified_name, self.dropped) != (other.qualified_name, other.dropped):
             return False
         mine, others = ({c.name: c for c in shape.columns} for shape in (self, other))
@@ -129,7 +129,7 @@ class Step:
 
     @property
     def leaves_trace(self) -> bool:
-        """Whether the table tells that the step was done."""
+        """True if the table shows that the step was done."""
         return self.op not in WITHOUT_TRACE and not self.only_looks
 
     def describe(self) -> str:
@@ -143,7 +143,7 @@ class Step:
 
 
 def shape_of(observed: ObservedTable | None) -> TableShape | None:
-    """What steps care for of an observed table."""
+    """Return the shape of an observed table, as steps compare it."""
     if observed is None:
         return None
     return TableShape(observed.qualified_name, observed.as_stored, tuple(observed.partition_by), observed.dropped)
@@ -197,27 +197,27 @@ def _changed(columns: tuple[ObservedColumn, ...], changes: dict[str, dict]) -> t
 
 
 def done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Whether the table shows what the step leads to. Steps without a trace are never seen to be done."""
+    """Return whether the table shows the step's result. A step without a trace never counts as done."""
     wanted = becomes(step)
     return step.leaves_trace and wanted is not None and wanted.matches(shape_of(observed))
 
 
 def half_done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Whether only the keys of the columns it makes are still to be tied."""
+    """Return whether only the keys of the columns it creates are still to be set."""
     wanted = becomes(step)
     ties = step.op in _TIED_AFTER and step.leaves_trace
     return ties and wanted is not None and wanted.matches(shape_of(observed), tied=False)
 
 
 def assumed_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Whether the table is as the step takes for granted. A dropped table makes room for a new one."""
+    """Return whether the table is as the step requires. A dropped table makes room for a new one."""
     if step.assumes is None:
         return observed is None or observed.dropped
     return step.assumes.matches(shape_of(observed))
 
 
 def steps_done(steps: Sequence[Step], observed: ObservedTable | None) -> int:
-    """How many of one table's steps, in order, are done: where to go on. StepProblem if it fits none.
+    """Return how many of one table's steps, in order, are done. Raise StepProblem if the table fits none.
 
     Each step assumes what the one before leads to, so the table is at one place in the list. One
     without a trace counts as open while the table stands where it would run.

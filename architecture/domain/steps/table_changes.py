@@ -1,4 +1,4 @@
-"""What one table needs to become as it should be: from a report's operations, or from its differences.
+"""Changes that one table needs, from a report's operations or from its differences.
 
 Columns are known by stable key. Where the table does not know a key yet, by the name that the
 operation gives; such a column is tied to its key before anything else is done to it.
@@ -203,7 +203,7 @@ def _retype(changes: Changes, held: ObservedColumn, type_: str, place: int | Non
 
 
 def follow_operations(table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> Changes:
-    """What a dataset's operations ask of one of its tables; a memory follows its history."""
+    """Return the changes that a dataset's operations need in one of its tables; an event log follows its history."""
     return _Following(table, shape, owned).changes()
 
 
@@ -298,7 +298,7 @@ class _Following:
                 _retype(self.found, held, type_, place, _RETYPING[operation.op])
 
     def _name_before(self, key: str) -> str:
-        """What a described column is called before the report."""
+        """Return the name of a described column before the report."""
         renames = (one for _, one in self.own if one.op == logical.RENAME_COLUMN and one.column_key == key)
         renamed = next(renames, None)
         if renamed is not None:
@@ -351,7 +351,7 @@ class _Following:
             _retype(self.found, held, column.type, place)
 
     def _former(self, column: ColumnSpec) -> str:
-        """What a column that has its table's name in its own was called before the table was renamed."""
+        """Return the name, before the table was renamed, of a column whose name contains the table's."""
         assert self.shape is not None
         base = self.table.name.removesuffix("_memory").removesuffix("_hist")
         before = self.shape.qualified_name.partition(".")[2].removesuffix("_memory").removesuffix("_hist")

@@ -20,7 +20,7 @@ from metadata.domain.state import DatasetState
 
 @dataclass(frozen=True)
 class Ground:
-    """What is there: ``applied`` states (flat) by dataset, ``shapes`` by table, those of dropped tables too.
+    """Existing state: ``applied`` states (flat) by dataset, ``shapes`` by table, those of dropped tables too.
 
     ``before`` and ``left`` are the states of the record's datasets before it, and as it described them.
     """
@@ -44,7 +44,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why one cannot be taken back. ``reader`` names what reads it, where that is why."""
+    """Reason why a group cannot be undone. ``reader`` names what reads it, where that is the reason."""
 
     way: WayBack
     differs: str
@@ -134,7 +134,7 @@ class _Attempt:
 
 
 def _unread(taken: Sequence[WayBack], states: Mapping[str, State], ground: Ground) -> Iterable[Problem]:
-    """What reads something by a name, or from a table, that it would no longer have."""
+    """Yield the problems of readers that would lose a name or a table."""
     after = {key: state for key, state in {**ground.applied, **states}.items() if state is not None}
     touched = {
         column.key
@@ -161,7 +161,7 @@ def _unread(taken: Sequence[WayBack], states: Mapping[str, State], ground: Groun
 def _behind(
     taken: Sequence[WayBack], dataset: str, column: str, inputs: Iterable[str], ground: Ground
 ) -> WayBack | None:
-    """Which of those that are taken back changes what a column computes, or what it reads."""
+    """Return the undone groups that change what a column computes or reads."""
     owners = {one.key: key for key, state in ground.applied.items() for one in state.columns if one.key in set(inputs)}
     for way in taken:
         own = way.dataset_key == dataset and way.column_key == column
@@ -190,7 +190,7 @@ Owned = tuple[Step, int | None, int]
 
 @dataclass(frozen=True)
 class Answered:
-    """How the operations of an undo's report go with what is taken back.
+    """Assignment of the operations of an undo report to undone groups.
 
     ``done`` has an operation about it, ``kept`` has none: its tables stay. ``steps`` are those of what is
     done, in the order in which they were; ``foreign`` are operations about something else, with their
@@ -204,7 +204,7 @@ class Answered:
 
 
 def answered(ways: Iterable[WayBack], operations: Sequence[Operation], described: Collection[str]) -> Answered:
-    """Which operation of the undo's report answers for which of these; one may for several."""
+    """Return the operation of the undo report that covers each of these groups; one may cover several."""
     found = _Answering(operations, subjects_of(operations, described))
     answers = [(way, found.of(way)) for way in ways]
     steps = [
@@ -254,7 +254,7 @@ def undo_steps(
     shapes: Mapping[str, TableShape],
     views: Mapping[str, Sequence[str]],
 ) -> tuple[Step, ...]:
-    """What takes these steps back, each as a step of the operation of the undo's report that it belongs to.
+    """Return the steps that undo these steps, each under its operation of the undo report.
 
     Views over a history that was touched are published again (``views`` by the history's key). StoodOn
     if a table moved.

@@ -23,7 +23,9 @@ LEFT, BEFORE, MOVED = "left", "before", "moved"
 
 @dataclass(frozen=True)
 class Undone:
-    """How the state was ``found``, and the ``state`` with the operation taken back (as it is unless found LEFT)."""
+    """Result of undoing an operation in a state: how it was ``found``, and the ``state`` without it (unchanged
+    unless LEFT).
+    """
 
     found: str
     state: State
@@ -62,7 +64,7 @@ def _table(way: WayBack, state: State, before: State, left: State) -> Undone:
 
 
 def _said(state: State) -> Any:
-    """What an operation can change of a dataset, but whether it has a history: that has one of its own."""
+    """Return the part of a dataset's state that an operation can change, without its history, which has its own."""
     if state is None:
         return None
     named = (state.qualified_name, state.active, state.materialization, state.filter, sorted(state.inputs))
@@ -240,7 +242,7 @@ def _with_column(state: DatasetState, key: str, column: ColumnState | None) -> D
 def unreadable(
     states: Mapping[str, DatasetState], reading: Collection[str], known: Collection[str]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """What the columns of the datasets ``reading`` cannot read, by dataset and column: names, or keys of inputs.
+    """Return the names or input keys that columns of the datasets ``reading`` could not read, by dataset and column.
 
     ``known`` are the keys of columns that are missed if they are not there; a text over others, those of
     sources, is not judged.

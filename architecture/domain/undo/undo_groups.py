@@ -1,4 +1,4 @@
-"""What of a record is taken back as one: an operation with its other side, and the steps that did it.
+"""Groups of operations that can only be undone together, with the steps that executed them.
 
 A rename of a dataset's column is one thing to people, though base and history each had an operation and a
 step of their own; so is a table with the technical columns that are called after it. Anything less
@@ -55,7 +55,9 @@ class Executed:
 
 @dataclass(frozen=True)
 class WayBack:
-    """What is taken back as one. ``aspect`` of the dataset, or of one column (``column_key``), is what it changed."""
+    """Operations that can only be undone together. ``aspect`` of the dataset, or of a column (``column_key``), was
+    changed.
+    """
 
     dataset_key: str
     column_key: str
@@ -73,18 +75,18 @@ class WayBack:
 
     @property
     def goes_to_version(self) -> bool:
-        """Whether a table goes back to the version before, rows and all."""
+        """True if a table is restored to the version before, rows included."""
         return any(map(goes_to_version, self.steps))
 
     @property
     def version_is_lost(self) -> bool:
-        """Whether it would have to go back to a version that was not recorded."""
+        """True if it would need a table version that was not recorded."""
         known = ((one.step, one.version_before) for one in self.executed)
         return any(step is not None and goes_to_version(step) and version is None for step, version in known)
 
     @property
     def changes_tables(self) -> bool:
-        """Whether a step of it is to be taken back; else only what is known of the dataset is."""
+        """True if a step has to be undone; otherwise only stored state changes."""
         return any(inverse(one.step, one.version_before or 0) for one in self.executed if one.step is not None)
 
     def of_base(self, *kinds: str) -> tuple[Operation, ...]:
@@ -102,7 +104,7 @@ class WayBack:
         return frozenset(step.column.key for step in steps)
 
     def answered_by(self, operation: Operation, subject: Subject) -> bool:
-        """Whether an operation of the undo's report, of this subject, is about what this one changed.
+        """Return whether an operation of the undo report, with this subject, covers what this group changed.
 
         A history that was made is not dropped, but taken out of use. A rebuild answers for several columns.
         """
@@ -139,12 +141,12 @@ def ways_back(
 
 
 def subjects_of(operations: Sequence[Operation], described: Collection[str]) -> list[Subject]:
-    """What each operation of a report is about: dataset, column (empty: the table) and aspect, shared by both sides."""
+    """Return the subject of each operation: dataset, column (empty: the table) and aspect, shared by both sides."""
     return _Grouping(operations, frozenset(described)).keys()
 
 
 class _Grouping:
-    """Which operations of a report belong together: those with the same dataset, column and aspect."""
+    """Operations of a report grouped by dataset, column and aspect."""
 
     def __init__(self, operations: Sequence[Operation], described: frozenset[str]) -> None:
         self.operations, self.described = operations, described

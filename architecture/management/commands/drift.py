@@ -1,4 +1,4 @@
-"""Where the warehouse is not as it was left."""
+"""Show the differences between applied state and warehouse."""
 
 import logging
 from argparse import ArgumentParser

@@ -113,7 +113,7 @@ def _means_files(options: dict[str, Any]) -> bool:
 
 
 def _refuse_beside_files(options: dict[str, Any]) -> None:
-    """What does not go with the files that are given."""
+    """Refuse options that cannot be combined with state files."""
     only_desired = options["previous_state"] is None and options["desired_state"] is not None
     if options["previous_state"] is None and not only_desired:
         said = "--allow and the labels go with --previous-state, --desired-state or both"
@@ -127,7 +127,7 @@ def _refuse_beside_files(options: dict[str, Any]) -> None:
 
 
 def exit_code(report: ChangeReport, fail_on: Collection[str]) -> int:
-    """What the command ends with: the worst of what ``fail_on`` asks for and the report has."""
+    """Return the exit code: the worst of the conditions in ``fail_on`` that the report meets."""
     if "destructive" in fail_on and report.destructive:
         return DESTRUCTIVE_EXIT
     if "blocked" in fail_on and report.status == STATUS_BLOCKED:

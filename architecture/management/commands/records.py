@@ -54,7 +54,7 @@ class Command(ProductCommand):
         self._finish([findings] if findings else [])
 
     def _ways_back(self, row: ExecutionRecord) -> None:
-        """What takes each operation back, by the numbers that 'manage.py undo' takes."""
+        """Print how each operation can be undone, with the numbers that 'manage.py undo' takes."""
         for one in offered(row):
             numbers = " ".join(str(ordinal) for ordinal in one.ordinals)
             back = one.refused.one_line() if one.refused is not None else ", ".join(one.back) or "no table changes"

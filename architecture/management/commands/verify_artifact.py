@@ -1,4 +1,4 @@
-"""Whether an exported approval or execution record is as it was exported; needs nothing but the file."""
+"""Verify an exported approval or execution record, from the file alone."""
 
 import json
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""What one attempt of an execution writes. Every write asks whether the attempt still holds the execution.
+"""Writes of one attempt of an execution. Each checks that the attempt still holds the execution.
 
 A worker that was given up for lost may still be alive, and slow. Its attempt number is old by then,
 so none of its writes finds a row any more.

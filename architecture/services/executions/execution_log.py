@@ -20,7 +20,7 @@ def note_on(execution: Execution, line: Line) -> None:
 
 
 def subject(row: ExecutionOperation) -> Subject:
-    """What the line about a step says of it."""
+    """Return the subject of a log line about a step."""
     count = ExecutionOperation.objects.filter(execution_id=row.execution_id).count()
     name = f"{row.qualified_name}.{row.column_name}" if row.column_name else row.qualified_name
     return Subject(row.ordinal, count, row.op, name)

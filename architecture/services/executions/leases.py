@@ -28,7 +28,7 @@ _FREE = {"holder_kind": "", "holder_id": "", "holder_attempt": 0, "taken_at": No
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds leases: a load run (of any kind) or an execution, and which attempt of it."""
+    """Holder of leases: a load run (of any kind) or an execution, and its attempt."""
 
     kind: str
     id: str

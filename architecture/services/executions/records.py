@@ -35,7 +35,7 @@ def seal(execution: Execution) -> ExecutionRecord:
 
 
 def record_document(execution: Execution) -> dict[str, Any]:
-    """What a record says. Numbers with fractions are texts: they have one spelling then."""
+    """Return a record's document. Numbers with fractions are texts: they have one spelling then."""
     report, preview = execution.report, execution.preview
     scope = (report.scope if report is not None else execution.planned.get("scope")) or {}
     alone = scope.get("target_only") or scope.get("dependency_mode") == TARGET_ONLY

@@ -44,7 +44,9 @@ def tables_of_execution(execution: Execution) -> frozenset[str]:
 
 @transaction.atomic
 def verify(execution: Execution) -> Todo:
-    """What is left to do. Refused or StepProblem, with nothing run, if anything is not as it was agreed to."""
+    """Return the steps left to run. Raise Refused or StepProblem, with nothing run, if anything changed since the
+    approval.
+    """
     refuse_unproven_execution(execution)
     report, preview = execution.report, execution.preview
     refuse_unapproved(report, execution.requested_by)

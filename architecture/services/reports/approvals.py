@@ -31,7 +31,7 @@ def reject(*, report: ChangeReport, person: Any, note: str = "") -> Approval:
 
 
 def approvals_missing(report: ChangeReport) -> int:
-    """How many approvals the report still needs in its environment."""
+    """Return the number of approvals the report still needs in its environment."""
     return _missing(report, policy_of(report.environment))
 
 

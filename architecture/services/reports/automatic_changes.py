@@ -1,4 +1,4 @@
-"""What a load changes by itself: pending operations that are all safe, in an environment that allows it.
+"""Changes that a load makes by itself: pending operations that are all safe, in an environment that allows it.
 
 The same planner and the same policy as for reports. The changes are executed with a record of their
 own; anything that needs a person blocks the load and says which report to make.
@@ -37,7 +37,7 @@ FORMAT = "automatic-changes/v1"
 
 @dataclass(frozen=True)
 class Pending:
-    """What stands between metadata and warehouse for some datasets.
+    """Pending changes of some datasets.
 
     ``needing`` says, one line each, what a person has to decide on; steps are there only without it.
     """

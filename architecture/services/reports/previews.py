@@ -75,7 +75,7 @@ def make_preview(*, report: ChangeReport, person: Any, seen: Seen | None = None)
 
 
 def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
-    """What would be run for a report now."""
+    """Return the plan for a report as things are now."""
     steps = undo_steps(report, basis) if report.undo_of_id is not None else basis.steps(operations_of(report))
     warehouse = report.environment.warehouse
     document = {
@@ -147,7 +147,7 @@ def rows_without_step(
 
 
 def estimate(steps: Iterable[Step], sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """Which tables are written anew or read whole, and how much that is, as far as sizes are known."""
+    """Return the tables that are rewritten or read whole, with their sizes where known."""
     found: dict[str, Any] = {"rewritten": {}, "read": {}}
     for step in steps:
         side = "rewritten" if step.op in _REWRITING else "read" if step.op in _READING else ""

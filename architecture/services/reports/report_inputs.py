@@ -1,4 +1,4 @@
-"""What a report is made from, gathered once: desired, applied and observed state, and the policy."""
+"""Inputs of a report, read once: desired, applied and observed state, and the policy."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -74,7 +74,7 @@ class Basis:
         return replace(made, warnings=tuple(sorted(told, key=lambda one: (one.dataset, one.column, one.code))))
 
     def steps(self, operations: Iterable[Operation]) -> tuple[Step, ...]:
-        """What Delta is told, for these operations."""
+        """Return the steps for these operations."""
         operations = tuple(operations)
         keys = {operation.dataset_key for operation in operations}
         tables = self.tables({state.key for state in self.desired})

@@ -125,7 +125,7 @@ def store_report(
 
 
 def record_why_of(report: ChangeReport, action: str) -> None:
-    """Why somebody did this with a report, for the change log; nothing if they did not say."""
+    """Record the reason given for this action on a report; nothing if none was given."""
     key = str(report.report_id)
     name = f"{Scope(**report.scope).describe()} in {report.environment}"
     record_why(action=action, subject_kind="report", subject_key=key, subject_name=name)
@@ -148,7 +148,7 @@ def shown(report: ChangeReport) -> dict[str, Any]:
 
 
 class Gathered:
-    """What reports are made from as things are now, gathered once for each environment that is asked about."""
+    """Inputs of reports as they are now, read once per environment."""
 
     def __init__(self) -> None:
         self._known: dict[int, Basis] = {}
@@ -162,7 +162,7 @@ class Gathered:
 def basis_of(
     report: ChangeReport, seen: Seen | None = None, *, begun: bool = False, gathered: Gathered | None = None
 ) -> Basis:
-    """What the report would be made from now; an undo's desired state is its own, not the metadata's.
+    """Return the inputs of the report as they are now; an undo's desired state is its own, not the metadata's.
 
     ``begun``: some of it was done. Then it stays about the datasets that it was about: its scope may name
     one as it was called before, or a schema that the last one has left. ``gathered`` serves many reports.
@@ -232,7 +232,7 @@ def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
 
 
 def authors_of_report(report: ChangeReport) -> frozenset[str]:
-    """Who had a hand in what the report changes: found when it was made, and again now."""
+    """Return the authors of what the report changes: those found when it was created, and those found now."""
     known = frozenset(report.authors)
     if report.undo_of_id is not None:
         return known

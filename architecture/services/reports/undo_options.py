@@ -1,4 +1,4 @@
-"""What a record offers: for each operation that was done, what takes it back, and whether that can be done now."""
+"""Undo options of a record: for each executed operation the way to undo it, and whether it can be undone now."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Offered:
 
     @property
     def done(self) -> tuple[str, ...]:
-        """What was done, step by step."""
+        """Descriptions of the executed steps."""
         return tuple(step.describe() for step in self.way.steps) or (self.way.describe(),)
 
     def as_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Offered:
 
 
 def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
-    """What the record offers, in the order in which it would be taken back: the last first."""
+    """Return the record's undo options in the order in which they would be undone: the last first."""
     ways, ground = ways_of(record), ground_of(record)
     first = what_can_be(ways, ground)
     written = {way.ordinals: refused for way, refused in written_since(record, first.ways)}
@@ -102,7 +102,7 @@ def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
 
 
 def ground_of(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
-    """What is there now, and what was there before the record and after it. Without ``seen``, as it was seen last."""
+    """Return the state now, before the record and after it. Without ``seen`` the last observations are used."""
     environment = record.environment
     seen = last_seen(environment=environment) if seen is None else seen
     before, left = _states(record)
@@ -129,7 +129,7 @@ def already(way: WayBack) -> Refused:
 
 
 def why(problem: Problem, record: ExecutionRecord, others: Sequence[WayBack]) -> Refused:
-    """Why one cannot be taken back, naming what stands on it: of ``others`` in the record, or done since."""
+    """Return why one cannot be undone, naming what depends on it: of ``others`` in the record, or later changes."""
     what = problem.way.describe()
     if problem.way.version_is_lost:
         return Refused("NO_WAY_BACK", f"{what} cannot be taken back: {problem.differs}")

@@ -66,7 +66,9 @@ def undo_report(
 def _taken_back(
     record: ExecutionRecord, ground: Ground, chosen: Sequence[WayBack], others: Sequence[WayBack], *, strict: bool
 ) -> TakenBack:
-    """What there is once these are taken back. Refused unless all can be; not ``strict``, some may be back already."""
+    """Return the state after undoing these. Refused unless all can be undone; if not ``strict``, some may be
+    undone already.
+    """
     taken = take_back(chosen, ground)
     if taken.back and (strict or not taken.ways):
         raise already(taken.back[0])
@@ -180,7 +182,7 @@ def mark_before(report: ChangeReport) -> int:
 
 
 def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
-    """What takes back the executed steps that an undo report is about, as steps of its operations.
+    """Return the steps that undo the executed steps of an undo report, as steps of its operations.
 
     Refused WRITTEN_SINCE, StepProblem TABLE_MOVED for what can no longer be.
     """

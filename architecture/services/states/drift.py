@@ -48,7 +48,7 @@ class Drift:
 
 
 def drift_of(environment: Environment) -> Drift:
-    """How what was applied compares with what was seen last. Tables nobody looked at are unknown."""
+    """Return the drift between applied state and the last observations. Unobserved tables are unknown."""
     applied, seen = applied_states(environment=environment), last_seen(environment=environment)
     observed = {key: table for key, table in seen.tables.items() if not table.dropped}
     looked = [state for state in applied if state.key in seen.asked or state.materialization == "view"]

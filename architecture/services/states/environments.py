@@ -1,4 +1,4 @@
-"""Which environment this installation works in."""
+"""Environment of this installation."""
 
 from django.conf import settings
 

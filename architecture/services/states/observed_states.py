@@ -1,4 +1,4 @@
-"""What was seen of a warehouse. Architecture never looks itself: the loader does and hands it over.
+"""Observations of the warehouse. The loader refreshes them; architecture only stores and reads.
 
 The loader registers one port (``provide``), through which commands have tables looked at; what is
 seen is stored with its time, so pages can compare with the last observation at once.
@@ -32,12 +32,12 @@ class Seen:
     sizes: Mapping[str, dict[str, int]] = field(default_factory=dict)
 
     def knows(self, keys: Collection[str]) -> bool:
-        """Whether every one of these tables was looked at."""
+        """Return whether every one of these tables was observed."""
         return self.asked.issuperset(keys)
 
 
 class CannotLook(Exception):
-    """Why nobody can look at the warehouse now."""
+    """Error raised when the warehouse cannot be observed now."""
 
     code = "cannot_look"
 
@@ -46,7 +46,7 @@ class CannotLook(Exception):
 
 
 class Port(Protocol):
-    """What the loader provides: look at tables now. CannotLook says why that cannot be done."""
+    """Interface that the loader provides: observe tables now. Raise CannotLook with the reason."""
 
     def __call__(self, *, keys: Collection[str], sizes: bool, local: bool | None) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a look at the warehouse brought: kept, and told where it shows drift that was not there before."""
+"""Results of a refresh: observations are stored, and new drift is notified."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -44,7 +44,7 @@ def keep_what_was_seen(
 def _new_drift(
     environment: Environment, changed: Collection[str], before: Mapping[str, Mapping[str, Any] | None]
 ) -> tuple[DatasetDrift, ...]:
-    """What differs now from what was applied, and did not, or differed otherwise, when it was looked at before."""
+    """Return the drift that was absent, or different, at the observation before."""
     states = [one for one in applied_states(environment=environment) if {one.key, one.history_key} & set(changed)]
     keys = {key for one in states for key in (one.key, one.history_key) if key}
     seen = last_seen(environment=environment, keys=keys)

@@ -42,7 +42,7 @@ METADATA = "metadata"
 
 
 def report_from(previous: ArchitectureState, *, policy: PolicySet, source: str = "", target: str = "") -> ChangeReport:
-    """What would change where ``previous`` is there, if it became as the metadata here describe. It is not kept."""
+    """Return the report on turning ``previous`` into what metadata describes. It is not stored."""
     scope = Scope(FILES, source=source, target=target or METADATA)
     return build_report(CurrentState.of_state(previous), _as_written(dataset_states()), policy, scope)
 
@@ -50,7 +50,7 @@ def report_from(previous: ArchitectureState, *, policy: PolicySet, source: str =
 def report_onto(
     desired: ArchitectureState, *, environment: str = "", source: str = "", target: str = ""
 ) -> ChangeReport:
-    """What would change in an environment, if it became as ``desired``: by its policy. It is not kept.
+    """Return the report on turning an environment into ``desired``, by its policy. It is not stored.
 
     ``environment`` is a name, the installation's own if it is empty. Refused NOT_OBSERVED where nobody
     ever looked at tables that were applied.
@@ -155,7 +155,7 @@ def _refuse_applied(taken: Iterable[DatasetState], applied: dict[str, DatasetSta
 
 
 def _said(one: DatasetState) -> str:
-    """What a file says of a dataset; the order of its parts says nothing."""
+    """Return a dataset's state in a form that ignores the order of its parts."""
     return dump_state(ArchitectureState((one,)))
 
 

@@ -1,4 +1,4 @@
-"""Which load runs wrote rows into a dataset. Architecture knows nothing of loads: the loader says it.
+"""Load runs that wrote rows into a dataset. The loader knows them and provides the query.
 
 The loader registers one port (``provide``), as it does for looking at the warehouse.
 """
@@ -11,7 +11,7 @@ from architecture.models import Environment
 
 
 class Port(Protocol):
-    """What the loader provides: ids of the runs that wrote after a time, oldest first, by dataset key."""
+    """Interface that the loader provides: ids of the runs that wrote after a time, oldest first, by dataset key."""
 
     def __call__(
         self, *, environment: Environment, dataset_keys: Collection[str], after: datetime

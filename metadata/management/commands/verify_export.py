@@ -1,4 +1,4 @@
-"""Whether an export of the change log is as it was exported; needs nothing but the file."""
+"""Verify an export of the change log, from the file alone."""
 
 from argparse import ArgumentParser
 from pathlib import Path
