@@ -44,7 +44,7 @@ class Entry:
 
 
 class Bench:
-    """What the cases of one run share: snapshots, warm engines, histories that were built already.
+    """Shared state of a run's cases: snapshots, warm engines, built histories.
 
     As a context manager it ends the engines, and throws the data away unless it is to be kept.
     """
@@ -110,7 +110,7 @@ class Bench:
                 self._snapshots[variant, load] = made
 
     def snapshot(self, variant: str, load: int, kind: str) -> str:
-        """Where a snapshot is. Before the last load, all variants are the main one."""
+        """Return the path of a snapshot. Before the last load, all variants are the main one."""
         return (self._snapshots.get((variant, load)) or self._snapshots[MAIN, load])[kind]
 
     def expect(self, variant: str, load: int) -> None:
@@ -206,7 +206,7 @@ def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[st
 
 
 def difference(found: dict, expected: dict) -> str | None:
-    """Why a history is wrong, in words; None if it is the expected one."""
+    """Return how a history differs from the expected one; None if it does not."""
     said = [
         f"{found[what]} {words}, should be {expected[what]}"
         for what, words in (("versions", "versions"), ("open", "open versions"))

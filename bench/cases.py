@@ -116,7 +116,7 @@ def memory(bench: Bench, rows: int) -> dict:
 
 
 def files(bench: Bench, loads: int) -> dict:
-    """How many files a small table consists of, load after load; ``bench`` has a plan of that many loads."""
+    """Measure the number of files of a small table after each load; ``bench`` has a plan of that many loads."""
     bench.make(MAIN, range(loads + 1))
     bench.close("snapshots")
     counted = []

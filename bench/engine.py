@@ -1,4 +1,4 @@
-"""What every engine of a benchmark can do, whoever wrote it.
+"""Interface of every engine of a benchmark.
 
 An engine keeps all it writes below its own folder. A history is saved under a label when it has the
 wanted depth, and put back before every load that is counted.
@@ -28,14 +28,14 @@ class Engine:
         self.tables.mkdir(parents=True, exist_ok=True)
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
-        """What an orchestrator would have done before the history step."""
+        """Do the work of an orchestrator before the history step."""
 
     def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         """One history step, the timed part. ``before`` is the snapshot of the load before, None for the first."""
         raise NotImplementedError
 
     def keep_house(self) -> None:
-        """What the engine does of its own accord between two loads; not timed."""
+        """Do the engine's own maintenance between two loads; not timed."""
 
     def history(self) -> DataFrame:
         """The history as it stands, with the columns of ``bench.data.COMPARED``."""

@@ -30,6 +30,6 @@ def remove(folder: Path) -> None:
 
 
 def size_of(folder: Path) -> tuple[int, int]:
-    """How many files the folder holds, and their bytes."""
+    """Return the number of files in the folder, and their bytes."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return len(files), sum(path.stat().st_size for path in files)

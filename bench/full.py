@@ -18,7 +18,7 @@ SMALL_ROWS = 1000
 
 @dataclass(frozen=True)
 class Size:
-    """How large a full run is; the measures are about the defaults."""
+    """Size of a full run; the measures are about the defaults."""
 
     rows: int = 1_000_000
     depth: int = 5

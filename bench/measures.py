@@ -1,4 +1,4 @@
-"""What the product is held to: each measure, the case it is taken from, and whether it was met."""
+"""Measures of the product: each with its case, its bound, and whether it was met."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a load costs besides time: processor time of the process and its JVM, and bytes read."""
+"""Cost of a load besides time: processor time of the process and its JVM, and bytes read."""
 
 import os
 import time
@@ -70,7 +70,7 @@ def _stat(process: int) -> list[str] | None:
 
 
 class Measured:
-    """What was measured; the fields are there when the ``measure`` block is left."""
+    """Measured cost; the fields are set when the ``measure`` block ends."""
 
     seconds: float
     cpu_seconds: float

@@ -1,4 +1,4 @@
-"""Which rows a benchmark's snapshots hold: pure arithmetic on row numbers, exact counts, one seed.
+"""Rows of a benchmark's snapshots: pure arithmetic on row numbers, exact counts, one seed.
 
 Rows are numbered as they are born. Live rows are always one interval of numbers: each load deletes
 the oldest and adds the next. Which of the survivors change is drawn by a permutation of their
@@ -24,7 +24,7 @@ ARRIVING_PER_CHANGED = 10
 
 @dataclass(frozen=True)
 class Step:
-    """What one load does to the rows that are there, in numbers of rows."""
+    """Effect of one load, in numbers of rows."""
 
     changed: int
     deleted: int
@@ -72,15 +72,15 @@ class Plan:
         return self.rows + sum(step.new for step in self.steps[:load])
 
     def versions(self, load: int) -> int:
-        """How many versions a right history holds after this load."""
+        """Return the number of versions in a correct history after this load."""
         return self.rows + sum(step.changed + step.new for step in self.steps[:load])
 
     def live(self, load: int) -> int:
-        """How many rows are there, and how many versions are open, after this load."""
+        """Return the number of live rows, and of open versions, after this load."""
         return self.born(load) - self.gone(load)
 
     def changes(self, row: int, load: int) -> bool:
-        """Whether the row survives this load with other values."""
+        """Return whether the row survives this load with other values."""
         oldest, survivors, factor, offset = self._draw(load)
         place = row - oldest
         return 0 <= place < survivors and (place * factor + offset) % survivors < self.steps[load - 1].changed
@@ -121,5 +121,5 @@ def coprime(count: int, wish: int) -> int:
 
 
 def load_time(load: int) -> str:
-    """When a load is dated: one day after the one before it. ISO 8601, UTC."""
+    """Return the date of a load: one day after the one before it. ISO 8601, UTC."""
     return (FIRST_LOAD + timedelta(days=load)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""What a person is told when a benchmark cannot be run."""
+"""Errors of a benchmark, for its user."""
 
 
 class BenchProblem(Exception):

@@ -41,7 +41,7 @@ def case_report(rows: int, depth: int, changed_pct: float, results: list[dict]) 
 
 
 def machine() -> dict:
-    """What the numbers were measured on."""
+    """Return the machine on which the numbers were measured."""
     memory = Path("/proc/meminfo")
     model = Path("/proc/cpuinfo")
     return {

@@ -1,4 +1,4 @@
-"""What tests need around append-only tables. Nothing like it is in the product."""
+"""Helpers for append-only tables, for tests only. The product has none of them."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What ``make audit`` asks: bandit about our code, pip-audit about the packages we pin.
+"""Audits of ``make audit``: bandit on our code, pip-audit on the pinned packages.
 
 Findings end it with 1. An exception stands in pyproject.toml with its reason; one that fits nothing any
 more is a finding, too. Where nobody can be asked about packages (no network), that is said plainly, and
@@ -19,7 +19,7 @@ SECONDS = 900
 
 
 class Ran(NamedTuple):
-    """What a program said and how it ended."""
+    """Output and exit code of a program."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What every test may use. The servers are started earlier, by tests/services/plugin.py."""
+"""Shared fixtures. The servers are started earlier, by tests/services/plugin.py."""
 
 from collections.abc import Generator
 

@@ -1,4 +1,4 @@
-"""Which file comes first where files are shared out to processes: the ones that take longest."""
+"""Order of test files among processes: the longest first."""
 
 from collections import Counter
 from collections.abc import Sequence

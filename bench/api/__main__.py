@@ -99,7 +99,7 @@ def _times(ms: list[float]) -> dict[str, float]:
 
 
 def as_markdown(document: dict[str, Any]) -> str:
-    """What stands in docs/performance.md."""
+    """Return the results as a table for docs/performance.md."""
     all_, problems = document["all"], sum(document["problems"].values())
     met = "met" if all_["p95_ms"] < P95_MS and not problems else "**missed**"
     lines = [

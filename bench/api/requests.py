@@ -1,4 +1,4 @@
-"""What clients ask of the API: mostly reading, one request in ten a write that says what it saw."""
+"""Requests of API clients: mostly reading, one in ten a write that names the version it read."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What was applied in the environment and seen in its warehouse: all but a few datasets as they are described."""
+"""Applied and observed state of the environment: all but a few datasets as they are described."""
 
 from dataclasses import asdict, replace
 from random import Random

@@ -1,4 +1,4 @@
-"""What is described: systems, source datasets, what generation makes of them, marts above, references between.
+"""Described metadata: systems, source datasets, generated targets, marts, references.
 
 Rows are written many at a time, beside the services, so that thousands take seconds; names, keys and layers
 come from the same pure rules as the services' own.
@@ -128,7 +128,7 @@ def _delivered(number: int, made: Described, size: Size, random: Random) -> Iter
 
 
 def _parents(number: int) -> tuple[int, ...]:
-    """Which datasets one refers to: the one before it in its group, and now and then the hub."""
+    """Return the datasets that one refers to: the one before it in its group, and sometimes the hub."""
     near = (number - 1,) if number % 6 > 1 else ()
     hub = (0,) if number > 1 and number % _TO_THE_HUB == 1 and 0 not in near else ()
     return near + hub

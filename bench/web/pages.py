@@ -74,7 +74,7 @@ def _more(control: Control) -> Iterator[Page]:
 
 
 class Things:
-    """What fills an address, by the names that the routes' rules use."""
+    """Values for the placeholders of addresses, by their names in the routes' rules."""
 
     def __init__(self, control: Control) -> None:
         self._control = control

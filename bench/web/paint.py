@@ -1,4 +1,4 @@
-"""How long Chromium takes until a page is seen, with nothing in its cache."""
+"""Time until Chromium paints a page, with an empty cache."""
 
 import os
 from statistics import median

@@ -1,4 +1,4 @@
-"""How many queries a page needs."""
+"""Number of queries of a page."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def signed_in(person: Any) -> Client:
 
 
 def statements(client: Client, page: Page) -> list[str]:
-    """What the database is asked for a page that nobody has looked at before."""
+    """Return the SQL statements of a page that is requested for the first time."""
     cache.clear()
     with CaptureQueriesContext(connection) as asked:
         answer = client.get(page.address)

@@ -1,4 +1,4 @@
-"""How large an invented control database is."""
+"""Size of an invented control database."""
 
 from dataclasses import dataclass, replace
 

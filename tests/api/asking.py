@@ -1,4 +1,4 @@
-"""What tests of the API send."""
+"""Requests of API tests."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def send(client: Client, method: str, path: str, body: Any = None, **headers: st
 
 
 def get(client: Client, path: str) -> Any:
-    """What the API answers with 200."""
+    """Return the body of a 200 answer of the API."""
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == 200, answer.content
     return answer.json()

@@ -57,7 +57,7 @@ def never_wrong() -> set[str]:
 
 
 def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str], never_wrong: set[str]) -> list[str]:
-    """What generated requests to one operation found; what they changed is taken back."""
+    """Return the failures that generated requests to one operation found; their changes are rolled back."""
     if mode is GenerationMode.NEGATIVE and operation.label in never_wrong:
         return []
 

@@ -1,4 +1,4 @@
-"""Why something is done: every write takes it, and it is kept where the deed is told of later."""
+"""Reasons of writes: every write accepts one, and stores it."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def described() -> dict[str, Any]:
 
 
 def takes_why(operation: dict[str, Any], components: dict[str, Any]) -> bool:
-    """Whether each kind of body has a field for it; or, of what has no body, whether a parameter is for it."""
+    """Return whether each kind of body has a field for a reason; without a body, whether a parameter is one."""
     bodies = operation.get("requestBody", {}).get("content", {}).values()
     if not bodies:
         return any(one["name"] == SAYS_WHY and one["in"] == "query" for one in operation.get("parameters", ()))
@@ -57,7 +57,7 @@ def test_every_write_of_the_api_takes_its_reason():
 
 
 def logged(kind: str) -> tuple[str, str, str]:
-    """What the newest entry about something of this kind says: by whom, what and why."""
+    """Return actor, action and reason of the newest entry about an object of this kind."""
     entry = ChangeLogEntry.objects.filter(subject_kind=kind).latest("pk")
     return entry.actor, entry.action, entry.reason
 

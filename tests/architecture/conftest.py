@@ -1,4 +1,4 @@
-"""What the tests of architecture control stand on."""
+"""Shared fixtures of architecture control."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the tests of executions share: asking for one, losing one, and doing things at the same moment."""
+"""Helpers for executions: requesting one, losing one, and concurrent calls."""
 
 import threading
 

@@ -38,7 +38,7 @@ def report(
 
 
 def carried_out(before: ArchitectureState, after: ArchitectureState, done: ChangeReport) -> ArchitectureState:
-    """What is applied once every operation of the report finished, one by one."""
+    """Return the applied state after every operation of the report finished, one by one."""
     applied = {one.key: one for one in before.datasets}
     others = state(*(one for one in after.datasets if one.key not in applied))
     desired = {one.key: meant_by(one, others) for one in before.datasets} | {one.key: one for one in after.datasets}
@@ -53,7 +53,7 @@ def carried_out(before: ArchitectureState, after: ArchitectureState, done: Chang
 
 
 def meant_by(there: DatasetState, after: ArchitectureState) -> DatasetState | None:
-    """What a dataset whose stable key moved is to become, known by its name or a former one."""
+    """Return the desired state of a dataset whose stable key changed, matched by its name or a former one."""
     names = {there.name, there.qualified_name}
     return next((one for one in after.datasets if names & {one.name, *one.former_names}), None)
 

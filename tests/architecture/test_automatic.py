@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 def pending(world: World, *others: Any) -> Pending:
-    """What a load of the customers would find."""
+    """Return the pending changes that a load of the customers would find."""
     committed()
     world.warehouse.show()
     environment = world.environment

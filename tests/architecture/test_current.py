@@ -1,4 +1,4 @@
-"""What a warehouse holds, as planning sees it; and where it is not what was applied."""
+"""Current state of a warehouse as planning reads it, and its drift from applied state."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5

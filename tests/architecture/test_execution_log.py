@@ -1,4 +1,4 @@
-"""What an execution's log says: of each step, of who did what, and of how it ended."""
+"""Log of an execution: each step, each user's action, and the end."""
 
 from architecture.domain import execution_log as said
 from architecture.domain.execution_log import ERROR, INFO, WARNING, Line, Subject

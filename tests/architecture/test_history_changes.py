@@ -1,4 +1,4 @@
-"""What a report says where a change leaves a history's versions as they are, and its next load not."""
+"""Reports on changes that leave a history's versions as they are, but not its next load."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a history table's own columns are called by each profile, and that nobody else can have these names."""
+"""Names of a history's own columns in each profile, which no other column may have."""
 
 from uuid import NAMESPACE_DNS, uuid5
 

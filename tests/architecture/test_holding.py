@@ -1,4 +1,4 @@
-"""Whether a report still holds: asked cheaply, found out once for everybody."""
+"""Checks whether reports are up to date: cheap, and cached for every user."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What metadata gave another stable key is known by its name, under the key that its tables have."""
+"""Objects with a changed stable key are matched by name, under the key of their tables."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5

@@ -37,7 +37,7 @@ def exported(path: Path, *, applied: bool = True, **changes: Any) -> Path:
 
 @pytest.fixture
 def file(built: World, tmp_path: Path, monkeypatch) -> Path:
-    """What is applied, as a file; the warehouse can be looked at."""
+    """Return applied state as a file; the warehouse can be observed."""
     monkeypatch.setattr(observed_states, "_port", lambda **_: built.warehouse.show())
     return exported(tmp_path / "state.json")
 

@@ -40,7 +40,7 @@ def change_column(world: World, name: str, **changes: object) -> None:
 
 
 def decided(world: World) -> list[tuple[str, str, str, str]]:
-    """What a report has to do with the history's use."""
+    """Return the operations of a report that concern the use of the history."""
     rows = world.report().document["rows"]
     return [
         (one["op"], one["side"], one["decision"], one["code"]) for one in rows if one["op"].endswith("retire_table")

@@ -45,7 +45,7 @@ def test_a_case(case: dict) -> None:
 
 
 def narrowed(found: dict, expected: list[dict]) -> dict:
-    """What was found with the fields of the expected operation that it answers; else as it is."""
+    """Return the found operation limited to the fields of the expected one that it matches; else unchanged."""
     for one in expected:
         if all(found.get(name) == value for name, value in one.items()):
             return dict(sorted(one.items()))

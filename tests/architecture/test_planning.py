@@ -242,7 +242,7 @@ def test_any_column_name_is_planned(name: str) -> None:
 
 
 def ring(renames: dict[str, str], start: str) -> bool:
-    """Whether a rename is one of a ring, which only a temporary name opens."""
+    """Return whether a rename is part of a cycle, which needs a temporary name."""
     name = renames[start]
     while name in renames and name != start:
         name = renames[name]

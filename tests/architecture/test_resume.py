@@ -64,7 +64,7 @@ STEPS = twelve_steps()
 
 
 class Tables:
-    """What the steps do to tables, and how often each committed."""
+    """Tables as the steps change them, with the number of commits of each."""
 
     def __init__(self) -> None:
         self.shapes: dict[str, TableShape] = {}

@@ -1,4 +1,4 @@
-"""Which steps operations have, where a table stands among them, their statements, and what takes them back."""
+"""Steps of operations, their statements, the progress that a table shows, and their inverses."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who is told of what becomes of reports and executions, and of drift."""
+"""Notifications about reports, executions and drift."""
 
 from dataclasses import asdict
 from typing import Any

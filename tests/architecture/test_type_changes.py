@@ -1,4 +1,4 @@
-"""What a change of type is: the contract's statements, and what holds for every pair."""
+"""Type changes: the contract's statements, and properties of every pair."""
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -167,7 +167,7 @@ def cast(value: Any, type_: DataType) -> Any:
 
 
 def back(value: Any, type_: DataType) -> Any:
-    """What a cast value says in the type that it came from."""
+    """Return a cast value in the type that it came from."""
     if isinstance(value, str) and type_.name != STRING:
         readers = {
             "boolean": lambda text: text == "true",

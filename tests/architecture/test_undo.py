@@ -123,7 +123,7 @@ OPEN_CASES = open_cases()
 
 
 def stands_as_before(it: Done, kept: tuple[WayBack, ...]) -> bool:
-    """What is retired again keeps what it got meanwhile; else the tables are as they were."""
+    """Return whether a retired object kept its later values, and all other tables are as before."""
     spared = {step.table.key for way in kept for step in way.steps}
     return all(it.shapes[at].matches(shape) for at, shape in physical(it.start).items() if at not in spared)
 
@@ -138,7 +138,7 @@ def test_a_case_is_taken_back_whole(case):
 
 
 def _last_first(ways: tuple[WayBack, ...]) -> list[WayBack]:
-    """What was taken up again goes last: of what is retired nothing else is planned."""
+    """Return the groups in undo order; restored objects last, since nothing else is planned for retired ones."""
     return sorted(ways, key=lambda way: (way.aspect == USE, -way.ordinals[0]))
 
 

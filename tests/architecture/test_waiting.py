@@ -1,4 +1,4 @@
-"""What a report asks of whom: the rule of the inbox. Pure."""
+"""Next action that a report asks of a user: the rule of the inbox. Pure."""
 
 from dataclasses import replace
 from typing import Any

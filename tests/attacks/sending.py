@@ -1,4 +1,4 @@
-"""What an attacker's program sends."""
+"""Requests of an attacker's program."""
 
 from typing import Any
 

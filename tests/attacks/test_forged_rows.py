@@ -399,7 +399,7 @@ def test_a_kept_history_changed_by_sql_is_refused_and_found(built: World, column
 
 
 def test_not_detected_applied_state_put_back_to_an_older_one_by_sql(renamed: World) -> None:
-    """What was signed once is signed for ever: an older row of the same dataset counts as the product's."""
+    """Accept an old signature: a signed row stays signed for ever."""
     columns = ("state", "table_versions", "execution_id", "through", "digest", "signature", "qualified_name")
     before = AppliedDataset.objects.values(*columns).get()
     renamed.executed()
@@ -507,7 +507,7 @@ def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
 
 
 def test_not_detected_triggers_taken_away_and_put_back(renamed: World) -> None:
-    """What was changed meanwhile is found, not that they were away."""
+    """Find the changes made meanwhile, not the removal of the triggers."""
     with triggers_lifted([Approval]):
         pass
     chain.seal()

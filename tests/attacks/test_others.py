@@ -1,4 +1,4 @@
-"""What is somebody else's: their notices, what they are told of, and who else is told."""
+"""Access to other users' notices and notification settings."""
 
 import pytest
 from django.contrib.auth.models import Permission, User

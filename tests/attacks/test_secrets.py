@@ -59,7 +59,7 @@ def everything_stored() -> str:
 
 
 def seen_by(client: Client, paths: list[str]) -> str:
-    """What pages and answers say; every one of them is there."""
+    """Return the text of pages and answers, all of which exist."""
     found = []
     for path in paths:
         answer = client.get(path)

@@ -1,4 +1,4 @@
-"""What a person types: options, and errors in one line."""
+"""Command line of the benchmark: options, and errors in one line."""
 
 import json
 import subprocess

@@ -23,7 +23,7 @@ AIRPORT = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat"
 
 @dataclass
 class Installation:
-    """Where it answers, and the folders its sources are delivered to."""
+    """Address of a test installation, and the folders of its sources."""
 
     address: str
     data_dir: Path

@@ -118,7 +118,7 @@ def engineer(camera: Camera) -> None:
 
 
 def reviewer(camera: Camera) -> None:
-    """What waits in the demo: ada, who may do everything, is asked for the approval, too."""
+    """Take the picture of the demo's inbox: ada, who has every role, is asked for the approval, too."""
     page = camera.page
     camera.go("/inbox/")
     expect(page.get_by_role("link", name=f"Report of dataset {WAITING}")).to_be_visible(timeout=ANSWER_WITHIN)

@@ -71,5 +71,5 @@ def room_of(module: str) -> str:
 
 
 def inside(module: str, package: str) -> bool:
-    """Whether the module is the package or below it."""
+    """Return whether the module is the package or below it."""
     return module == package or module.startswith(f"{package}.")

@@ -1,4 +1,4 @@
-"""What all of the product's commands have in common."""
+"""Shared behaviour of the product's commands."""
 
 import json
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Where choices of a history policy meet: small histories whose end follows from the history rules alone.
+"""Combinations of history-policy choices: small histories whose end follows from the history rules alone.
 
 Each case names the rules it is about; ``tests/loader/reference/cases`` holds those of one rule at a time.
 Times are days of January 2024, in feeds plain numbers; a batch is dated by its day.

@@ -1,4 +1,4 @@
-"""What a person reads of an accident: its cause, the path and what to do."""
+"""Messages about failures: the cause, the path and the remedy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run did to a history, key by key, read back from what real loads left."""
+"""Changes of a run in a history, key by key, read from the results of real loads."""
 
 import pytest
 

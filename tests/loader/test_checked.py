@@ -1,4 +1,4 @@
-"""Which checks of stage a checked delivery makes needless."""
+"""Stage checks that a checked delivery makes unnecessary."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What fits a type and what does not, as a table: text first, then Parquet's own types."""
+"""Values that fit a type and values that do not, as a table: text first, then Parquet's own types."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -81,7 +81,7 @@ TEXTS = {
 
 
 def converted(spark, type_text, values, options=None, source=None):
-    """What Spark makes of the values: their conversion, or DOES_NOT_FIT."""
+    """Return Spark's conversion of the values, or DOES_NOT_FIT."""
     given = source or T.StringType()
     schema = T.StructType([T.StructField("place", T.IntegerType()), T.StructField("v", given)])
     frame = spark.createDataFrame([*enumerate(values), (-1, None)], schema)

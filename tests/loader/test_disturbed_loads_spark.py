@@ -41,7 +41,7 @@ Version = tuple[int, str, str, str | None]  # key, value, start, end
 
 @dataclass
 class Model:
-    """What the history must hold, and what it held at each table version that a load left."""
+    """Expected content of the history, now and at each table version that a load left."""
 
     versions: list[Version] = field(default_factory=list)
     left: dict[int, tuple[list[Version], int]] = field(default_factory=dict)  # by table version: versions, run

@@ -1,4 +1,4 @@
-"""Which columns row hashes cover: what is noted, and what can be told from it later."""
+"""Columns covered by row hashes: the record in commits, and its later use."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -141,7 +141,7 @@ def naive(value: object) -> bool:
 
 
 def test_widening_changes_no_digest(spark):
-    """What the architecture widens in place or by a rebuild, read back as the wider type."""
+    """Compare digests before and after widening, in place or by a rebuild."""
     widenings = {
         "CAST(n AS int)": ["bigint", "double", "decimal(10,0)", "decimal(14,4)", "decimal(38,18)"],
         "CAST(n AS bigint)": ["decimal(20,0)", "decimal(30,10)"],

@@ -1,4 +1,4 @@
-"""What a history's commits note of their policy: what may change, and what then holds of which run."""
+"""Policy recorded in a history's commits: permitted changes, and the policy of each run."""
 
 import json
 

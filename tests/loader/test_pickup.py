@@ -1,4 +1,4 @@
-"""What is said of something that waits for a worker, and of something whose worker is not heard of."""
+"""Messages about work that waits for a worker, or whose worker is silent."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -170,7 +170,7 @@ def refuse_while_blocked(
 def left(
     reached: ArchitectureState, found: dict[str, ObservedTable], after: ArchitectureState
 ) -> tuple[list[str], tuple]:
-    """What a report made once more still wants, and the steps of it."""
+    """Return the operations of a second report, and their steps."""
     there = {key: table for key, table in found.items() if not table.dropped}
     again = report(reached, there, after, NOTHING_BLOCKED)
     wanted = [one.describe() for one in again.operations if one.decision != METADATA_ONLY]
@@ -192,7 +192,7 @@ def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureS
 
 
 def wanted_of(dataset: DatasetState, after: ArchitectureState) -> dict[str, tuple[str, bool]]:
-    """What columns are to be, by stable key and by name: their type, and whether they may be NULL."""
+    """Return the expected columns, by stable key and by name: their type, and whether they may be NULL."""
     columns = [column for one in after.datasets if one.key == dataset.key for column in one.columns]
     said = {column.key: (column.type, column.nullable) for column in columns}
     return {column.name: said[column.key] for column in columns} | said
@@ -264,7 +264,7 @@ def compare(
 
 
 def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
-    """What a column is called now. One that made way for another kind of type lost its key, not its values."""
+    """Return the present name of a column. One that made way for another kind of type lost its key, not its values."""
     for one in now.columns:
         if one.key is None and one.name.startswith("__retired_") and one.name.endswith(f"_{column.name}"):
             return one.name

@@ -1,4 +1,4 @@
-"""What another policy means for a history that is there."""
+"""Effect of another policy on an existing history."""
 
 import pytest
 

@@ -47,7 +47,7 @@ def played(policy: dict[str, Any], columns: dict[str, str] | None = None, keys: 
 
 
 def became(policy: dict[str, Any]) -> list[str]:
-    """What became of the five rows, in their order."""
+    """Return the results of the five sample rows, in order."""
     return [fate.became for one in played(policy).batches for fate in one.rows]
 
 

@@ -1,4 +1,4 @@
-"""What people are shown of the rows that a batch is refused for: how many there are, and which."""
+"""Display of rows for which a batch is refused: their number, and samples."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the replay of a case makes of its columns and rows before Spark sees them."""
+"""Conversion of a case's columns and rows before Spark reads them."""
 
 import pytest
 

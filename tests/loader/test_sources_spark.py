@@ -525,7 +525,7 @@ def test_conflicting_rows(spark, put):
 
 
 def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
-    """Where NULL adds nothing to a hash, (x, NULL) and (NULL, x) would look the same."""
+    """Tell (x, NULL) and (NULL, x) apart, although NULL adds nothing to a hash."""
     columns = [KEY, DeliveredColumn("l", "l", "string"), DeliveredColumn("m", "m", "string")]
     assert refused(spark, put("a.csv", "id,l,m\na,x,\na,,x\n"), columns).code == "CONFLICTING_ROWS"
 

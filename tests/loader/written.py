@@ -108,7 +108,7 @@ class WrittenHistory:
         )
 
     def _value(self, row: dict[str, Any], column: Any) -> Any:
-        """What the version says; of hashes, unless it says otherwise, what they must be."""
+        """Return the version's value; for hashes, unless it has one, the required value."""
         for name in (column.purpose, column.name):
             if name in row:
                 return row[name]

@@ -1,4 +1,4 @@
-"""What the change log says beside what the tables say, and metadata to change."""
+"""Expected change-log entries for changes of tables, and metadata to change."""
 
 import json
 from collections.abc import Callable

@@ -49,7 +49,7 @@ def refused(code: str, deed, **given: object) -> MetadataError:
 
 
 def told(kind: str = "account.changed") -> list[tuple[str, str]]:
-    """Who was told of the newest event of a kind, with its title."""
+    """Return the recipients of the newest event of a kind, with its title."""
     event = Event.objects.filter(kind=kind).first()
     return [] if event is None else sorted((one.person.username, event.title) for one in event_notices(event))
 

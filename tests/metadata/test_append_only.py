@@ -1,4 +1,4 @@
-"""What was written stays: in the ORM, in SQL, after every migration."""
+"""Append-only rows stay as written: by the ORM, by SQL, after every migration."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ def link() -> ChainLink:
 
 
 def triggers() -> dict[str, set[str]]:
-    """Which of our triggers each table has."""
+    """Return the triggers of each table."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(

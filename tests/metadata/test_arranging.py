@@ -1,4 +1,4 @@
-"""How a column moves in the order of its dataset's columns."""
+"""Moves of a column in the order of its dataset's columns."""
 
 from hypothesis import given
 from hypothesis import strategies as st

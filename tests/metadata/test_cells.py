@@ -1,4 +1,4 @@
-"""What the text of a cell means, and how a value is written there."""
+"""Parsing of a cell's text, and formatting of its value."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a chain of hashes proves: any change to any link is found."""
+"""Properties of a hash chain: any change to any link is found."""
 
 from dataclasses import replace
 

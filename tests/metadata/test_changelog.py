@@ -1,4 +1,4 @@
-"""What an entry of the change log says, when there is one, who made it, and what it costs."""
+"""Entries of the change log: content, actor, presence, and cost."""
 
 import uuid
 from collections.abc import Callable

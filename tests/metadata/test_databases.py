@@ -1,4 +1,4 @@
-"""Where a database is, and that no password is ever part of it."""
+"""Location of a database, which never includes a password."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What hangs on a dataset or column: said before it is renamed, retired or deleted, and true when it is."""
+"""Dependents of a dataset or column: shown before a rename, retirement or deletion, and true afterwards."""
 
 from collections.abc import Iterable
 

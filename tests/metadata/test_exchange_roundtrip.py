@@ -1,4 +1,4 @@
-"""What is exported and imported elsewhere is the same metadata, byte for byte."""
+"""Metadata exported and imported elsewhere is the same, byte for byte."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which targets follow from a source: pure rules."""
+"""Generation of targets from a source: pure rules."""
 
 from dataclasses import replace
 

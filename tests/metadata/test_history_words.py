@@ -1,4 +1,4 @@
-"""What a dataset's page says of its history's policy."""
+"""Description of a history policy on a dataset's page."""
 
 import pytest
 

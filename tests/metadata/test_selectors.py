@@ -1,4 +1,4 @@
-"""What is read: states, history's columns, lineage, in a constant number of queries."""
+"""Selectors: states, history's columns, lineage, in a constant number of queries."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries

@@ -1,4 +1,4 @@
-"""What holds for every write: the optimistic lock, and what the database refuses by itself."""
+"""Shared behaviour of every write: the optimistic lock, and the database's own constraints."""
 
 import pytest
 from django.db import IntegrityError, transaction

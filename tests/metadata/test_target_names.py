@@ -1,4 +1,4 @@
-"""What delivered columns are called in stage and rawcore."""
+"""Names of delivered columns in stage and rawcore."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a text must look like to be a time or a uuid; the same patterns are asked of Python, Spark and SQL."""
+"""Formats of time and uuid as text; Python, Spark and SQL use the same patterns."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What axe and the keyboard find on a page, in a real Chromium."""
+"""Findings of axe and of keyboard checks on a page, in a real Chromium."""
 
 import re
 from dataclasses import dataclass, field
@@ -99,20 +99,20 @@ def sideways(page: Page) -> int:
 
 
 def accessible_faults(page: Page, *, rules: list[str] | None = None) -> list[str]:
-    """What axe finds that is serious or critical; ``rules`` instead of all of them."""
+    """Return axe's serious and critical findings; ``rules`` instead of all of them."""
     only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": RULES}
     found = page.evaluate(_RUN, only)
     return [f"{impact} {rule}: {node}" for impact, rule, nodes in found if impact in GRAVE for node in nodes]
 
 
 def unseen_focus(page: Page) -> list[str]:
-    """What cannot take the focus, does not show it, or has it where nobody sees it."""
+    """Return the elements that cannot take the focus, do not show it, or are hidden with it."""
     page.keyboard.press("Tab")
     return page.evaluate(_UNSEEN_FOCUS)
 
 
 def unreached_by_tab(page: Page) -> list[str]:
-    """What the Tab key does not come to, going through the whole page once.
+    """Return the elements that the Tab key does not reach in one pass through the page.
 
     Some pages draw what one comes to, and take away what one has left. Where anything is missing, the walk goes
     on, slowly enough to be drawn for, until a whole round comes to nothing new.
@@ -137,7 +137,7 @@ def _one_round(page: Page) -> None:
 
 @dataclass
 class Complaints:
-    """What the browser itself complains of while pages are shown: errors, refusals of the content policy.
+    """Messages of the browser while pages are shown: errors, refusals of the content policy.
 
     That a form was refused or met another's change (409, 422) is an answer to a person, no complaint.
     """

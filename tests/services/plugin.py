@@ -30,7 +30,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _only_hands_out(config: pytest.Config) -> bool:
-    """Whether this process gives its tests to others (``-n 2``), each of which has servers of its own."""
+    """Return whether this process hands its tests to others (``-n 2``), each of which has its own servers."""
     return bool(getattr(config.known_args_namespace, "numprocesses", None)) and "PYTEST_XDIST_WORKER" not in os.environ
 
 

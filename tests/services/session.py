@@ -1,4 +1,4 @@
-"""What one test session runs on, decided before Django's settings are read.
+"""Servers of a test session, chosen before Django's settings are read.
 
 ELEVATA_TEST_SERVICES chooses:
 

@@ -1,4 +1,4 @@
-"""What tests of architecture control's pages share: who is signed in, what a page says, what Ada edits."""
+"""Helpers for architecture control's pages: the signed-in user, a page's text, and edits by ada."""
 
 import re
 from typing import Any

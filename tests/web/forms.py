@@ -1,4 +1,4 @@
-"""What a browser sends of a page's form: its fields as they stand there, with what a person typed over."""
+"""Data that a browser sends for a page's form: its fields as they stand, with typed values."""
 
 from html import unescape
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""Who may do what at which route: what views declare, and the table that it is held against.
+"""Permissions of every route: the views' declarations, and the table they are compared with.
 
 A view declares by its decorator (``metadata.permissions``), a resource of the API by its permission
 classes. A route that takes more than reading and declares nothing, or that the table does not know as
@@ -43,7 +43,7 @@ def _patterns(resolver: URLResolver) -> list[URLPattern]:
 
 
 def is_open(pattern: URLPattern) -> bool:
-    """Whether it answers who is not signed in. Resources of the API ask for that by themselves."""
+    """Return whether the route answers users who are not signed in. Resources of the API check that themselves."""
     view = pattern.callback
     if hasattr(view, "cls"):
         asked = [one for method in methods_of(pattern) for one in permissions_of(view, method)]
@@ -60,7 +60,7 @@ def methods_of(pattern: URLPattern) -> tuple[str, ...]:
 
 
 def declared(pattern: URLPattern, method: str) -> Needs | None:
-    """What the view says is needed; None if it says nothing."""
+    """Return the permissions that the view declares; None if it declares none."""
     view = pattern.callback
     if not hasattr(view, "cls"):
         return needs_of(view if hasattr(view, "needs") else getattr(view, "view_class", view), method)
@@ -81,7 +81,7 @@ def permissions_of(view: Any, method: str) -> list[Any]:
 
 
 def in_table(name: str, method: str) -> Needs | None:
-    """What the table says; None for more than reading at a route that it does not name."""
+    """Return the table's permissions; None for a writing method of a route that it does not name."""
     row = TABLE.get(name, {})
     return row.get(method, EVERYBODY if method in SAFE_METHODS else None)
 

@@ -77,7 +77,7 @@ class LocalProvider:
         return {"keys": [key | {"kid": "k1", "use": "sig", "alg": "RS256"}]}
 
     def authorize(self, asked: dict[str, str]) -> str:
-        """Where the browser is sent back to."""
+        """Return the address to which the browser is redirected."""
         assert asked["response_type"] == "code"
         assert asked["code_challenge_method"] == "S256"
         self.asked.append(asked)

@@ -1,4 +1,4 @@
-"""Whose doing a request is: the signed-in person's, their token's, or nobody's; and who may use the API."""
+"""Actor of a request: the signed-in user, their token's, or nobody; and access to the API."""
 
 from datetime import timedelta
 

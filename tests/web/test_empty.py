@@ -16,7 +16,7 @@ LISTS = (
 
 
 def empty_part(client: Client, address: str) -> str:
-    """What stands in place of the list; of the home page, the panel of first steps."""
+    """Return the text shown in place of an empty list; of the home page, the panel of first steps."""
     text = client.get(address).content.decode()
     begins = 'class="first-steps"' if address == "/" else 'class="empty-page"'
     start = text.index(begins)

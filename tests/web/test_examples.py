@@ -76,7 +76,7 @@ def orders(shop: System, landing: Path) -> SourceDataset:
 
 
 def samples_of(client: Client, source: SourceDataset) -> list[str]:
-    """What the comparison and an import of the same file show."""
+    """Return the samples that the comparison and an import of the same file show."""
     again = f"/systems/{source.system.short_name}/import/?location={source.location}&format=csv&show=now"
     answers = [client.get(f"/sources/{source.key}/columns/?show=now"), client.get(again)]
     assert [answer.status_code for answer in answers] == [200, 200]

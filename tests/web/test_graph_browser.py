@@ -1,4 +1,4 @@
-"""What graph.js makes of a graph, in a real Chromium under the product's content policy. No server, no database."""
+"""Drawing of graph.js in a real Chromium under the product's content policy. No server, no database."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A graph</t
 
 
 def part(graph: Graph) -> str:
-    """What a live part sends."""
+    """Return the HTML of a live fragment."""
     return f'<div class="graph" data-graph="g" data-graph-label="A run"></div>{json_script(graph.as_json(), "g")}'
 
 
@@ -70,7 +70,7 @@ def _serve(route: Route) -> None:
 
 
 def swap(page: Page, html: str) -> None:
-    """What htmx does with a part that arrived."""
+    """Swap a fragment as htmx does."""
     page.evaluate(
         """html => {
             const live = document.getElementById("live");

@@ -29,7 +29,7 @@ def asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], None]]:
-    """What is asked: all of it is fine, until a test says otherwise."""
+    """Replace every health probe by one that succeeds, until a test changes it."""
     fine = dict.fromkeys(health.PROBES, FINE)
     monkeypatch.setattr(health, "PROBES", fine)
     return fine

@@ -1,4 +1,4 @@
-"""What somebody might try at sign-in, at forms, and with tokens; none of it works."""
+"""Attacks on sign-in, forms and tokens; none of them succeeds."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""What a dataset reads, edited in the browser: added, changed, retired, and never taken from under a column."""
+"""Inputs of a dataset, edited in the browser: added, changed, retired, and never removed from under a column."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many queries each page needs, small and three times as large: none may need more than it is known to.
+"""Number of queries of each page, small and three times as large: none may need more than its baseline.
 
 ``REMAKE_BASELINES=1 pytest tests/web/test_query_baselines.py`` writes the file anew from the small one.
 """

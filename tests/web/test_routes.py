@@ -1,4 +1,4 @@
-"""Who may see and do what, for every route there is."""
+"""Access to every route, by role."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +148,7 @@ def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpRespons
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody was answered."""
+    """Answer to a request of one user."""
 
     status_code: int
     url: str
@@ -235,7 +235,7 @@ def test_with_permission(answered: Callable[[str, str], Answer], name: str):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name: str):
-    """What the content policy forbids would only break in a browser, so it is looked for here."""
+    """Search pages for inline code: the content policy forbids it, which shows in a browser only."""
     for visitor in ("operator", "client"):
         answer = answered(visitor, name)
         text = answer.text

@@ -1,4 +1,4 @@
-"""What a load run's page says while nobody takes the run up, and while its worker is not heard of."""
+"""Page of a load run while no worker has claimed it, and while its worker is silent."""
 
 from datetime import timedelta
 

@@ -35,7 +35,7 @@ def address(schedule: Schedule, page: str = "") -> str:
 
 
 def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
-    """What the edit page would send: every field with what it held, and these changes typed into it."""
+    """Return the data of the edit page: every field with its value, and these changes."""
     page = text_of(client, address(schedule, "edit/"))
     hidden = dict(re.findall(r'<input type="hidden" name="(initial-\w+|version)" value="([^"]*)"', page))
     return hidden | GIVEN | changes

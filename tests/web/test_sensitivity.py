@@ -1,4 +1,4 @@
-"""How widely tables and columns may be shown: said in forms and cells, told on pages and by REST, found by it."""
+"""Classification of tables and columns: edited in forms and cells, shown on pages and by REST, searchable."""
 
 import pytest
 from django.test import Client

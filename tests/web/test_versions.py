@@ -1,4 +1,4 @@
-"""What the history explorer makes of an answer: changes, gaps, the time line. No database."""
+"""Versions of the history explorer: changes, gaps, the time line. No database."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -23,7 +23,7 @@ SAMPLES = 5
 
 @dataclass
 class Arrivals:
-    """What a batch delivered. ``counts`` gains rows, skipped_deletes and duplicates while it is checked."""
+    """Checked rows of a batch. ``counts`` gains rows, skipped_deletes and duplicates while it is checked."""
 
     load: RawcoreLoad
     history: HistoryTable

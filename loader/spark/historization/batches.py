@@ -1,4 +1,4 @@
-"""What a batch does, by history policy: three kinds of batch behind one interface.
+"""Effect of a batch by history policy: three kinds of batch behind one interface.
 
 * ``SnapshotBatch``: rows dated by the load, compared once with the open versions.
 * ``DatedBatch``: rows with a time of their own, folded key by key (``loader.spark.historization.events``).
@@ -195,7 +195,7 @@ class SnapshotBatch:
         return frame, refreshed
 
     def _stands_for_others(self, known: DataFrame) -> bool:
-        """Whether the stored hashes cover other columns than this batch's.
+        """Return whether the stored hashes cover other columns than this batch's.
 
         NULL contributes nothing to a hash: columns that came since change none, unless they were
         there before and hold values.
@@ -224,7 +224,7 @@ class SnapshotBatch:
 
 
 def kept_notes(target: Target) -> dict[str, str]:
-    """What a prune noted stays noted."""
+    """Return the recorded policy of a prune, which later commits repeat."""
     signed = target.signed
     return {"forgotten": signed.notes["forgotten"]} if signed and "forgotten" in signed.notes else {}
 

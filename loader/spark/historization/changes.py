@@ -1,4 +1,4 @@
-"""What one run did to a history: which keys it inserted, updated, deleted, and which came back."""
+"""Changes of one run in a history: keys it inserted, updated or deleted, and keys that reappeared."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def _wanted(op: str) -> Column:
 
 
 def _seen_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:
-    """Which of these keys had a version of another run that starts before the first that this run wrote.
+    """Return the keys that had a version of another run before the first one that this run wrote.
 
     What later runs wrote does not count: a key that is updated tomorrow was still new today.
     """

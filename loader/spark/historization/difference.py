@@ -1,4 +1,4 @@
-"""What differs between stage and what is known: one join by entity key, compared by row hash.
+"""Difference between stage and the stored rows: one join by entity key, compared by row hash.
 
 Two sizes of answer, for two ways of writing (``loader.spark.historization.history``):
 
@@ -45,7 +45,7 @@ BROADCAST_UP_TO_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """How stage is compared with what is known.
+    """Settings of a comparison of stage with the stored rows.
 
     ``whole``: see the module; ``one_task``: both sides are small. ``absent_is_deleted``: a known key
     that stage lacks is gone. ``untracked``: columns whose difference is written in place.
@@ -86,7 +86,7 @@ class Difference:
 
     @property
     def touches(self) -> bool:
-        """Whether a version that is there already changes."""
+        """True if a stored version changes."""
         altered = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
         return any(self[change] for change in altered) or self.comparison.refreshed
 

@@ -1,4 +1,4 @@
-"""What must go from a history's memory before anybody reads it: a death between two commits left it there.
+"""Removal of rows that an interrupted load left in a history's event log, before anybody reads it.
 
 * Events of a load that died before its history commit: their number is newer than the history's own.
 * Events of a run that was reverted: the revert's history commit names its number (``void``), and the

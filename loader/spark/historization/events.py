@@ -198,7 +198,7 @@ class EventBatch:
         )
 
     def _logs(self, arrived: DataFrame) -> DataFrame | None:
-        """What the memory knows of the keys asked for, as sorted arrays; None if it is empty."""
+        """Return the event log's rows of the requested keys as sorted arrays; None if it is empty."""
         spec = self.load.memory
         assert spec is not None
         if not self._files.all:
@@ -250,7 +250,7 @@ class EventBatch:
         self.counts |= found.asDict()
 
     def _touches_closed(self) -> str:
-        """Whether a version that is closed already changes or goes, so that closed files must be read."""
+        """Return the condition that a closed version changes or is removed, so that closed files must be read."""
         return "exists(old, o -> o.until IS NOT NULL AND NOT exists(new, n -> n <=> o))"
 
     def _refuse_late(self) -> None:
@@ -267,7 +267,7 @@ class EventBatch:
 
     @property
     def public_counts(self) -> dict[str, int]:
-        """What is told of the load."""
+        """Counts that the load reports."""
         names = (
             "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", "opened", "closed", "removed",
             "late", "late_ignored", "beyond_horizon", "skipped_deletes",

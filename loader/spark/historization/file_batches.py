@@ -284,7 +284,7 @@ class FilesBatch:
         )
 
     def _versions(self, keys: DataFrame) -> DataFrame:
-        """What the table holds of these keys, as sorted arrays."""
+        """Return the table's versions of these keys as sorted arrays."""
         table = self.target.versions
         key = table.name("entity_key")
         wanted = keys.select(F.col(KEY).alias("__wanted"))

@@ -30,7 +30,7 @@ _OPENING = (rules.NEW, rules.REAPPEARED, rules.CHANGED)
 
 @dataclass(frozen=True)
 class Stamp:
-    """What this run writes into every row it touches; both times are ISO 8601.
+    """Values that this run writes into every row it changes; both times are ISO 8601.
 
     ``at`` dates the run's data, ``loaded_at`` is the clock when the dataset was loaded: fixed once,
     so that every job of the run writes the same.
@@ -53,7 +53,7 @@ def open_versions(history: DeltaTable, table: TableSpec) -> DataFrame:
 
 
 def reappeared(difference: Difference, history: HistoryTable) -> int:
-    """How many of the new keys were there before and had gone: only keys that ended are read."""
+    """Return the number of new keys that had been deleted before: only keys that ended are read."""
     if not difference[rules.NEW] or history.tombstones or not history.files_of(DELETED):
         return 0
     key = history.name("entity_key")
@@ -95,7 +95,7 @@ def _opened(history: HistoryTable, difference: Difference, stamp: Stamp) -> Data
 
 
 def _tombstones(history: HistoryTable, difference: Difference, known: DataFrame, stamp: Stamp) -> DataFrame:
-    """What stands for the keys that went (rule 15): their last values, deleted from now on."""
+    """Return the tombstones of deleted keys (rule 15): their last values, deleted from now on."""
     gone = difference.recalled(known, rules.DELETED, given=_given(history)).select(f"{OLD}.*")
     return history.rows(gone, _opening_values(history, stamp, F.lit(rules.DELETED), DELETED))
 
@@ -118,7 +118,7 @@ def _opening_values(history: HistoryTable, stamp: Stamp, state: Column, segment:
 
 
 def _closing_values(history: HistoryTable, change: Column, stamp: Stamp) -> dict[str, Column]:
-    """What closing writes into a version, by the purpose of the column."""
+    """Return the values that closing writes into a version, by the purpose of the column."""
     tombstones = history.tombstones
     state = F.when(change == rules.REAPPEARED, rules.DELETED).otherwise(LIVE if tombstones else change)
     ends_key = (change == rules.DELETED) & F.lit(not tombstones)

@@ -1,4 +1,4 @@
-"""What is true of every history, checked on the real table (DESIGN, "History"; rules 14, 15 and 21).
+"""Invariants of every history, checked on the real table (DESIGN, "History"; rules 14, 15 and 21).
 
 The sentences are those of ``loader.domain.reference.invariants``; what only a stored table has comes
 on top: hashes, the partition a version lies in, and the rawcore table that follows the open versions.
@@ -112,7 +112,9 @@ def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, i
 
 
 def _noted_last(history: DeltaTable) -> Mapping[str, str] | None:
-    """What the newest run noted of the table, for the description may have changed since; None if none wrote it."""
+    """Return the policy that the newest run recorded, since the description may have changed; None if no run wrote
+    the table.
+    """
     signed = history.newest_run_commit()
     return signed.notes if signed else None
 
@@ -128,7 +130,7 @@ class _Checked:
 
     @property
     def pruned(self) -> bool:
-        """Whether the oldest version left may have had a predecessor."""
+        """True if the oldest remaining version may have had a predecessor."""
         return "forgotten" in (self.noted or {})
 
     @cached_property
@@ -228,7 +230,7 @@ class _Checked:
         )
 
     def _flags(self) -> dict[str, Column]:
-        """What is broken about a version that has a key and a start."""
+        """Return the conditions that a version with a key and a start violates, by invariant."""
         is_first = F.col("number") == 1
         flags = {
             "HISTORY_KEY": ~F.col("history_key").eqNullSafe(F.col("own_history_key")),
@@ -283,7 +285,9 @@ class _Checked:
         return ~F.when(is_open, opened).otherwise(closed)
 
     def _segments(self, live_open: Column) -> Column:
-        """Where a version may lie. What a load reads must be exact: open ones, and the ends of gone keys."""
+        """Return whether a version is in a permitted segment. Segments that a load reads must be exact: open
+        versions, and ends of deleted keys.
+        """
         is_last = F.col("later_start").isNull()
         return (
             F.when(live_open, F.array(F.lit(OPEN)))
@@ -328,7 +332,7 @@ class _Checked:
 
 
 def _follows() -> Column:
-    """Whether a version starts where the one before it ends."""
+    """Return the condition that a version starts where the one before it ends."""
     return _true(F.col("earlier_until") == F.col("start"))
 
 

@@ -30,7 +30,9 @@ def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
 
 
 def _places(target: Target, difference: Difference) -> DataFrame:
-    """Where the rows lie that change or go: known from the comparison if rawcore itself was compared."""
+    """Return the places of rows that change or are removed: known from the comparison if rawcore itself was
+    compared.
+    """
     altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
     if target.history is None:
         return altered.select(f"{OLD}.{PLACE}")

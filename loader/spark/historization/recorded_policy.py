@@ -20,7 +20,7 @@ def columns_hashed(load: RawcoreLoad) -> str:
 
 
 def kept_hashes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
-    """What the row hashes of a history cover in which versions keep theirs, once this load has written some."""
+    """Return the columns that a history's row hashes cover, for versions that keep theirs after this load."""
     return hashed_notes(signed.notes if signed else None, columns_hashed(load))
 
 

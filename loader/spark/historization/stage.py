@@ -158,7 +158,7 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
 
 
 def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
-    """What makes two rows of a key identical (rule 1): every attribute, also those that open no version."""
+    """Return the values that make two rows of a key identical (rule 1): every attribute, untracked ones included."""
     attributes = _delivered(stage, load, "attribute")
     if {part.column for part in load.row_hash} == {column.name for column in attributes}:
         return F.col(quote_identifier(load.table.column("row_hash").name))

@@ -39,7 +39,7 @@ class StoredTable:
         return cls(spec, table.frame_as_of(version), named, {key: families[name] for key, name in named.items()})
 
     def has(self, purpose: str) -> bool:
-        """Whether the table has a described column of this purpose."""
+        """Return whether the table has a described column of this purpose."""
         return any(column.key in self.names for column in self.spec.of_purpose(purpose))
 
     def column(self, purpose: str) -> Column:

@@ -55,7 +55,7 @@ class Target:
         return TableFiles(self.session, self.rawcore)
 
     def rawcore_rows(self) -> int:
-        """How many rows rawcore holds: by its files' statistics, counted only where they do not say."""
+        """Number of rows in rawcore: from file statistics, counted only where these lack it."""
         known = rows_in(self.rawcore_files.all)
         return self.rawcore.rows() if known is None else known
 
@@ -72,7 +72,7 @@ class Target:
         return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
 
     def current(self) -> DataFrame:
-        """What rawcore must hold: the open live versions, with rawcore's columns."""
+        """Rows that rawcore must hold: the open live versions, with rawcore's columns."""
         assert self.history is not None
         assert self.load.history is not None
         versions = open_versions(self.history, self.load.history)

@@ -98,7 +98,7 @@ class HistoryTable:
 
     @property
     def open_until(self) -> Column:
-        """What stands at the end of an open version."""
+        """Value at the end of an open version."""
         end = open_end(self.policy, self.spec.column("ended_at").type)
         return F.lit(end).cast(self.time_type)
 
@@ -117,7 +117,7 @@ class HistoryTable:
         return shown
 
     def segment(self, state: Column, is_open: Column) -> Column:
-        """Where a version lies: open live ones by themselves, ends of keys by themselves."""
+        """Return the segment of a version: open live ones, ends of deleted keys, and the rest."""
         deleted = state == rules.DELETED
         if self.tombstones:
             return F.when(is_open & deleted, DELETED).when(is_open, OPEN).otherwise(CLOSED)

@@ -19,7 +19,9 @@ _BOUNDS = "spark.databricks.delta.optimize."
 
 
 def is_crowded(table: DeltaTable) -> bool:
-    """Whether a table is to be compacted (``loader.domain.runs.maintenance``); its checksum mostly says so at once."""
+    """Return whether a table needs compaction (``loader.domain.runs.maintenance``); its checksum file usually
+    suffices.
+    """
     if not table.exists():
         return False
     return _has_small_files(table) or _has_dead_rows(table)

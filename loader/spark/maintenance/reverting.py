@@ -305,7 +305,7 @@ class _Revert:
 
 
 def _is_gone(failure: Exception) -> bool:
-    """Whether Delta says that a version's files or its log are no longer there."""
+    """Return whether Delta reports that a version's files or its log are missing."""
     return any(code in str(failure) for code in _GONE)
 
 

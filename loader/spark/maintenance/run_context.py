@@ -1,4 +1,4 @@
-"""What governed runs share: a session, a way to be told and to tell, signatures that carry on what stood before."""
+"""Shared context of a maintenance run: Spark session, progress callback, commit metadata."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class House:
         return cls(dataset_session(spark, user_metadata=""), warehouse, run_id, phase)
 
     def sign(self, signature: str) -> None:
-        """What the commits from here on say of themselves."""
+        """Set the commit metadata of the following commits."""
         self.session.conf.set(USER_METADATA, signature)
 
     def before(self, name: str, table: DeltaTable, **more: Any) -> None:
@@ -56,6 +56,6 @@ def carried(
 
 
 def file_count(table: DeltaTable) -> int:
-    """How many files a table has."""
+    """Return the number of files of a table."""
     checksum = table.snapshot().checksumOpt()
     return checksum.get().numFiles() if checksum.isDefined() else len(TableFiles(table.spark, table).all)

@@ -35,7 +35,7 @@ _COMPARISONS = 3
 
 @dataclass
 class Outcome:
-    """What a dataset did. ``counts`` are described at ``loader.models.DatasetRun``."""
+    """Result of a dataset's load. ``counts`` are described at ``loader.models.DatasetRun``."""
 
     counts: dict[str, int] = field(default_factory=dict)
     drift: list[dict] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Canceled(Exception):
 
 @dataclass
 class Task:
-    """What loading a dataset needs besides the dataset: the run, and a way to be told and to tell.
+    """Context of a dataset's load: the run, and its progress callback.
 
     ``phase`` reports what it is doing and raises Canceled when the run is to stop.
     """
@@ -66,7 +66,7 @@ class Task:
     def signature(
         self, sequence: int, counts: dict[str, int] | None = None, notes: dict[str, str] | None = None
     ) -> str:
-        """What this run's commits say of themselves."""
+        """Return the commit metadata of this run."""
         return run_signature(
             run_id=self.manifest.run_id,
             at=self.manifest.load_timestamp,
@@ -282,7 +282,7 @@ def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Targ
 
 
 def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
-    """How many rows stage can have at most, by the statistics of the files it reads."""
+    """Return the largest possible number of stage rows, by the statistics of the files it reads."""
     tables = [DeltaTable(session, task.warehouse, one.table.key) for one in load.inputs]
     counts = [rows_in(TableFiles(session, table).all) for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)

@@ -205,7 +205,7 @@ class SparkEngine:
 
     @property
     def _name(self) -> str:
-        """What the catalog knows the case by: cases run side by side, and each publishes its tables."""
+        """Name of the case in the catalog: cases run side by side, and each publishes its tables."""
         return f"case_{self.key.replace('-', '')}"
 
     @property
@@ -216,7 +216,7 @@ class SparkEngine:
 
     @property
     def _physical(self) -> dict[str, str]:
-        """What the tables call each column of the data: its own name, unless that is one of theirs."""
+        """Names of the data's columns in the tables: their own, unless a technical column has it."""
         reserved = naming.reserved_column_names(_LAYER, self._name)
         names: dict[str, str] = {}
         for name in self.columns.types:

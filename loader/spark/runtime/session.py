@@ -28,7 +28,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """How to start Spark: everything comes from the worker, nothing is looked up."""
+    """Settings of the Spark session: all come from the worker, none is looked up."""
 
     warehouse: str
     master: str = "local[*]"
@@ -100,7 +100,7 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
 
 
 def _java_options(config: RunnerConfig) -> str:
-    """What was asked for, and the archive of Spark's classes where set-up has made one."""
+    """Return the configured Java options, and the archive of Spark's classes where set-up has made one."""
     archive = Path(config.jars, CLASS_ARCHIVE)
     own = config.java_options.split()
     if config.jars and archive.is_file() and not any(option.startswith("-XX:ArchiveClasses") for option in own):

@@ -64,7 +64,7 @@ def typed(column: Column, type_text: str, options: dict | None = None, source: T
 
 
 def fits(column: Column, type_text: str, options: dict | None = None, source: T.DataType | None = None) -> Column:
-    """Whether ``column`` is NULL or a value of ``type_text``; never NULL itself."""
+    """Return the condition that ``column`` is NULL or a value of ``type_text``; never NULL itself."""
     target = ours.parse(type_text)
     if isinstance(source, (*_TEXT, type(None))) and target == ours.DataType(ours.STRING):
         return F.lit(True)
@@ -104,7 +104,7 @@ def _from_text(text: Column, target: ours.DataType, zone: str) -> Column:
 
 
 def is_json(text: Column) -> Column:
-    """Whether ``text`` is exactly one JSON value; NULL or false if not."""
+    """Return the condition that ``text`` is exactly one JSON value; NULL or false if not."""
     array, object_ = (F.concat(F.lit(left), text, F.lit(right)) for left, right in (JSON_ARRAY, JSON_OBJECT))
     in_array = F.from_json(array, "array<string>", STRICT_JSON)
     in_object = F.json_object_keys(object_)
@@ -130,7 +130,9 @@ def _exact(text: Column, scale: int) -> Column:
 
 
 def _exact_with_exponent(text: Column, scale: int) -> Column:
-    """Where the last digit that is not 0 stands: ``120e-3`` is 0.12 and needs two decimals."""
+    """Return the condition that a number with an exponent fits the scale: ``120e-3`` is 0.12 and needs two
+    decimals.
+    """
     lower = F.lower(text)
     mantissa = F.substring_index(lower, "e", 1)
     exponent = F.substring_index(lower, "e", -1).try_cast("bigint")

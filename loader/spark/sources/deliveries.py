@@ -82,7 +82,9 @@ class Delivery:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Where ``frame`` is read: Refusal CHANGED_FILE or UNREADABLE_FILE for what Spark says of its files."""
+        """Turn Spark's errors about the delivery's files into Refusal CHANGED_FILE or UNREADABLE_FILE while
+        ``frame`` is read.
+        """
         with _reading(self._opened, again=self._kept is None):
             yield
 
@@ -131,7 +133,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
 
 
 def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
-    """What a delivery holds: ``{"columns": [{"name", "type", "nullable"}], "rows", "files"}``.
+    """Return the content of a delivery: ``{"columns": [{"name", "type", "nullable"}], "rows", "files"}``.
 
     Types are inferred from every row. Raises Refusal for a delivery that cannot be read.
     """

@@ -50,7 +50,7 @@ class Opened:
 
     @property
     def shown(self) -> str:
-        """What a message calls the delivery: its file, or the first of them and how many more."""
+        """Name of the delivery in messages: its file, or the first of them and how many more."""
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return self.files[0].shown + more
 

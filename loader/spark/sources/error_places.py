@@ -1,4 +1,4 @@
-"""Where in a delivery something is wrong: file, record and, where it is certain, line.
+"""Places of errors in a delivery: file, record and, where it is certain, line.
 
 Only for a delivery that is refused: it is read again, in whole files, with the rows numbered.
 """
@@ -81,7 +81,7 @@ def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[
 
 
 def _lines_are_bytes(opened: Opened) -> bool:
-    """Whether a line end is one byte, as it is everywhere but in UTF-16 and UTF-32."""
+    """Return whether a line end is one byte, as in every encoding but UTF-16 and UTF-32."""
     return not opened.options.encoding.lower().startswith(("utf-16", "utf-32", "utf16", "utf32"))
 
 

@@ -196,7 +196,7 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
 
 
 def _ends_bzip2(end: bytes) -> bool:
-    """Whether these last bytes are the marker, a checksum of 32 bits, and what fills the last byte."""
+    """Return whether these last bytes are bzip2's end marker, a checksum of 32 bits, and padding."""
     number = int.from_bytes(end, "big")
     return any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8))
 
@@ -272,7 +272,7 @@ def _unfinished(location: str) -> Refusal:
 
 
 def is_one_file(spark: SparkSession, location: str) -> bool:
-    """Whether the location names a file, neither a folder nor a pattern."""
+    """Return whether the location names a file, neither a folder nor a pattern."""
     try:
         path = spark._jvm.org.apache.hadoop.fs.Path(location)
         system = path.getFileSystem(_configuration(spark))

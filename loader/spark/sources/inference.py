@@ -1,4 +1,4 @@
-"""Which of the product's types the values of a delivered column would all fit, said carefully.
+"""Inference of types from the values of delivered columns.
 
 Text is a number only where nothing is lost by reading it as one: ``007`` and numbers of twenty
 digits stay string. JSON says itself what is text and what is a number.
@@ -71,7 +71,9 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
 
 
 def _json_types(opened: Opened) -> dict[str, T.DataType]:
-    """What JSON's own notation says. Nothing where keys differ by case only: Spark cannot tell."""
+    """Return the types that JSON's own notation gives. Empty where keys differ by case only: Spark cannot tell
+    them apart.
+    """
     if opened.format != JSONL or len({name.lower() for name in opened.names}) < len(opened.names):
         return {}
     schema = opened.spark.read.json([file.pattern for file in opened.files]).schema

@@ -1,4 +1,4 @@
-r"""What a source's ``options`` may say, per format.
+r"""Reading options of sources, per format.
 
 ================  =======  ==========================================================================
 option            formats  meaning, and what holds without it

@@ -40,7 +40,7 @@ def make_room(session: SparkSession, name: str, location: str) -> None:
 
 
 def held_at(session: SparkSession, name: str, location: str) -> bool:
-    """Whether the catalog has the name, for the table at this place."""
+    """Return whether the catalog has the name, for the table at this location."""
     if not session.catalog.tableExists(name):
         return False
     described = session.sql(f"DESCRIBE TABLE EXTENDED {name}").where("col_name = 'Location'").collect()

@@ -102,7 +102,7 @@ class TableFiles:
 
 
 def rows_in(files: list[Any]) -> int | None:
-    """How many rows the files hold, if their statistics say; no file is read."""
+    """Return the number of rows in the files by their statistics, None if they lack it; no file is read."""
     counts = [file.numLogicalRecords() for file in files]
     return sum(count.get() for count in counts) if all(count.isDefined() for count in counts) else None
 
@@ -222,7 +222,7 @@ def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, s
 
 
 def _low_half(number: int) -> int:
-    """What a left shift by half keeps of a number, as the signed one that shifting back gives."""
+    """Return the lower half of a number, as the signed number that shifting left and back gives."""
     return ((number & _ROW_BITS) ^ (1 << (_HALF - 1))) - (1 << (_HALF - 1))
 
 
@@ -235,7 +235,7 @@ def _name(path: str) -> str:
 
 
 def _operation(session: SparkSession, *, overwrites: bool) -> Any:
-    """What the log says was done; the run is in the commit's ``userMetadata``."""
+    """Return the operation for the log; the run is in the commit's ``userMetadata``."""
     mode = session._jvm.org.apache.spark.sql.SaveMode
     write = getattr(session._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
     none = _option(session)

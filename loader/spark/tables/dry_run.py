@@ -138,7 +138,7 @@ class _Rehearsal:
         return names
 
     def _names(self, keys: Any) -> dict[str, str]:
-        """What the clones are called, by key; dropped ones have no name."""
+        """Return the names of the clones by key; dropped ones have no name."""
         found = ((key, self._table(key).observe()) for key in keys)
         return {key: table.qualified_name for key, table in found if table is not None and not table.dropped}
 
@@ -171,7 +171,7 @@ class _Rehearsal:
         return compared + [{"name": name, "after": error, "breaks": error is not None} for name, error in new.items()]
 
     def _explain(self, queries: tuple[DownstreamQuery, ...], names: list[str]) -> dict[str, str | None]:
-        """Whether each query can be planned over the clones: None, or what Spark says against it."""
+        """Return, for each query, None if it can be planned over the clones, or else Spark's error."""
         renamed = renamed_schemas(names, self.prefix)
         said: dict[str, str | None] = {}
         for query in queries:
@@ -193,7 +193,7 @@ class _Rehearsal:
         self._delete(f"{self.warehouse}/{FOLDER}/{name}")
 
     def clear_what_remained(self) -> None:
-        """What rehearsals left that nobody is at work on; one runner owns the warehouse."""
+        """Remove clones that interrupted dry runs left; one runner owns the warehouse."""
         jvm = self.session._jvm
         root = jvm.org.apache.hadoop.fs.Path(f"{self.warehouse}/{FOLDER}")
         files = root.getFileSystem(self.session._jsc.hadoopConfiguration())

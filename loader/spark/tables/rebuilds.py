@@ -1,4 +1,4 @@
-"""Where files are written or moved: a table's rows in other types, and a dropped table that makes way.
+"""Rewriting a table's rows in other types, and moving a dropped table out of the way.
 
 A rebuild is one atomic overwrite at the same place, verified, or taken back.
 """
@@ -91,7 +91,9 @@ def _overwrite(frame: DataFrame, shape: TableShape, table: DeltaTable) -> None:
 
 
 def _rows_written(table: DeltaTable, before: int) -> int | None:
-    """What the commit after ``before`` says it wrote; None if it is not the newest or says nothing."""
+    """Return the number of rows that the commit after ``before`` wrote; None if it is not the newest or lacks the
+    number.
+    """
     if table.version() != before + 1:
         return None
     for action in table.commit(before + 1) or ():

@@ -1,4 +1,4 @@
-"""How large tables are, told by their logs: no row is read."""
+"""Sizes of tables by their logs: no row is read."""
 
 from collections.abc import Iterable
 

@@ -39,7 +39,7 @@ _proven: dict[str, tuple[int, int]] = {}
 
 @dataclass(frozen=True)
 class RunCommit:
-    """What a commit of a run says of itself in ``userMetadata``.
+    """Commit metadata of a run in ``userMetadata``.
 
     ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run
     must know (``loader.spark.runtime.datasets``). ``what`` is load, or the kind of a governed run. ``foreign`` are
@@ -136,7 +136,7 @@ class DeltaTable:
         return self.spark.read.format("delta").option("versionAsOf", version).load(self.location)
 
     def rows(self) -> int:
-        """How many rows the table holds."""
+        """Return the number of rows in the table."""
         return self.frame().count()
 
     def committed_sequence(self, app_id: str, snapshot: Any = None) -> int:
@@ -216,7 +216,7 @@ class DeltaTable:
         return next((one for one in self.run_commits() if one.version <= version), None)
 
     def has_commit_of(self, run_id: str) -> bool:
-        """Whether the log still holds a commit of this run."""
+        """Return whether the log still holds a commit of this run."""
         return any(signed.run_id == run_id for signed in self.run_commits())
 
     def run_commits(self) -> list[RunCommit]:
@@ -263,7 +263,7 @@ def run_signature(
     notes: dict[str, str] | None = None,
     what: str = LOAD,
 ) -> str:
-    """What the commits of a run carry in ``userMetadata``."""
+    """Return the commit metadata of a run, as text for ``userMetadata``."""
     signed = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
     return commit_metadata(signed)
 

@@ -21,7 +21,7 @@ EXECUTION = "execution"
 
 
 def asks(step: Step) -> bool:
-    """Whether a step depends on what the table's rows or its log say."""
+    """Return whether a step depends on the table's rows or its log."""
     return step.op in (REBUILD_TABLE, RETYPE_COLUMN, CHECK_NOT_NULL, RESTORE_TABLE) or step.only_empty
 
 
@@ -101,7 +101,7 @@ def _nothing_written_since(step: Step, table: DeltaTable) -> None:
 
 
 def _writes_rows(actions: list[dict]) -> bool:
-    """Whether a commit changed rows, unless it is an execution's own."""
+    """Return whether a commit changed rows, unless it belongs to an execution."""
     changed = any(
         part["dataChange"] for action in actions for part in (action.get("add"), action.get("remove")) if part
     )

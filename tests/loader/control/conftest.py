@@ -1,4 +1,4 @@
-"""What the tests of the loader's control side stand on: metadata of two systems, a runner that obeys."""
+"""Shared fixtures of the loader's control side: metadata of two systems, and a scripted runner."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ if connection.vendor == "sqlite":
 
 
 class Script:
-    """What the fake runner is told; see fake_runner.py."""
+    """Instructions for the fake runner; see fake_runner.py."""
 
     def __init__(self, path: Path):
         self.path = path

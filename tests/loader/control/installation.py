@@ -100,7 +100,7 @@ class Installation:
         return json.loads(done.stdout)
 
     def shell(self, code: str) -> str:
-        """What the code prints: for what is a page's doing and no command's."""
+        """Return the output of code in the installation, for actions of pages that no command has."""
         done = self.run("shell", "--verbosity", "0", "--command", code)
         assert done.returncode == 0, done.stderr
         return done.stdout

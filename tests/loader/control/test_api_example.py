@@ -53,7 +53,7 @@ def requests_of_curl() -> list[tuple[str, re.Pattern]]:
 
 
 def run_example(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """What the Python of the page leaves behind, and (method, path) of every request it made."""
+    """Return the variables of the page's Python example, and (method, path) of every request it made."""
     made: list[tuple[str, str]] = []
     send = httpx.Client.send
 

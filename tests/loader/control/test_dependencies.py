@@ -1,4 +1,4 @@
-"""What is loaded, and in which order."""
+"""Selection and order of loaded datasets."""
 
 from uuid import NAMESPACE_DNS, uuid5
 

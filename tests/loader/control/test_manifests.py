@@ -1,4 +1,4 @@
-"""What the runner is told about the airports."""
+"""Manifests for the airports."""
 
 import json
 from datetime import UTC, datetime

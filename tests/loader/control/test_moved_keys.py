@@ -1,4 +1,4 @@
-"""What metadata gave other stable keys is loaded into the tables that are there, and hashed as before."""
+"""Objects with a changed stable key are loaded into their existing tables, and hashed as before."""
 
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
@@ -37,7 +37,7 @@ def elsewhere(key: UUID) -> UUID:
 
 
 def loads(script, name: str) -> list[dict]:
-    """What the runner was told of one dataset, load by load, but for what differs in every load."""
+    """Return the manifests of one dataset, load by load, without the parts that differ in every load."""
     told = [request["body"] for request in script.seen("load")]
     found = [one for body in told for one in (*body["raw"], *body["rawcore"]) if one["name"] == name]
     return [{key: value for key, value in one.items() if key not in _OF_THE_RUN} for one in found]

@@ -1,4 +1,4 @@
-"""Who reads what: data by place, sensitive values masked, and an entry for each read of them."""
+"""Reading permissions: data by place, masked sensitive values, and a log entry for each read of them."""
 
 import json
 

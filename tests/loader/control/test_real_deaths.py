@@ -60,7 +60,7 @@ print(asked.execution.pk)
 
 @dataclass(frozen=True)
 class Death:
-    """Who is killed once a step is done; ``told``: after the worker could hear of it."""
+    """Process to kill after a step; ``told``: after the worker received its event."""
 
     step: int
     who: str
@@ -176,14 +176,14 @@ def recorded(shop: Installation, execution: int) -> set[int]:
 
 
 def commits(shop: Installation) -> Counter:
-    """How many Delta commits each step of the execution left, over all tables."""
+    """Return the number of Delta commits of each step of the execution, over all tables."""
     return Counter(
         one["step"] for signatures in shop.commits().values() for one in signatures if one["execution"] == "2"
     )
 
 
 def commits_of(op: str) -> int:
-    """What an undisturbed step commits: itself, and the keys of the columns that it makes."""
+    """Return the number of commits of an undisturbed step: its own, and one for the keys of new columns."""
     if op in WITHOUT_TRACE:
         return 0
     return 2 if op in (CREATE_TABLE, ADD_COLUMN, REBUILD_TABLE) else 1

@@ -1,4 +1,4 @@
-"""What the runner and its JVM print: log lines like all others, about a run, and without secrets."""
+"""Output of the runner and its JVM: structured log lines, attributed to a run, without secrets."""
 
 import json
 import logging
@@ -166,7 +166,7 @@ def test_a_secret_of_several_lines_never_comes_through(monkeypatch, runner, scri
 
 
 def heard_from(write) -> list[str]:
-    """What is told of what ``write`` puts into the pipe."""
+    """Return the log lines that result from ``write`` into the pipe."""
     reading, writing = os.pipe()
     said: list[str] = []
     output = ChildOutput(reading, lambda one: said.append(one.message))

@@ -1,4 +1,4 @@
-"""What a sent file is, by what it holds, and how large it may become."""
+"""Format and size limits of uploaded files, determined from their content."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How a history's columns change: which types grow into which, and whose name makes way for whose."""
+"""Changes of a history's columns: growing types, and renames that avoid name conflicts."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What the reference engine says and remembers besides the table: counts, warnings, runs, horizon."""
+"""State of the reference engine beside the table: counts, warnings, runs, horizon."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

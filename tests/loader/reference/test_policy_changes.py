@@ -101,7 +101,7 @@ def versions_of(table: ReferenceEngine) -> dict[tuple, object]:
 @settings(max_examples=80)
 @given(data=st.data())
 def test_putting_and_removing_what_differs_gives_the_history_through_every_change(name, data):
-    """What the engine does: the keys of a batch folded before and after, what differs written to the table."""
+    """Compare differences put and removed one by one with the history after every change."""
     policy_of, row_of, time_type = INPUTS[name]
     first = {k: v for k, v in data.draw(policy_of).items() if k not in ("track", "untracked")}
     table = engine(first | data.draw(tracked), time_type)

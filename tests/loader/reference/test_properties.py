@@ -1,4 +1,4 @@
-"""What must hold of every history, for batches that nobody thought of."""
+"""Invariants of every history, for generated batches."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ late = st.sampled_from([{}, {"late": "ignore"}, {"late": "refuse"}])
 
 
 class Source:
-    """What a source's columns become from batch to batch: one goes and comes back, is renamed, grows, or is new."""
+    """Columns of a source that change from batch to batch: removed, restored, renamed, widened, or new."""
 
     STEPS = (None, None, "drop or return", "rename", "widen", "add")
 

@@ -58,7 +58,7 @@ NAMES = sorted(name for name, rule in RULES.items() if rule.page and rule.method
 
 @dataclass
 class Found:
-    """What is wrong with a page."""
+    """Faults of a page."""
 
     whole: bool = False
     axe: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Found:
 
 @pytest.fixture(scope="module")
 def looked_at() -> dict[str, dict[str, Found]]:
-    """What was found by day and by night, once somebody looked."""
+    """Return the faults of every page in light and dark mode."""
     return {}
 
 

@@ -67,7 +67,7 @@ def receiver(settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def answer_to(token: str) -> int:
-    """What the API answers to a program with this token."""
+    """Return the status of the API's answer to a program with this token."""
     return Client().get("/api/v1/datasets/", headers={"Authorization": f"Token {token}"}).status_code
 
 

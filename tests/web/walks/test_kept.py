@@ -1,4 +1,4 @@
-"""What was typed comes back when sending it came to nothing: the session ended, the right or the thing is gone."""
+"""Typed values are kept when a request fails: the session ended, or the permission or the object is gone."""
 
 from collections.abc import Callable
 
