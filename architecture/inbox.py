@@ -58,8 +58,9 @@ class Ask:
 
 
 def waiting_for(user: Any) -> tuple[Ask, ...]:
-    """Return the requests that wait for the user, and those of the user that wait for others; known outdated
-    reports count.
+    """Return the requests that wait for the user, and those of the user that wait for others.
+
+    Known outdated reports count.
     """
     if not may_build(user):
         return ()
@@ -150,8 +151,9 @@ def _roles(user: Any) -> frozenset[str]:
 
 
 def _is_theirs(user: Any, ask: str, pk: int) -> bool:
-    """Return whether the user may do what is asked in that place; only checked for users whose role is limited to
-    one.
+    """Return whether the user may do what is asked in that place.
+
+    Only checked for users whose role is limited to one.
     """
     permission = _NEEDED.get(ask)
     if permission is None or may(user, permission):

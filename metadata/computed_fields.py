@@ -104,8 +104,9 @@ def stable_keys(lineage: Lineage) -> dict[str, UUID]:
 
 
 def found_by(datasets: Iterable[TargetDataset], text: str) -> dict[int, str]:
-    """Return the reason why a dataset matches a search, by its row, where its own name does not: a former name or
-    a column.
+    """Return the reason why a dataset matches a search, by its row, where its own name does not.
+
+    A former name or a column.
     """
     rows, wanted = list(datasets), text.rpartition(".")[2].strip().lower()
     if not wanted:

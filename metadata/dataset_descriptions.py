@@ -32,8 +32,9 @@ class EndRead:
 
 
 def ends_read() -> dict[int, list[EndRead]]:
-    """Return the inputs of every column of a target dataset, in order, by the column's row: one query, and no
-    models.
+    """Return the inputs of every column of a target dataset, in order, by the column's row.
+
+    One query, and no models.
     """
     source, upstream = "source_column__dataset", "upstream_column__dataset"
     found: dict[int, list[EndRead]] = defaultdict(list)

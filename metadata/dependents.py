@@ -252,8 +252,9 @@ def of_column_deletion(column: TargetColumn) -> list[Dependent]:
 
 
 def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
-    """Return the dependents that prevent the deletion of a retired dataset; its columns and history are deleted
-    with it.
+    """Return the dependents that prevent the deletion of a retired dataset.
+
+    Its columns and history are deleted with it.
     """
     history = getattr(dataset, "history", None)
     bases = [dataset, *([history] if history is not None else [])]

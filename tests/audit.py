@@ -11,8 +11,10 @@ from metadata.models import AppendOnly
 
 @contextmanager
 def triggers_lifted(models: Iterable[type[AppendOnly]] | None = None) -> Iterator[None]:
-    """Do what the triggers of ``models`` (all, unless given) refuse: tampering that a test wants found, or
-    emptying a test database."""
+    """Do what the triggers of ``models`` (all, unless given) refuse.
+
+    Tampering that a test wants found, or emptying a test database.
+    """
     lifted = guarded_models() if models is None else list(models)
     _settle_constraints()
     with connection.cursor() as cursor:

@@ -92,8 +92,9 @@ def step_ended(
     error: Mapping[str, Any] | None = None,
     silent: bool = False,
 ) -> Line:
-    """Return the line of a finished step; ``versions`` are the table's before and after, ``silent`` steps change
-    no table.
+    """Return the line of a finished step.
+
+    ``versions`` are the table's before and after, ``silent`` steps change no table.
     """
     after = f" after {seconds:.1f} s" if seconds is not None else ""
     if error:

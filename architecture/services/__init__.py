@@ -1,5 +1,6 @@
-"""Services that write architecture's tables: environments, reports, approvals, previews, executions, leases,
-records.
+"""Services that write architecture's tables.
+
+Environments, reports, approvals, previews, executions, leases, records.
 """
 
 from architecture.services.states.environments import current_environment

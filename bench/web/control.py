@@ -25,8 +25,9 @@ from metadata.services.people import ensure_person
 
 @dataclass(frozen=True)
 class Control:
-    """Objects that pages are requested for. ``dataset`` is a historized one in the middle, ``hub`` the most
-    referenced one.
+    """Objects that pages are requested for.
+
+    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one.
 
     ``report`` is about one dataset and waits to be executed, ``everything`` about all that is pending;
     ``first_day`` makes every dataset of another environment. ``people`` are named by their roles.

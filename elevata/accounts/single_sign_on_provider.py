@@ -109,8 +109,9 @@ _known: dict[str, tuple[float, Endpoints]] = {}
 
 
 def endpoints_of(provider: Provider) -> Endpoints:
-    """Return the addresses that the provider publishes; cached for an hour. Raise ProviderProblem if it does not
-    answer.
+    """Return the addresses that the provider publishes; cached for an hour.
+
+    Raise ProviderProblem if it does not answer.
     """
     at, known = _known.get(provider.issuer, (0.0, None))
     if known is None or monotonic() - at > _KNOWN_FOR:

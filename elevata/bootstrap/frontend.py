@@ -121,8 +121,10 @@ def _keep(modules: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file without its pointer to a source map: those are not shipped, and looking for one
-    that is missing stops ``collectstatic``."""
+    """Copy a file without its pointer to a source map.
+
+    Those are not shipped, and looking for one that is missing stops ``collectstatic``.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix in {".css", ".js"}:
         target.write_text(_SOURCE_MAP.sub("", source.read_text()))

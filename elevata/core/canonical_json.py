@@ -16,8 +16,10 @@ _LEAVES = frozenset({str, int, bool, type(None)})
 
 
 def canonical_json(value: object) -> bytes:
-    """The canonical bytes of a value. Raises TypeError naming the path and the type that has none,
-    and ValueError for text that UTF-8 can't hold (a lone surrogate).
+    """The canonical bytes of a value.
+
+    Raises TypeError naming the path and the type that has none, and ValueError for text that UTF-8 can't hold (a lone
+    surrogate).
     """
     if not _is_canonical(value):
         _raise_for(value, "$")

@@ -30,8 +30,9 @@ LATEST, COMING = 8, 5
 @never_cache
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Show the state of the warehouse: described datasets, active work, problems, and first steps on an empty
-    installation.
+    """Show the state of the warehouse.
+
+    Described datasets, active work, problems, and first steps on an empty installation.
     """
     context = {"system_count": systems().count(), "layers": layer_counts(), **_now(request)}
     return render(request, "home.html", context)

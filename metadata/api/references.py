@@ -108,8 +108,9 @@ class ReferenceViewSet(Made):
     @extend_schema(responses=ImpactSerializer, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
-        """Return the effects of retiring it; nothing is changed. No rows flow through a reference, so nothing is
-        downstream.
+        """Return the effects of retiring it; nothing is changed.
+
+        No rows flow through a reference, so nothing is downstream.
         """
         touched = dependents.of_reference_retirement(self.get_object())
         told = {"change": RETIRE, "name": "", "refused": False, "dependents": touched, "downstream": []}

@@ -4,7 +4,7 @@ The choices are DESIGN's ("History"), the readings and defaults those of ``histo
 of them the loader can do so far is the loader's to say; here they are only made sure to make sense.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -248,31 +248,37 @@ def _value(name: str, value: Any) -> Any:
         if not isinstance(value, str) or value not in _CHOICES[name]:
             raise PolicyProblem(name, f"must be one of {', '.join(_CHOICES[name])}, not {value!r}")
         return value
-    if name == "late_horizon":
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise PolicyProblem(name, f"must be a whole number of days, at least 1, not {value!r}")
-        return value
-    if name == "track":
-        if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
-            raise PolicyProblem(name, f"must be a list of column names, not {value!r}")
-        for item in value:
-            _refuse_variable(name, item)
-        if len(set(value)) != len(value):
-            raise PolicyProblem(name, "names a column twice")
-        return tuple(value)
-    if name == "state_labels":
-        return _labels(value)
-    if name == "views":
-        if not isinstance(value, list | tuple) or not all(item in VIEWS for item in value):
-            raise PolicyProblem(name, f"must be a list of {', '.join(VIEWS)}, not {value!r}")
-        if len(set(value)) != len(value):
-            raise PolicyProblem(name, "names a view twice")
-        return tuple(view for view in VIEWS if view in value)
+    if name in _READERS:
+        return _READERS[name](name, value)
     assert name in _TEXTS, name
     if not isinstance(value, str) or not value:
         raise PolicyProblem(name, f"must be text, not {_kind(value)}")
     _refuse_variable(name, value)
     return value
+
+
+def _days(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PolicyProblem(name, f"must be a whole number of days, at least 1, not {value!r}")
+    return value
+
+
+def _column_names(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) for item in value):
+        raise PolicyProblem(name, f"must be a list of column names, not {value!r}")
+    for item in value:
+        _refuse_variable(name, item)
+    if len(set(value)) != len(value):
+        raise PolicyProblem(name, "names a column twice")
+    return tuple(value)
+
+
+def _views(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(item in VIEWS for item in value):
+        raise PolicyProblem(name, f"must be a list of {', '.join(VIEWS)}, not {value!r}")
+    if len(set(value)) != len(value):
+        raise PolicyProblem(name, "names a view twice")
+    return tuple(view for view in VIEWS if view in value)
 
 
 def _refuse_variable(field: str, text: str) -> None:
@@ -281,7 +287,7 @@ def _refuse_variable(field: str, text: str) -> None:
         raise PolicyProblem(field, f"holds {VARIABLE}, which would stand for a variable of the worker")
 
 
-def _labels(value: Any) -> tuple[tuple[str, str], ...]:
+def _labels(_: str, value: Any) -> tuple[tuple[str, str], ...]:
     """The labels that are not our own words, in the order of ours."""
     if not isinstance(value, Mapping):
         raise PolicyProblem("state_labels", f"must be our words with your labels, not {_kind(value)}")
@@ -298,6 +304,14 @@ def _labels(value: Any) -> tuple[tuple[str, str], ...]:
         if first != word:
             raise PolicyProblem("state_labels", f"{first} and {word} would both be {label!r}")
     return tuple((word, label) for word, label in labels.items() if label != word)
+
+
+_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "late_horizon": _days,
+    "track": _column_names,
+    "state_labels": _labels,
+    "views": _views,
+}
 
 
 def _check_combination(policy: HistoryPolicy) -> None:
@@ -322,6 +336,11 @@ def _check_combination(policy: HistoryPolicy) -> None:
         raise PolicyContradiction("profile", "can only be fivetran: batch files say what stands in its columns")
     if policy.untracked != "update_in_place" and policy.track is None:
         raise PolicyContradiction("untracked", "needs track: without it every column is tracked")
+    _check_texts(policy)
+
+
+def _check_texts(policy: HistoryPolicy) -> None:
+    """Refuse texts that mean nothing beside the input, and an open end that lies too near."""
     for name in ("null_string", "unmodified_string"):
         if getattr(policy, name) is not None and policy.input != BATCH_FILES:
             raise PolicyContradiction(name, "goes with input batch_files only")

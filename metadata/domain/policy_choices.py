@@ -88,8 +88,9 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """Choices that other fields depend on. ``numbered``: the time column holds numbers; ``tracks``: some columns
-    only.
+    """Choices that other fields depend on.
+
+    ``numbered``: the time column holds numbers; ``tracks``: some columns only.
     """
 
     input: str = SNAPSHOT

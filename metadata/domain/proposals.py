@@ -20,7 +20,9 @@ class DeliveredColumn:
 
 @dataclass(frozen=True)
 class ColumnProposals:
-    """``new`` columns can be taken, ``returning`` ones were in the contract once and can be again,
+    """Differences between the columns of a delivery and of its contract.
+
+    ``new`` columns can be taken, ``returning`` ones were in the contract once and can be again,
     ``missing`` ones are promised but not delivered, ``clashing`` ones differ from a known column only
     by case, which a table cannot hold. Types found in a file are guesses: they are not compared.
     """

@@ -130,8 +130,9 @@ class NewDatasetForm(DatasetFields, MetadataForm):
 
 
 class InputsForm(EditForm):
-    """Inputs of a dataset, and the reason of their change. ``wanted``: the named datasets; None if one does not
-    exist.
+    """Inputs of a dataset, and the reason of their change.
+
+    ``wanted``: the named datasets; None if one does not exist.
     """
 
     seen = ("inputs",)

@@ -311,7 +311,7 @@ def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
 
 
 def _refuse_other_key(row: Any, record: Record) -> None:
-    """A name that another thing has. (Where the key is known, the name may well be new.)"""
+    """A name that another thing has. (Where the key is known, the name may well be new.)."""
     if row.pk is not None and record["key"] is not None and row.key != record["key"]:
         said = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
         raise MetadataError("key_differs", said, "key", place=record.place_of("key"))

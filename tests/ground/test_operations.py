@@ -294,7 +294,7 @@ def answer(port: int, path: str) -> tuple[int, str]:
 def test_the_web_is_started_as_the_page_says(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """gunicorn's two processes: healthy, not ready without a worker, counting together, logging in JSON."""
+    """Gunicorn's two processes: healthy, not ready without a worker, counting together, logging in JSON."""
     in_files(monkeypatch)
     shell(manage("migrate --noinput -v 0"))
     typed = next(line for line in LINES if line.startswith(".venv/bin/gunicorn"))
@@ -349,7 +349,7 @@ def test_celery_takes_what_the_page_has_people_type(role: str) -> None:
 def test_the_scheduler_sends_what_is_due(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """beat as the page has people type it: its file is where the health check looks, its message at the broker."""
+    """Beat as the page has people type it: its file is where the health check looks, its message at the broker."""
     in_files(monkeypatch)
     data = tmp_path / "data"
     (typed,) = [line for line in LINES if "elevata.celery beat" in line]

@@ -30,7 +30,7 @@ def part(graph: Graph) -> str:
 
 
 def run(state: str = "queued", *more: Node) -> Graph:
-    """raw → rawcore → its history; rawcore refers to airports, and is in this state."""
+    """Raw → rawcore → its history; rawcore refers to airports, and is in this state."""
     nodes = (
         Node("r", "raw_route", "raw", "raw", "succeeded", "succeeded", url="/r/"),
         Node("c", "rc_route", "rawcore", "rawcore", state, state, url="/c/", here=True),

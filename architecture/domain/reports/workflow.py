@@ -191,8 +191,9 @@ class Need:
 def approvers(
     decisions: Iterable[Decided], *, fingerprint: str, need: Need, authors: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the users whose approvals count: of this fingerprint, of the role (or an admin), no author, each
-    once. Sorted.
+    """Return the users whose approvals count.
+
+    Of this fingerprint, of the role (or an admin), no author, each once. Sorted.
     """
     return tuple(
         sorted(

@@ -217,8 +217,9 @@ def version_time_type(dataset: DatasetState, policy: HistoryPolicy) -> str:
 
 
 def memory_table(dataset: DatasetState) -> TableSpec | None:
-    """Return the event log of a dataset whose rows carry their own time: delivered events, one by one; None for
-    others.
+    """Return the event log of a dataset whose rows carry their own time: delivered events, one by one.
+
+    None for others.
 
     A version does not tell all that was said of a key: an event that changed nothing, or the delete
     of a key not seen yet, decides what a later late row does (rule 11).

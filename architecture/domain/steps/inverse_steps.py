@@ -105,8 +105,9 @@ class Unwinding:
         self.names = dict(held)
 
     def take_back(self, step: Step, version_before: int | None) -> tuple[Step, ...]:
-        """Return the steps that undo this one now; none where nothing is to be done. Raise StoodOn if it cannot be
-        undone.
+        """Return the steps that undo this one now; none where nothing is to be done.
+
+        Raise StoodOn if it cannot be undone.
 
         Views that a rename would leave behind under their names are dropped before it.
         """

@@ -23,8 +23,9 @@ LEFT, BEFORE, MOVED = "left", "before", "moved"
 
 @dataclass(frozen=True)
 class Undone:
-    """Result of undoing an operation in a state: how it was ``found``, and the ``state`` without it (unchanged
-    unless LEFT).
+    """Result of undoing an operation in a state.
+
+    How it was ``found``, and the ``state`` without it (unchanged unless LEFT).
     """
 
     found: str

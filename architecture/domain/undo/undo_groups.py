@@ -55,8 +55,9 @@ class Executed:
 
 @dataclass(frozen=True)
 class WayBack:
-    """Operations that can only be undone together. ``aspect`` of the dataset, or of a column (``column_key``), was
-    changed.
+    """Operations that can only be undone together.
+
+    ``aspect`` of the dataset, or of a column (``column_key``), was changed.
     """
 
     dataset_key: str

@@ -44,8 +44,9 @@ def tables_of_execution(execution: Execution) -> frozenset[str]:
 
 @transaction.atomic
 def verify(execution: Execution) -> Todo:
-    """Return the steps left to run. Raise Refused or StepProblem, with nothing run, if anything changed since the
-    approval.
+    """Return the steps left to run.
+
+    Raise Refused or StepProblem, with nothing run, if anything changed since the approval.
     """
     refuse_unproven_execution(execution)
     report, preview = execution.report, execution.preview

@@ -66,8 +66,9 @@ def undo_report(
 def _taken_back(
     record: ExecutionRecord, ground: Ground, chosen: Sequence[WayBack], others: Sequence[WayBack], *, strict: bool
 ) -> TakenBack:
-    """Return the state after undoing these. Refused unless all can be undone; if not ``strict``, some may be
-    undone already.
+    """Return the state after undoing these.
+
+    Refused unless all can be undone; if not ``strict``, some may be undone already.
     """
     taken = take_back(chosen, ground)
     if taken.back and (strict or not taken.ways):

@@ -112,8 +112,9 @@ def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, i
 
 
 def _noted_last(history: DeltaTable) -> Mapping[str, str] | None:
-    """Return the policy that the newest run recorded, since the description may have changed; None if no run wrote
-    the table.
+    """Return the policy that the newest run recorded, since the description may have changed.
+
+    None if no run wrote the table.
     """
     signed = history.newest_run_commit()
     return signed.notes if signed else None
@@ -285,8 +286,9 @@ class _Checked:
         return ~F.when(is_open, opened).otherwise(closed)
 
     def _segments(self, live_open: Column) -> Column:
-        """Return whether a version is in a permitted segment. Segments that a load reads must be exact: open
-        versions, and ends of deleted keys.
+        """Return whether a version is in a permitted segment.
+
+        Segments that a load reads must be exact: open versions, and ends of deleted keys.
         """
         is_last = F.col("later_start").isNull()
         return (

@@ -30,8 +30,9 @@ def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
 
 
 def _places(target: Target, difference: Difference) -> DataFrame:
-    """Return the places of rows that change or are removed: known from the comparison if rawcore itself was
-    compared.
+    """Return the places of rows that change or are removed.
+
+    Known from the comparison if rawcore itself was compared.
     """
     altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
     if target.history is None:

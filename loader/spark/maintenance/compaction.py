@@ -19,8 +19,9 @@ _BOUNDS = "spark.databricks.delta.optimize."
 
 
 def is_crowded(table: DeltaTable) -> bool:
-    """Return whether a table needs compaction (``loader.domain.runs.maintenance``); its checksum file usually
-    suffices.
+    """Return whether a table needs compaction (``loader.domain.runs.maintenance``).
+
+    Its checksum file usually suffices.
     """
     if not table.exists():
         return False

@@ -130,8 +130,9 @@ def _exact(text: Column, scale: int) -> Column:
 
 
 def _exact_with_exponent(text: Column, scale: int) -> Column:
-    """Return the condition that a number with an exponent fits the scale: ``120e-3`` is 0.12 and needs two
-    decimals.
+    """Return the condition that a number with an exponent fits the scale.
+
+    ``120e-3`` is 0.12 and needs two decimals.
     """
     lower = F.lower(text)
     mantissa = F.substring_index(lower, "e", 1)

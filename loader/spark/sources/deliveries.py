@@ -82,9 +82,7 @@ class Delivery:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turn Spark's errors about the delivery's files into Refusal CHANGED_FILE or UNREADABLE_FILE while
-        ``frame`` is read.
-        """
+        """Turn Spark's errors while ``frame`` is read into Refusal CHANGED_FILE or UNREADABLE_FILE."""
         with _reading(self._opened, again=self._kept is None):
             yield
 

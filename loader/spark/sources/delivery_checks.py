@@ -115,8 +115,9 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
 
 
 def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
-    """Return whether every row's key has a hash of its own: then no two keys are the same. If not, they may still
-    differ.
+    """Return whether every row's key has a hash of its own: then no two keys are the same.
+
+    If not, they may still differ.
     """
     hashes = frame.select(F.xxhash64(*keys).alias("hash"))
     if rows <= ONE_TASK_UP_TO_ROWS:

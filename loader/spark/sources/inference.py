@@ -71,8 +71,9 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
 
 
 def _json_types(opened: Opened) -> dict[str, T.DataType]:
-    """Return the types that JSON's own notation gives. Empty where keys differ by case only: Spark cannot tell
-    them apart.
+    """Return the types that JSON's own notation gives.
+
+    Empty where keys differ by case only: Spark cannot tell them apart.
     """
     if opened.format != JSONL or len({name.lower() for name in opened.names}) < len(opened.names):
         return {}

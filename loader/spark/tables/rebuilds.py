@@ -91,8 +91,9 @@ def _overwrite(frame: DataFrame, shape: TableShape, table: DeltaTable) -> None:
 
 
 def _rows_written(table: DeltaTable, before: int) -> int | None:
-    """Return the number of rows that the commit after ``before`` wrote; None if it is not the newest or lacks the
-    number.
+    """Return the number of rows that the commit after ``before`` wrote.
+
+    None if it is not the newest or lacks the number.
     """
     if table.version() != before + 1:
         return None

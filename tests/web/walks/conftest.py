@@ -1,5 +1,7 @@
-"""The product served to a real Chromium, beside a database that the test fills. No Spark: what workers
-do is done by the tests' warehouse that obeys."""
+"""The product served to a real Chromium, beside a database that the test fills.
+
+No Spark: what workers do is done by the tests' warehouse that obeys.
+"""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,5 +1,6 @@
-"""Every page of the address list, in Chromium, light and dark, wide and narrow: nothing that keeps
-anybody out. All pages are looked at once; what was found is told by page.
+"""Every page of the address list, in Chromium, light and dark, wide and narrow.
+
+Nothing that keeps anybody out. All pages are looked at once; what was found is told by page.
 
 By day each is looked at wide, in both colours, and whether it fits a telephone; by night axe looks at it
 narrow, too, and the keyboard goes through it.

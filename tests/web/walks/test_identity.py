@@ -1,5 +1,7 @@
-"""Eve administers, grace is new: a person with a role for one schema, a token and its end, a webhook that is
-tried, and what the bell tells."""
+"""Eve administers, grace is new.
+
+A person with a role for one schema, a token and its end, a webhook that is tried, and what the bell tells.
+"""
 
 from collections.abc import Callable, Iterator
 from threading import Thread
