@@ -77,7 +77,7 @@ DEBUG = _flag("ELEVATA_DEBUG")
 SECRET_KEY = os.environ.get("ELEVATA_SECRET_KEY") or _kept_key("secret_key")
 SECRET_KEY_IS_GIVEN = bool(os.environ.get("ELEVATA_SECRET_KEY"))
 
-# --- audit chain: docs/change_log.md ------------------------------------------------------------
+# --- audit chain: docs/use/change_log.md ------------------------------------------------------------
 _given_key = os.environ.get("ELEVATA_AUDIT_KEY") or _file_at(os.environ.get("ELEVATA_AUDIT_KEY_FILE"))
 AUDIT_KEY = _long_enough(_given_key or _kept_key("audit_key"), "ELEVATA_AUDIT_KEY")
 AUDIT_KEY_IS_GIVEN = bool(_given_key)
@@ -162,7 +162,7 @@ _sqlite = {
     "ENGINE": "django.db.backends.sqlite3",
     "NAME": DATA_DIR / "control.sqlite3",
     "OPTIONS": {
-        # Writers wait for each other instead of failing half-way: see docs/design.md.
+        # Writers wait for each other instead of failing half-way: see docs/understand/design.md.
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",

@@ -73,7 +73,7 @@ def _readers_renamed(column: TargetColumn, name: str) -> Iterator[Dependent]:
             if linked and _names(reading.expression, column.name):
                 yield _rewritten(reader, what, reading.expression, column.name, name)
             elif linked:
-                yield Dependent(STAYS, reader, what, "goes on reading it: lineage goes by key, not by name")
+                yield Dependent(STAYS, reader, what, "unaffected: linked by ID")
         operation = HistoryPolicy.from_dict(reader.history_policy).op
         own = {one.name.lower() for one in reader.columns.all() if one.active}
         if operation and operation.lower() == column.name.lower() and operation.lower() not in own:
@@ -110,7 +110,7 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
             said = "its column is called after the dataset it refers to"
             yield Dependent(FOLLOWS, reference.child, "reference", said, old_key, new_key)
     for item in _feeds(dataset):
-        yield Dependent(STAYS, item.dataset, "input", "goes on reading it: lineage goes by key, not by name")
+        yield Dependent(STAYS, item.dataset, "input", "unaffected: linked by ID")
 
 
 # --- putting out of use --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The page that lists the product's own cases: ``python -m tests.cases_page > docs/cases.md`` writes it anew."""
+"""Page of the product's own cases: ``python -m tests.cases_page > docs/understand/cases.md`` writes it."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "cases.md"
+PAGE = TESTS.parent / "docs" / "understand" / "cases.md"
 PLANNING = TESTS / "architecture" / "cases"
 HISTORY = TESTS / "loader" / "reference" / "cases"
 
@@ -43,7 +43,7 @@ real Delta tables with rows in them |
 refusal | `tests/loader/reference/test_cases.py` on the reference; `tests/loader/test_policies_spark.py` and \
 `manage.py replay FILE [--only ID…]` on Spark and Delta |
 
-This page is written by `python -m tests.cases_page > docs/cases.md`; a test says so when it is out of date."""
+`python -m tests.cases_page > docs/understand/cases.md` writes this page; a test fails when it is out of date."""
 
 
 def page() -> str:

@@ -26,7 +26,7 @@ class ScopeForm(forms.Form):
     scope = forms.ChoiceField(
         choices=SCOPES,
         initial=ALL,
-        help_text="A report compares and changes nothing. A narrower one leaves out what others are about.",
+        help_text="A report changes nothing. A narrower scope skips other datasets.",
     )
     schema = forms.CharField(max_length=100, required=False, help_text="All its datasets, and what they read.")
     dataset = forms.CharField(
@@ -62,7 +62,7 @@ class DecisionForm(forms.Form):
         max_length=2000,
         required=False,
         strip=True,
-        help_text="The author reads it, and it stays in the record. Say it with a no, above all.",
+        help_text="Shown to the author and stored in the record. Required when rejecting.",
     )
 
 
@@ -72,7 +72,7 @@ class ReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=200,
         strip=True,
-        help_text="It stays with what was done, for those who ask later.",
+        help_text="Recorded in the change log.",
         error_messages={"required": "Say why: it stays with the record."},
     )
 
@@ -165,7 +165,7 @@ class PolicyForm(forms.Form):
             self.fields[f"role_{risk}"] = forms.ChoiceField(
                 choices=roles,
                 required=False,
-                help_text="By the worst risk in a report. Who had a hand in a change never counts.",
+                help_text="By the highest risk in a report. Authors cannot approve their own changes.",
             )
 
     @classmethod

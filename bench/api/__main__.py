@@ -18,10 +18,10 @@ from bench.web.size import Size
 from elevata.bootstrap.places import ROOT, relative
 
 OUTPUT = ROOT / "bench" / "api_results.json"
-DOCS = ROOT / "docs" / "performance.md"
+DOCS = ROOT / "docs" / "operate" / "performance.md"
 MARKS = ("<!-- bench.api: begin -->", "<!-- bench.api: end -->")
 P95_MS = 250
-# As docker-compose.yml and docs/operations.md start it.
+# As docker-compose.yml and docs/operate/operations.md start it.
 _WORKERS, _THREADS = 2, 4
 
 
@@ -99,7 +99,7 @@ def _times(ms: list[float]) -> dict[str, float]:
 
 
 def as_markdown(document: dict[str, Any]) -> str:
-    """Return the results as a table for docs/performance.md."""
+    """Return the results as a table for docs/operate/performance.md."""
     all_, problems = document["all"], sum(document["problems"].values())
     met = "met" if all_["p95_ms"] < P95_MS and not problems else "**missed**"
     lines = [

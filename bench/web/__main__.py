@@ -17,7 +17,7 @@ from bench.web.size import Size
 from elevata.bootstrap.places import ROOT, relative
 
 OUTPUT = ROOT / "bench" / "web_results.json"
-DOCS = ROOT / "docs" / "performance.md"
+DOCS = ROOT / "docs" / "operate" / "performance.md"
 
 
 def main(arguments: list[str]) -> int:

@@ -59,7 +59,7 @@ def is_shell(page: dict[str, Any]) -> bool:
 
 
 def as_markdown(document: dict[str, Any]) -> str:
-    """Return the results as a table for docs/performance.md."""
+    """Return the results as a table for docs/operate/performance.md."""
     pages = document["pages"]
     shells = sorted((one for one in pages if is_shell(one)), key=lambda one: -one["busy_ms"])
     parts = [one for one in pages if not is_shell(one)]

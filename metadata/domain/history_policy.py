@@ -1,6 +1,6 @@
 """History policy of a dataset: the meaning of a batch, the time that counts, the effect of a delete.
 
-The choices are DESIGN's ("History"), the readings and defaults those of ``history_rules``. Which
+Rules and defaults: ``docs/understand/history_rules.md``. Which
 of them the loader can do so far is the loader's to say; here they are only made sure to make sense.
 """
 

@@ -1,7 +1,7 @@
 """Stable keys: the identity of datasets and columns, fixed at first generation.
 
 A key follows from names as they are *when a thing is first described*, so that two installations
-that describe the same source agree (DESIGN, "Identity and hashing"). Afterwards the key stays and
+that describe the same source agree (``docs/understand/identity_and_hashing.md``). Afterwards the key stays and
 names move. Kinds have name spaces of their own: a source column and the raw, stage and rawcore
 columns made from it are four things with four keys.
 """

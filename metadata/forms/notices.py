@@ -104,7 +104,7 @@ class NoticeChoiceForm(MetadataForm):
         label="E-mail address",
         required=False,
         max_length=254,
-        help_text="Where mail goes. Titles name reports, runs and datasets: take an address that may know them.",
+        help_text="Emails name reports, runs and datasets; use an address allowed to see that.",
     )
 
     def by_event(self) -> list[tuple[str, BoundWidget, BoundWidget]]:

@@ -16,7 +16,7 @@ ROLE_WORDS: dict[Role, str] = {
     Role.APPROVER: "Approves and rejects change reports of others.",
     Role.OPERATOR: "Previews and executes change reports, starts loads.",
     Role.STEWARD: "Reads personal, confidential and restricted values; each read is recorded. Lowers classifications.",
-    Role.ADMIN: "All but what a steward does, and manages policies and people.",
+    Role.ADMIN: "Everything except a steward's rights, plus policies and users.",
 }
 
 
@@ -123,7 +123,7 @@ class TokenForm(MetadataForm):
         help_text="One that reads changes nothing, whatever its person may.",
     )
     days = forms.IntegerField(
-        label="Good for (days)",
+        label="Expires after (days)",
         min_value=1,
         max_value=LONGEST_DAYS,
         initial=90,
@@ -143,10 +143,10 @@ class PasswordForm(MetadataForm):
     """A new password for oneself; the old one proves that it is oneself."""
 
     old = forms.CharField(
-        label="Password until now",
+        label="Current password",
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
-        help_text="So that nobody changes it at a screen you left.",
+        help_text="Confirms it is you.",
         error_messages={"required": "Give the password that you have now."},
     )
     password = forms.CharField(

@@ -53,7 +53,7 @@ class SystemFields(DescribedFields):
     secret = forms.CharField(
         max_length=100,
         required=False,
-        label="Password's variable",
+        label="Password environment variable",
         widget=forms.TextInput(attrs=_MONO),
         help_text=f"The name of the environment variable that holds the password, like {SECRET_PREFIX}ERP_PASSWORD. "
         "Never the password itself.",

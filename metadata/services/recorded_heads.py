@@ -91,7 +91,7 @@ def record(head: Head, *, begins: bool) -> None:
     try:
         with _locked():
             if not begins and not path().exists():
-                log.error("%s is gone: heads of the audit chain are not recorded, see docs/change_log.md", path())
+                log.error("%s is gone: heads of the audit chain are not recorded, see docs/use/change_log.md", path())
                 return
             newest = _last()
             if newest is None or "before" in newest or parse_head(newest).sequence < head.sequence:

@@ -14,7 +14,7 @@ from metadata.services.common import check_fields, claim, free_key, remove, stor
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
 
-# Values hash alike within a group, whatever their width (DESIGN, "Identity and hashing").
+# Values hash alike within a group, whatever their width (docs/understand/identity_and_hashing.md).
 _HASH_ALIKE = (
     {"integer", "bigint", "decimal"},
     {"integer", "bigint", "float"},

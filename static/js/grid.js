@@ -1,4 +1,4 @@
-// The grid: a table [data-grid] whose cells have the keyboard of a spreadsheet (docs/web.md, "The grid").
+// The grid: a table [data-grid] whose cells have the keyboard of a spreadsheet (docs/understand/web.md, "The grid").
 // Cells that can be edited have data-cell, data-kind and data-value; a line (tr) has data-key,
 // data-version and the addresses data-save and data-move. What is typed is never lost: a refused or
 // unsent text stays in its cell.

@@ -23,7 +23,7 @@ from tests.metadata.test_types import data_types
 
 EQUIVALENT, ALTER, REBUILD = TypeChange.EQUIVALENT, TypeChange.ALTER, TypeChange.REBUILD
 NARROWER, INCOMPATIBLE = TypeChange.NARROWER, TypeChange.INCOMPATIBLE
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "architecture_control.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "use" / "architecture_control.md"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Person:
         self.press("Sign in")
         # Whoever set up the installation knows the password: nothing opens before it is replaced.
         expect(self.page).to_have_url(f"{self.address}/me/password/")
-        self.page.get_by_label("Password until now").fill(PASSWORD)
+        self.page.get_by_label("Current password").fill(PASSWORD)
         self.page.get_by_label("New password").fill(f"{PASSWORD} of {name}")
         self.press("Replace the password")
         expect(self.page).to_have_url(f"{self.address}/")
@@ -92,9 +92,9 @@ def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: I
     edit(installation, tokens["mia"], tmp_path / "metadata")
     mia = Person(browser, installation, "mia")
     mia.go("/reports/")
-    if not mia.page.get_by_role("button", name="Look and make the report").is_visible():
+    if not mia.page.get_by_role("button", name="Scan and create report").is_visible():
         mia.page.get_by_text("Make a report", exact=True).click()
-    mia.press("Look and make the report")
+    mia.press("Scan and create report")
     mia.page.wait_for_url(re.compile(r"/reports/[0-9a-f-]{36}/$"), timeout=DONE_WITHIN)
     report = mia.page.url
     operations = mia.page.locator("#operations")

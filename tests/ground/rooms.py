@@ -1,4 +1,4 @@
-"""An import-linter contract that says what a room may import, as the table in docs/design.md does.
+"""An import-linter contract that says what a room may import, as the table in docs/understand/design.md does.
 
 The contracts that import-linter brings say what is forbidden, which leaves out whatever nobody
 thought of. Here, of the project's own rooms, only those named may be imported.

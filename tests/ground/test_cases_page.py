@@ -4,7 +4,7 @@ from tests.cases_page import ABOUT, HISTORY, PAGE, PLANNING, page
 
 
 def test_the_page_lists_the_cases_as_they_are() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m tests.cases_page > docs/cases.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.cases_page > docs/understand/cases.md"
 
 
 def test_every_file_of_planning_cases_is_on_the_page() -> None:

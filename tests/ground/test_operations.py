@@ -1,4 +1,4 @@
-"""docs/operations.md: what it tells people to type exists, and does what it says.
+"""docs/operate/operations.md: what it tells people to type exists, and does what it says.
 
 No container is started. Names are looked up where they are defined; commands that need no engine are run
 as processes, through a stand-in for ``docker`` that runs what would run inside.
@@ -25,7 +25,7 @@ from elevata.bootstrap.places import ROOT
 from elevata.ops import metrics
 from tests.services.process import free_port
 
-DOC = (ROOT / "docs" / "operations.md").read_text()
+DOC = (ROOT / "docs" / "operate" / "operations.md").read_text()
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 EXAMPLE = (ROOT / ".env.example").read_text()

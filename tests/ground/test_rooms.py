@@ -82,7 +82,7 @@ def test_a_contract_about_a_room_that_is_gone_is_broken():
 
 
 def test_every_row_of_the_design_has_its_contract():
-    table = (ROOT / "docs" / "design.md").read_text().split("## Rooms")[1].split("\n## ")[0]
+    table = (ROOT / "docs" / "understand" / "design.md").read_text().split("## Rooms")[1].split("\n## ")[0]
     rooms = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
     written = Path(ROOT, "pyproject.toml").read_text()
     assert rooms

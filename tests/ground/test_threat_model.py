@@ -1,10 +1,10 @@
-"""docs/threat_model.md: every line is held by a test that is there."""
+"""docs/operate/threat_model.md: every line is held by a test that is there."""
 
 import re
 
 from tests.auditing import ROOT
 
-MODEL = (ROOT / "docs" / "threat_model.md").read_text()
+MODEL = (ROOT / "docs" / "operate" / "threat_model.md").read_text()
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 

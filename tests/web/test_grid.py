@@ -188,7 +188,7 @@ def test_a_lines_menu_opens_by_keyboard_and_leads_to_the_verbs(grid: Page, cell:
     cell("name", "type").click()
     grid.keyboard.press("End")
     grid.keyboard.press("Enter")
-    expect(grid.get_by_role("link", name="Edit all of it")).to_be_focused()
+    expect(grid.get_by_role("link", name="Edit column")).to_be_focused()
     grid.keyboard.press("ArrowDown")
     grid.keyboard.press("Escape")
     expect(grid.locator('tr[data-name="name"] .cell-menu')).to_be_focused()

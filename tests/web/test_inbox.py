@@ -158,7 +158,7 @@ def test_a_stale_report_goes_back_to_its_author_once_it_was_found_out(world: Wor
     assert badge(rows) == ""
     assert asked(world.author) == [("renew", renamed.pk)]
     text = words(read(ada, "/inbox/"))
-    assert "Yours, to be made again" in text
+    assert "Outdated: recreate" in text
     assert "REPORT_STALE" in text
 
 

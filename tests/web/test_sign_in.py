@@ -35,7 +35,7 @@ def test_before_anybody_is_there_it_says_how_the_first_account_is_made(client: C
 
 def test_once_somebody_is_there_others_are_told_whom_to_ask(client: Client, person: User):
     page = client.get("/sign-in/").content.decode()
-    assert "Whoever administers this installation helps." in page
+    assert "Contact your administrator." in page
     assert "createsuperuser" not in page
 
 

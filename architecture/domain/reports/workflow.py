@@ -83,7 +83,7 @@ CODES: Mapping[str, tuple[str, str]] = {
         "the environment's policy is not the one that was last put in force",
         "run 'manage.py verify_audit', then have an administrator save the policy again",
     ),
-    "NOT_PERMITTED": ("you are not permitted to do this", "ask an administrator for the role that is"),
+    "NOT_PERMITTED": ("you are not permitted to do this", "ask an administrator for a role with this permission"),
     "SERVICE_ACCOUNT": (
         "a service account neither approves nor rejects, and changes no policy",
         "let a person do it, signed in or with a token of their own",

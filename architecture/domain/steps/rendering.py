@@ -38,7 +38,7 @@ DROPPED = "elevata.dropped"
 # Below the warehouse: dropped tables in whose place there is a new one.
 DROPPED_FOLDER = ".dropped"
 
-# Rename, drop and widening become metadata-only with these (docs/design.md, Warehouse layout).
+# Rename, drop and widening become metadata-only with these (docs/understand/design.md, Warehouse layout).
 TABLE_PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableTypeWidening": "true",

@@ -1,4 +1,4 @@
-"""Invariants of every history, whatever came in (DESIGN, "History"; rules 14, 15 and 21).
+"""Invariants of every history, whatever came in (rules 14, 15 and 21).
 
 The same invariants are checked on real tables; here they read rows as ``ReferenceEngine.rows`` returns them.
 """

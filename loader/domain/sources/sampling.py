@@ -101,7 +101,7 @@ def suggest_key(names: Sequence[str], values: Sequence[Sequence[Value]]) -> tupl
     single = [place for place in full if len(set(values[place])) == rows]
     if single:
         best = min(single, key=lambda place: (not _sounds_like_key(names[place]), place))
-        return (best,), f"{_all(rows)} are there and none is there twice"
+        return (best,), f"{_all(rows)} are present and unique"
     candidates = sorted(full, key=lambda place: (not _sounds_like_key(names[place]), place))[:_KEY_CANDIDATES]
     for pair in combinations(sorted(candidates), 2):
         if len(set(zip(*(values[place] for place in pair), strict=True))) == rows:

@@ -36,7 +36,7 @@ UPDATED, UNTOUCHED = "updated", "untouched"
 _CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
 
 # Up to here a table's open rows are written anew instead of marked one by one, and up to here a
-# comparison is one task: splitting and shuffling would cost more (docs/performance.md).
+# comparison is one task: splitting and shuffling would cost more (docs/operate/performance.md).
 REWRITE_UP_TO_ROWS = 200_000
 ONE_TASK_UP_TO_ROWS = 50_000
 # Of a large table, so many changed rows (some 100 bytes each) are sent to where the known ones are read.

@@ -7,7 +7,7 @@ Three ways to the same table, chosen by what is cheapest:
 * *mark*, for large ones: the versions that change are marked as gone where they lie, and come back
   changed among the new ones. The comparison has read them already; nothing is read again.
 
-Rules: ``loader.domain.historization.history``. Segments: ``docs/design.md``, Warehouse layout.
+Rules: ``loader.domain.historization.history``. Segments: ``docs/understand/design.md``, Warehouse layout.
 """
 
 from collections.abc import Callable

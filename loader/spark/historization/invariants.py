@@ -1,4 +1,4 @@
-"""Invariants of every history, checked on the real table (DESIGN, "History"; rules 14, 15 and 21).
+"""Invariants of every history, checked on the real table (rules 14, 15 and 21).
 
 The sentences are those of ``loader.domain.reference.invariants``; what only a stored table has comes
 on top: hashes, the partition a version lies in, and the rawcore table that follows the open versions.

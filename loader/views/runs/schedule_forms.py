@@ -64,7 +64,7 @@ class ScheduleFields(MetadataForm):
         help_text="Otherwise a delivery without rows is refused, because it would close every open version.",
     )
     active = forms.BooleanField(
-        required=False, initial=True, help_text="Put out of use, it keeps its times and starts nothing."
+        required=False, initial=True, help_text="An inactive schedule keeps its times and starts nothing."
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The worked example of docs/api.md: its Python is run as it stands, its curl commands are the same requests."""
+"""The worked example of docs/use/api.md: its Python is run as it stands, its curl commands are the same requests."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ from tests.loader.control.processes import start
 from tests.loader.control.test_supervisor import wait_until
 from tests.services.process import free_port
 
-TEXT = (Path(settings.BASE_DIR) / "docs" / "api.md").read_text()
+TEXT = (Path(settings.BASE_DIR) / "docs" / "use" / "api.md").read_text()
 ROLES = {"ada": ("editor", "operator"), "bob": ("approver",)}
 DELIVERED = "customer_id,full_name\n1,Ada Byron\n2,Bob Kahn\n"
 AS_OF = {
@@ -65,7 +65,7 @@ def run_example(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[dict
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     left: dict[str, Any] = {}
-    exec(compile(blocks("python"), "docs/api.md", "exec"), left)
+    exec(compile(blocks("python"), "docs/use/api.md", "exec"), left)
     return left, made
 
 

@@ -69,7 +69,8 @@ def test_the_documented_way_verifies_a_request(posted: Callable):
     sent = posted(Answer(200, "", 3))
     DeliveryFactory()
     deliveries.send_due()
-    code = (settings.BASE_DIR / "docs" / "notify.md").read_text().partition("```python\n")[2].partition("```")[0]
+    page = (settings.BASE_DIR / "docs" / "use" / "notify.md").read_text()
+    code = page.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}
     exec(code, names)
     _, body, headers = sent[0]

@@ -125,6 +125,6 @@ def test_a_reference_is_typed_and_its_key_asked_for(mia: Walker, airport: Target
     mia.fill("As", "home")
     expect(holds.locator("option:checked")).to_have_text(re.compile("^origin_icao"))
     mia.picture("engineer-reference")
-    mia.use("button", "Describe it")
+    mia.use("button", "Create reference")
     expect(mia.page.locator("body")).to_contain_text("refers to rawcore.rc_air_airport now")
     assert routes.references.filter(role_name="home").exists()

@@ -150,7 +150,7 @@ def test_a_form_that_was_refused_says_so_by_its_fields_and_keeps_them(mia: Walke
     mia.go("/schemas/new/")
     mia.fill("Name", "Not A Name!")
     mia.fill("Description", "words")
-    mia.use("button", "Describe it")
+    mia.use("button", "Create schema")
     field = mia.page.get_by_label("Name", exact=True)
     expect(field).to_have_value("Not A Name!")
     expect(field).to_have_attribute("aria-invalid", "true")
