@@ -6,11 +6,10 @@ class ArchitectureConfig(AppConfig):
 
     def ready(self) -> None:
         from architecture.needed_entries import entries_needed
-        from architecture.services.executions import proof, records
-        from architecture.services.policies import policies
-        from metadata.services import retention
+        from architecture.services.executions.proof import unproven_row
+        from architecture.services.policies.policies import differing_policy
+        from metadata.services import chain, retention
 
-        records.register()
-        policies.register()
-        proof.register()
+        chain.compare(differing_policy)
+        chain.compare(unproven_row)
         retention.keep(entries_needed)

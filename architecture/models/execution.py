@@ -8,6 +8,7 @@ from django.db import models
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
+from metadata.domain.chain import ChainKind
 from metadata.models.audit import AppendOnly
 
 
@@ -121,6 +122,8 @@ class ExecutionRecord(AppendOnly):
     ``document`` says who, what, where, by whose leave and with what result; ``digest`` is over its
     canonical JSON.
     """
+
+    CHAIN = ChainKind("record")
 
     record_id = models.UUIDField(unique=True, default=uuid4, editable=False)
     execution = models.OneToOneField(Execution, on_delete=models.PROTECT, related_name="record")

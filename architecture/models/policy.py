@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 
 from architecture.models.state import Environment
+from metadata.domain.chain import ChainKind
 from metadata.models.audit import AppendOnly
 
 
@@ -71,6 +72,8 @@ class PolicyRecord(AppendOnly):
     ``version`` is the environment's after the step, ``policies`` what the step is about, ``policy`` the whole policy
     that this comes to with the defaults of that time.
     """
+
+    CHAIN = ChainKind("policy", related=("environment", "proposal"))
 
     class Action(models.TextChoices):
         SET = "set", "Set"

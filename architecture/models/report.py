@@ -10,6 +10,7 @@ from django.db.models.functions import Length
 from architecture.domain.reports import workflow
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
+from metadata.domain.chain import ChainKind
 from metadata.models.audit import AppendOnly
 
 models.CharField.register_lookup(Length)
@@ -88,6 +89,8 @@ class Approval(AppendOnly):
 
     ``person_name`` is the user name at that time, ``roles`` those the person had: what it counts for.
     """
+
+    CHAIN = ChainKind("approval", related=("report",))
 
     class Decision(models.TextChoices):
         APPROVE = "approve", "Approved"

@@ -6,6 +6,7 @@ from uuid import uuid4
 from django.db import models
 
 from elevata.core.canonical_json import sha256_hex
+from metadata.domain.chain import ChainKind
 from metadata.models import AppendOnly
 
 
@@ -15,6 +16,8 @@ class GovernedRunRecord(AppendOnly):
     ``document`` holds the user, the reason, the request's details, and the resulting Delta versions and counts
     (``loader.services.maintenance.records``); ``digest`` is over its canonical JSON.
     """
+
+    CHAIN = ChainKind("governed_run")
 
     record_id = models.UUIDField(unique=True, default=uuid4, editable=False)
     run = models.ForeignKey("loader.LoadRun", on_delete=models.PROTECT, related_name="records")

@@ -20,6 +20,19 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
+class ChainKind:
+    """Kind of append-only rows that the chain covers, under a name that never changes.
+
+    ``removable``: nothing else needs the rows, so retention may remove them once they were exported. ``related`` names
+    the rows that ``content()`` reads, too.
+    """
+
+    name: str
+    removable: bool = False
+    related: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Head:
     """End of a chain: the last link's sequence (0: no link yet) and its hash."""
 

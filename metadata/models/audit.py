@@ -1,11 +1,12 @@
 """Audit tables: the change log, the hash chain over all append-only rows, and exported segments."""
 
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from django.conf import settings
 from django.db import models
 
 from elevata.core.errors import MetadataError
+from metadata.domain.chain import ChainKind
 
 
 class AppendOnlyQuerySet(models.QuerySet):
@@ -22,8 +23,11 @@ class AppendOnlyQuerySet(models.QuerySet):
 class AppendOnly(models.Model):
     """A row that stays as it was written. Triggers say the same to SQL (``metadata.append_only``).
 
-    Every model derived from it is guarded; nothing is to be registered for that.
+    Every model derived from it is guarded. With ``CHAIN``, its rows can be linked into the hash chain: ``content()``
+    returns what the digest covers, for canonical JSON, and the same for a row just written and the same row read back.
     """
+
+    CHAIN: ClassVar[ChainKind | None] = None
 
     objects = AppendOnlyQuerySet.as_manager()
 
@@ -47,6 +51,8 @@ class ChangeLogEntry(AppendOnly):
     dataset it belongs to (a history's base, a reference's child). ``changes`` is canonical JSON,
     ``{field: {"before", "after"}}``; what is left out was empty.
     """
+
+    CHAIN = ChainKind("change", removable=True)
 
     class Action(models.TextChoices):
         CREATED = "created", "Created"
@@ -167,6 +173,8 @@ class AuditSegment(AppendOnly):
     went, ``file`` and ``digest`` (SHA-256 over all its bytes) are where they are now. Segments follow each
     other without a gap from the chain's first link on, and each is itself a row of the chain.
     """
+
+    CHAIN = ChainKind("segment")
 
     first = models.BigIntegerField(unique=True)
     last = models.BigIntegerField(unique=True)

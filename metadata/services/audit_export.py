@@ -97,8 +97,8 @@ def _linked(first: int, last: int) -> Iterator[tuple[Link, dict[str, Any]]]:
             raise MetadataError("link_missing", f"links after {at} are missing: run verify_audit")
         rows = chain.rows_of(links)
         for link in links:
-            known, row = chain.registered(link.kind), rows.get((link.kind, link.subject))
-            if known is None or row is None:
+            row = rows.get((link.kind, link.subject))
+            if row is None:
                 raise MetadataError("row_missing", f"{link.kind} {link.subject} is gone: run verify_audit")
-            yield link, known.content(row)
+            yield link, row.content()
         at = links[-1].sequence

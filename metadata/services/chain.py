@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from django.db import connection, transaction
@@ -20,10 +21,10 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from elevata.core.canonical_json import sha256_hex
-from metadata.append_only import wrong_triggers
+from metadata.append_only import guarded_models, wrong_triggers
 from metadata.domain.chain import GENESIS, Head, Link, Problem, check_link, link_hash, next_link
 from metadata.domain.signing import Signature
-from metadata.models import AppendOnly, AuditSegment, ChainHead, ChainLink, ChainPending, ChangeLogEntry
+from metadata.models import AppendOnly, ChainHead, ChainLink, ChainPending
 from metadata.services import recorded_heads
 from metadata.services.recorded_heads import Restore
 from metadata.services.segments import Segments
@@ -40,42 +41,22 @@ _CHUNK = 1000
 _LINK, _NOTE = "audit-link", "audit-note"
 
 
-@dataclass(frozen=True)
-class Registered:
-    """One kind of row in the chain: what its digest covers, and whether retention may remove rows.
-
-    ``related`` names the rows that ``content`` reads, too.
-    """
-
-    kind: str
-    model: type[AppendOnly]
-    content: Content
-    removable: bool = False
-    related: tuple[str, ...] = ()
-
-    def digest(self, row: AppendOnly) -> str:
-        return sha256_hex(self.content(row))
-
-
-_by_kind: dict[str, Registered] = {}
 _comparisons: list[Callable[[], Problem | None]] = []
-_by_model: dict[type, Registered] = {}
 
 
-def register(
-    kind: str, model: type[AppendOnly], content: Content, *, removable: bool = False, related: tuple[str, ...] = ()
-) -> None:
-    """Let rows of an append-only model into the chain, under a name that never changes.
+@cache
+def _models() -> dict[str, type[AppendOnly]]:
+    """Return the models in the chain by the name of their kind. Raise ValueError if two share one."""
+    found: dict[str, type[AppendOnly]] = {}
+    for model in guarded_models():
+        if model.CHAIN is not None and found.setdefault(model.CHAIN.name, model) is not model:
+            raise ValueError(f"kind {model.CHAIN.name!r} is {found[model.CHAIN.name].__name__}'s")
+    return found
 
-    ``content`` gives what the digest covers, for ``canonical_json``. It must give the same for a row
-    just written and the same row read back, for ever. ``removable``: nothing else needs the rows, so
-    retention may remove them once they were exported. ``related`` is for ``select_related``.
-    """
-    if not issubclass(model, AppendOnly):
-        raise TypeError(f"{model.__name__} is not append-only")
-    if _by_kind.get(kind, Registered(kind, model, content)).model is not model:
-        raise ValueError(f"kind {kind!r} is {_by_kind[kind].model.__name__}'s")
-    _by_kind[kind] = _by_model[model] = Registered(kind, model, content, removable, related)
+
+def row_digest(row: AppendOnly) -> str:
+    """Return the digest of a row's content."""
+    return sha256_hex(row.content())
 
 
 def compare(comparison: Callable[[], Problem | None]) -> None:
@@ -84,27 +65,32 @@ def compare(comparison: Callable[[], Problem | None]) -> None:
         _comparisons.append(comparison)
 
 
-def registered(kind: str) -> Registered | None:
-    """Return the registration of a kind; None for one that is not installed."""
-    return _by_kind.get(kind)
+def model_of(kind: str) -> type[AppendOnly] | None:
+    """Return the model of a kind; None for one that is not installed."""
+    return _models().get(kind)
 
 
-def removable_kinds() -> list[Registered]:
-    """The kinds whose rows retention may remove."""
-    return [one for one in _by_kind.values() if one.removable]
+def _kind_of(row: AppendOnly) -> str:
+    """Return the kind of a row. Raise TypeError for a model that is not in the chain."""
+    if not isinstance(row, AppendOnly) or row.CHAIN is None:
+        raise TypeError(f"{type(row).__name__} is not in the chain")
+    return row.CHAIN.name
+
+
+def removable_kinds() -> list[str]:
+    """Return the kinds whose rows retention may remove."""
+    return [kind for kind, model in _models().items() if model.CHAIN.removable]
 
 
 def append(*rows: AppendOnly) -> None:
     """Note rows of one model that this transaction just wrote; they are linked once it is committed."""
     if not rows:
         return
-    registered = _by_model[type(rows[0])]
+    kind = _kind_of(rows[0])
     with transaction.atomic():
-        subjects = [[row.pk, registered.digest(row)] for row in rows]
-        signature = sign(_NOTE, _note_document(registered.kind, subjects))
-        ChainPending.objects.create(
-            kind=registered.kind, subjects=subjects, key_id=signature.key_id, signature=signature.value
-        )
+        subjects = [[row.pk, row_digest(row)] for row in rows]
+        signature = sign(_NOTE, _note_document(kind, subjects))
+        ChainPending.objects.create(kind=kind, subjects=subjects, key_id=signature.key_id, signature=signature.value)
         # The rows are safe already: a seal that fails is logged, and left to the next one.
         transaction.on_commit(seal, robust=True)
 
@@ -213,15 +199,15 @@ _SIGNATURES = {
 def _wrong_subjects(
     note: ChainPending, rows: dict[tuple[str, int], AppendOnly], linked: set[tuple[str, int]]
 ) -> Iterator[Problem]:
-    known = _by_kind.get(note.kind)
+    model = model_of(note.kind)
     for subject, digest in note.subjects:
         at = {"kind": note.kind, "subject": subject}
         row = rows.get((note.kind, subject))
-        if known is None:
+        if model is None:
             yield Problem("kind_unknown", f"nothing of kind {note.kind} is known here", **at)
         elif row is None:
             yield Problem("row_missing", f"{note.kind} {subject} is gone, and was never sealed", **at)
-        elif known.digest(row) != digest:
+        elif row_digest(row) != digest:
             yield Problem("row_changed", f"{note.kind} {subject} was changed before it was sealed", **at)
         elif (note.kind, subject) in linked:
             yield Problem("note_repeated", f"{note.kind} {subject} is to be sealed a second time", **at)
@@ -276,14 +262,14 @@ def proven(*rows: AppendOnly) -> frozenset[int]:
     """
     if not rows:
         return frozenset()
-    registered = _by_model[type(rows[0])]
-    digests = {row.pk: registered.digest(row) for row in rows}
+    kind = _kind_of(rows[0])
+    digests = {row.pk: row_digest(row) for row in rows}
     # Notes become links, never the other way round: so links are asked last.
     noted: set[int] = set()
-    for note in ChainPending.objects.filter(kind=registered.kind):
+    for note in ChainPending.objects.filter(kind=kind):
         if not _unsigned(note):
             noted.update(subject for subject, digest in note.subjects if digests.get(subject) == digest)
-    links = ChainLink.objects.filter(kind=registered.kind, subject_id__among=list(digests))
+    links = ChainLink.objects.filter(kind=kind, subject_id__among=list(digests))
     return frozenset(noted).union(
         link.subject_id for link in links if link.digest == digests[link.subject_id] and _holds(link)
     )
@@ -415,9 +401,10 @@ def rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
 def _rows(subjects: list[tuple[str, int]]) -> dict[tuple[str, int], AppendOnly]:
     found: dict[tuple[str, int], AppendOnly] = {}
     for kind, pks in _by_kinds(subjects).items():
-        known = _by_kind.get(kind)
-        if known is not None:
-            rows = known.model.objects.select_related(*known.related) if known.related else known.model.objects
+        model = model_of(kind)
+        if model is not None:
+            related = model.CHAIN.related
+            rows = model.objects.select_related(*related) if related else model.objects
             found.update(((kind, pk), row) for pk, row in rows.in_bulk(pks).items())
     return found
 
@@ -431,19 +418,19 @@ def _by_kinds(subjects: list[tuple[str, int]]) -> dict[str, list[int]]:
 
 def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Segments) -> Problem | None:
     at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
-    known = _by_kind.get(link.kind)
-    if known is None:
+    model = model_of(link.kind)
+    if model is None:
         return Problem("kind_unknown", f"nothing of kind {link.kind} is known here", **at)
     row = rows.get((link.kind, link.subject))
     if row is None:
         # It may have been removed, as it should be, since we began.
-        if known.removable and (segments.holds(link) or segments.again().holds(link)):
+        if model.CHAIN.removable and (segments.holds(link) or segments.again().holds(link)):
             return None
         return Problem("row_missing", f"{link.kind} {link.subject} is gone", **at)
-    if known.removable and segments.holds(link) and known.model.objects.filter(pk=row.pk).exists():
+    if model.CHAIN.removable and segments.holds(link) and model.objects.filter(pk=row.pk).exists():
         said = f"{link.kind} {link.subject} is still there, though its segment says that it was removed"
         return Problem("segment_incomplete", said, **at)
-    if known.digest(row) != link.digest:
+    if row_digest(row) != link.digest:
         return Problem("row_changed", f"{link.kind} {link.subject} was changed after it was sealed", **at)
     return None
 
@@ -499,16 +486,16 @@ def _wrong_notes() -> Problem | None:
 
 def _unlinked() -> Problem | None:
     """Rows that never came through ``append``: neither linked nor waiting for it."""
-    for registered in _by_kind.values():
-        links = ChainLink.objects.filter(kind=registered.kind)
-        unlinked = registered.model.objects.filter(~Exists(links.filter(subject_id=OuterRef("pk"))))
+    for kind, model in _models().items():
+        links = ChainLink.objects.filter(kind=kind)
+        unlinked = model.objects.filter(~Exists(links.filter(subject_id=OuterRef("pk"))))
         suspects = set(unlinked.values_list("pk", flat=True))
         # Waiting rows become links while we look, never the other way round: so links are asked last.
-        suspects -= _waiting(registered.kind)
+        suspects -= _waiting(kind)
         for pk in sorted(suspects):
             if not links.filter(subject_id=pk).exists():
-                said = f"{registered.kind} {pk} stands in no link"
-                return Problem("row_extra", said, kind=registered.kind, subject=pk)
+                said = f"{kind} {pk} stands in no link"
+                return Problem("row_extra", said, kind=kind, subject=pk)
     return None
 
 
@@ -521,7 +508,3 @@ def unsealed() -> int:
     """Return how many rows are committed and not linked yet."""
     notes = ChainPending.objects.values_list("subjects", flat=True)
     return sum(len(subjects) if isinstance(subjects, list) else 1 for subjects in notes)
-
-
-register("change", ChangeLogEntry, ChangeLogEntry.content, removable=True)
-register("segment", AuditSegment, AuditSegment.content)

@@ -4,7 +4,7 @@ What was rolled back is told to nobody; what was committed is told even if the p
 moment: deliveries are rows, which a worker sends (``metadata.services.deliveries``).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from elevata.core.errors import MetadataError
+from elevata.jobs import wakeup
 from metadata.domain.notices import ALWAYS_LISTED, CHOICES, TRIES, Kind, check_kinds
 from metadata.domain.roles import Permission
 from metadata.models import Delivery, Event, Notice, NoticeChoice, ServiceAccount, Webhook
@@ -29,14 +30,6 @@ from metadata.services.common import writing
 # How long what happened is kept, with who was told and what was sent.
 KEPT_FOR = timedelta(days=90)
 _TITLE, _NAME = 500, 400
-
-_wake: Callable[[], None] | None = None
-
-
-def provide_wake(wake: Callable[[], None]) -> None:
-    """Set the function that wakes a worker for deliveries; the loader does so when the project starts."""
-    global _wake
-    _wake = wake
 
 
 def tell(
@@ -125,8 +118,7 @@ def _deliver(event: Event, *, webhooks: Collection[Webhook] = (), people: Collec
 
 def wake_after_commit() -> None:
     """Have a worker look for what is to be sent once this transaction is committed."""
-    if _wake is not None:
-        transaction.on_commit(_wake, robust=True)
+    transaction.on_commit(wakeup.wake_for_deliveries, robust=True)
 
 
 def mark_read(*, person: Any, notice: Notice | None = None) -> int:

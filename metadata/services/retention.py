@@ -130,10 +130,10 @@ def _check(exported: Exported, path: Path) -> None:
 
 def _remove(exported: Exported) -> int:
     total = 0
-    for known in chain.removable_kinds():
-        removed = remove_linked(connection, known.model, kind=known.kind, first=exported.first, last=exported.last)
-        if removed != exported.rows.get(known.kind, 0):
-            said = f"{exported.rows.get(known.kind, 0) - removed} rows of kind {known.kind} are gone: run verify_audit"
+    for kind in chain.removable_kinds():
+        removed = remove_linked(connection, chain.model_of(kind), kind=kind, first=exported.first, last=exported.last)
+        if removed != exported.rows.get(kind, 0):
+            said = f"{exported.rows.get(kind, 0) - removed} rows of kind {kind} are gone: run verify_audit"
             raise MetadataError("row_missing", said)
         total += removed
     return total

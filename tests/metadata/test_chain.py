@@ -7,8 +7,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from elevata.core.errors import MetadataError
+from metadata.append_only import guarded_models
 from metadata.domain.chain import Head
-from metadata.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry, System
+from metadata.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
 from metadata.services import chain, sources
 from metadata.services.changelog import record_change
 from tests.audit import triggers_lifted
@@ -111,14 +112,15 @@ def test_many_rows_of_one_transaction_are_linked_in_their_order() -> None:
     assert list(ChainLink.objects.values_list("subject_id", flat=True)) == [row.pk for row in rows]
 
 
-def test_only_append_only_rows_may_be_registered() -> None:
-    with pytest.raises(TypeError, match="not append-only"):
-        chain.register("system", System, lambda row: {})
+def test_only_rows_of_a_kind_are_linked() -> None:
+    with pytest.raises(TypeError, match="System is not in the chain"), transaction.atomic():
+        chain.append(SystemFactory.build())
 
 
-def test_a_kind_belongs_to_one_model() -> None:
-    with pytest.raises(ValueError, match="ChangeLogEntry"):
-        chain.register("change", ChainLink, lambda row: {})
+def test_every_kind_belongs_to_one_model() -> None:
+    kinds = [model.CHAIN.name for model in guarded_models() if model.CHAIN is not None]
+    assert len(kinds) == len(set(kinds))
+    assert {"approval", "change", "governed_run", "policy", "record", "segment"} == set(kinds)
 
 
 # --- proving -------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ def test_another_head_is_found(three: list[int]) -> None:
 
 
 def test_a_link_to_what_nobody_knows_is_found(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(chain._by_kind, "change")
+    monkeypatch.delitem(chain._models(), "change")
     assert problem() == "kind_unknown"
 
 

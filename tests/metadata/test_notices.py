@@ -78,7 +78,7 @@ def test_telling_outside_of_a_transaction_is_a_mistake():
 
 def test_a_worker_is_woken_once_it_is_committed(django_capture_on_commit_callbacks, monkeypatch):
     woken = []
-    monkeypatch.setattr(notices, "_wake", lambda: woken.append("woken"))
+    monkeypatch.setattr("elevata.jobs.wakeup.wake_for_deliveries", lambda: woken.append("woken"))
     WebhookFactory()
     with django_capture_on_commit_callbacks(execute=True):
         told()

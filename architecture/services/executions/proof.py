@@ -151,11 +151,6 @@ def sign_execution(execution: Execution) -> None:
     rows.update(planned=execution.planned, signature=execution.signature)
 
 
-def register() -> None:
-    """Let ``verify_audit`` check signed rows; once, when the project starts."""
-    chain.compare(unproven_row)
-
-
 def unproven_row() -> Problem | None:
     """Return the first row of applied state, kept histories and executions that is not signed as it is."""
     for model, code in _CODES.items():

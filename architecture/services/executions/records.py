@@ -12,7 +12,6 @@ from elevata.core.canonical_json import sha256_hex
 from metadata.models import AppendOnly, ChainLink
 from metadata.services import chain
 
-KINDS = {Approval: "approval", ExecutionRecord: "record"}
 _SOFTWARE = ("Django", "pyspark", "delta-spark", "sqlglot")
 
 
@@ -83,7 +82,7 @@ def record_artifact(record: ExecutionRecord) -> dict[str, Any]:
         "record": str(record.record_id),
         "document": record.document,
         "row": record.content(),
-        "link": link_of(record, KINDS[ExecutionRecord]),
+        "link": link_of(record),
         "chain": chain.head().as_json(),
     }
 
@@ -98,21 +97,15 @@ def approval_artifact(report: ChangeReport) -> dict[str, Any]:
             "status": report.status,
             "content": report.content,
         },
-        "approvals": [{"row": one.content(), "link": link_of(one, KINDS[Approval])} for one in _approvals(report)],
+        "approvals": [{"row": one.content(), "link": link_of(one)} for one in _approvals(report)],
         "chain": chain.head().as_json(),
     }
 
 
-def link_of(row: AppendOnly, kind: str) -> dict[str, Any]:
+def link_of(row: AppendOnly) -> dict[str, Any]:
     """The row's link in the chain. A row that was committed a moment ago is linked first."""
     chain.seal(wait=True)
-    return dict(vars(chain.link_of(ChainLink.objects.get(kind=kind, subject_id=row.pk))))
-
-
-def register() -> None:
-    """Let approvals and records into the chain; once, when the project starts."""
-    chain.register(KINDS[Approval], Approval, Approval.content, related=("report",))
-    chain.register(KINDS[ExecutionRecord], ExecutionRecord, ExecutionRecord.content)
+    return dict(vars(chain.link_of(ChainLink.objects.get(kind=row.CHAIN.name, subject_id=row.pk))))
 
 
 def _approvals(report: ChangeReport | None) -> list[Approval]:

@@ -133,12 +133,6 @@ def withdraw_policy(*, proposal: PolicyProposal, person: Any) -> PolicyProposal:
     return _decided(row, _Action.WITHDRAWN, person)
 
 
-def register() -> None:
-    """Let the record of policies into the chain; once, when the project starts."""
-    chain.register("policy", PolicyRecord, PolicyRecord.content, related=("environment", "proposal"))
-    chain.compare(differing_policy)
-
-
 def differing_policy() -> Problem | None:
     """Return the first environment whose policy is not the one that its last record put in force."""
     for environment in Environment.objects.order_by("pk"):

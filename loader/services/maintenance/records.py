@@ -11,13 +11,6 @@ from loader.domain.runs.maintenance import GOVERNED
 from loader.models import DatasetRun, GovernedRunRecord, LoadRun
 from metadata.services import chain
 
-KIND = "governed_run"
-
-
-def register() -> None:
-    """Register the records with the chain; once, when the project starts."""
-    chain.register(KIND, GovernedRunRecord, GovernedRunRecord.content)
-
 
 def seal_end(*, run_pk: int, attempt: int) -> GovernedRunRecord | None:
     """Write the record of an attempt that just ended, once, in the caller's transaction.
@@ -79,7 +72,7 @@ def record_artifact(record: GovernedRunRecord) -> dict[str, Any]:
         "record": str(record.record_id),
         "document": record.document,
         "row": record.content(),
-        "link": link_of(record, KIND),
+        "link": link_of(record),
         "chain": chain.head().as_json(),
     }
 

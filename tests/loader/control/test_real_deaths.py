@@ -51,7 +51,7 @@ COLUMNS = ("id", "label", "price", "since", "note")
 
 REQUEST = """
 from architecture.selectors import report_named
-from architecture.services.executions import request_execution
+from architecture.services.executions.executions import request_execution
 from metadata.services.people import person_named
 asked = request_execution(report=report_named("{fingerprint}"), person=person_named("aron"), command="a test")
 print(asked.execution.pk)
