@@ -178,7 +178,11 @@ def main(folder: Path = DEMO) -> int:
     finally:
         served.send_signal(signal.SIGINT)
         served.communicate()
-        forget = f"from django.contrib.auth.models import User; User.objects.filter(username={USER!r}).delete()"
+        forget = (
+            "from django.contrib.auth.models import User; from loader.models import ReadRequest;"
+            f"ReadRequest.objects.filter(requested_by__username={USER!r}).delete();"
+            f"User.objects.filter(username={USER!r}).delete()"
+        )
         manage(environment, "shell", "--verbosity", "0", "--command", forget)
     return 0
 
