@@ -1,7 +1,7 @@
-"""Benchmarks: the product's history step beside a yardstick and its peers, in one run.
+"""Benchmarks: the product's history step beside a baseline and other libraries, in one run.
 
-This package is started by ``make bench`` and ``python -m bench``; nothing of the product imports it.
-The process a person starts uses the standard library only. Every engine works in a warm process of
-its own (``bench.worker``), the peers' in an environment of their own (``bench.environment``), so no
-peer's packages or licence touch the product.
+Started by ``make bench`` and ``python -m bench``; the product never imports this package. The main process
+uses the standard library only. Every engine runs in a warm process of its own (``bench.worker``), those of
+other libraries in a separate environment (``bench.environment``), so that neither their packages nor their
+licences touch the product.
 """

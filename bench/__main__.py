@@ -1,4 +1,4 @@
-"""``python -m bench``."""
+"""Entry point of ``python -m bench``."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""One case: engines that take turns, each on its own history of the wanted depth.
+"""One benchmark case: engines load alternately, each into its own history of the required depth.
 
-An *entry* is one line of the result. Entries alternate round by round; the first round is not
-counted. Before every load the engine's history is put back, so all loads of an entry do the same.
-After the last one the engine's history is compared with the expected one.
+An *entry* is one line of the result. Entries alternate round by round; the first round is not counted. The
+engine's history is restored before every load, so all loads of an entry do the same work. After the last one
+the history is compared with the expected one.
 """
 
 import sys
@@ -24,10 +24,10 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the result: which engine does what to a history of which depth.
+    """One line of the result: an engine, its loading method, and the depth of its history.
 
-    ``variant`` names the plan whose snapshot comes next, ``how`` the engine's method that loads it,
-    ``kind`` in which form it is read, ``label`` the saved history it is loaded into.
+    ``variant`` names the plan of the next snapshot, ``how`` the engine's loading method, ``kind`` the form of
+    the snapshot, ``label`` the saved history to load into.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Entry:
 class Bench:
     """Shared state of a run's cases: snapshots, warm engines, built histories.
 
-    As a context manager it ends the engines, and throws the data away unless it is to be kept.
+    As a context manager it ends the engines and deletes the data unless ``keep`` is set.
     """
 
     def __init__(self, plans: dict[str, Plan], work: Path, *, keep: bool = False) -> None:
@@ -71,7 +71,7 @@ class Bench:
             remove(self.work)
 
     def worker(self, engine: str) -> Worker:
-        """The engine's warm process, started when it is first asked for."""
+        """Return the engine's warm process, started at the first call."""
         if engine not in self._workers:
             say(f"starting {engine}")
             peer = engine in PEERS
@@ -88,7 +88,7 @@ class Bench:
         return self._workers[engine]
 
     def close(self, engine: str) -> None:
-        """End the engine's process and throw its histories away."""
+        """End the engine's process and delete its histories."""
         if engine in self._workers:
             self._workers.pop(engine).close()
         self._built.pop(engine, None)
@@ -96,7 +96,7 @@ class Bench:
             remove(self.work / engine)
 
     def make(self, variant: str, loads: range, *, changed_only: bool = False) -> None:
-        """Write the snapshots that are not there yet."""
+        """Write the missing snapshots."""
         for load in loads:
             if (variant, load) not in self._snapshots:
                 say(f"snapshot {load} of {variant}")
@@ -110,18 +110,18 @@ class Bench:
                 self._snapshots[variant, load] = made
 
     def snapshot(self, variant: str, load: int, kind: str) -> str:
-        """Return the path of a snapshot. Before the last load, all variants are the main one."""
+        """Return the path of a snapshot. Before the last load, all variants share the main one."""
         return (self._snapshots.get((variant, load)) or self._snapshots[MAIN, load])[kind]
 
     def expect(self, variant: str, load: int) -> None:
-        """Work out the history that is right after this load; the result is kept."""
+        """Compute and store the correct history after this load."""
         if (variant, load) not in self._expected:
             paths = [self.snapshot(variant, number, KEYED) for number in range(load + 1)]
             plan = asdict(self.plans[variant].upto(load))
             self._expected[variant, load] = self.worker("snapshots").ask("expect", plan=plan, snapshots=paths)
 
     def expected(self, variant: str, load: int) -> dict:
-        """The digest an engine must end with, for all copies of the table together."""
+        """Return the digest an engine must end with, summed over all copies of the table."""
         one = self._expected[variant, load]
         return {
             "versions": one["versions"] * self._copies,
@@ -130,7 +130,7 @@ class Bench:
         }
 
     def spread(self, names: list[str]) -> None:
-        """Make every snapshot the source of many tables: a copy for each, ``{}`` in the path for its name."""
+        """Copy every snapshot for each of these tables; ``{}`` in its path stands for the table's name."""
         for place, kinds in self._snapshots.items():
             for kind, path in kinds.items():
                 template = self.work / "sources" / "{}" / f"load-{place[1]}" / kind
@@ -140,7 +140,7 @@ class Bench:
         self._copies = len(names)
 
     def load(self, entry: Entry, load: int, *, restore: str | None) -> dict:
-        """Have an engine do one load of the entry's kind."""
+        """Run one load of the entry's kind on its engine."""
         return self.worker(entry.engine).ask(
             "run",
             restore=restore,
@@ -152,9 +152,9 @@ class Bench:
         )
 
     def build(self, engine: str, depth: int, *, how: str = "load", kind: str = KEYED) -> None:
-        """Give the engine saved histories of up to ``depth`` real loads after the first.
+        """Build the engine's saved histories up to ``depth`` real loads after the first.
 
-        Raises Failed, and again when asked again: what a failed load left is no history to go on from.
+        Raise Failed, also at every later call, since a failed load leaves no usable history.
         """
         entry = Entry(engine, engine, depth, how=how, kind=kind)
         built = self._built.get(engine, -1)
@@ -177,9 +177,9 @@ class Bench:
 
 
 def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[str, str]) -> list[dict]:
-    """Let the entries take turns; one result for each, in their order.
+    """Run the entries alternately; return one result for each, in their order.
 
-    ``failures`` names the entries that have no history to load into, with the reason.
+    ``failures`` gives the reason for each entry that has no history to load into.
     """
     loads: dict[str, list[dict]] = {entry.name: [] for entry in entries}
     ends: dict[str, dict] = {}
@@ -206,7 +206,7 @@ def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[st
 
 
 def difference(found: dict, expected: dict) -> str | None:
-    """Return how a history differs from the expected one; None if it does not."""
+    """Return a description of the differences from the expected history; None if there are none."""
     said = [
         f"{found[what]} {words}, should be {expected[what]}"
         for what, words in (("versions", "versions"), ("open", "open versions"))
@@ -220,7 +220,7 @@ def difference(found: dict, expected: dict) -> str | None:
 
 
 def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) -> dict:
-    """An entry's result as the contract words it; medians are over the counted loads."""
+    """Return an entry's result in the documented form; medians are over the counted loads."""
     seconds = [round(load["seconds"], 3) for load in loads]
     read = [load["bytes_read"] for load in loads if load["bytes_read"] is not None]
     found = {
@@ -237,5 +237,5 @@ def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) ->
 
 
 def say(text: str) -> None:
-    """Progress, for whoever watches; standard output holds the results only."""
+    """Print progress to standard error; standard output holds the results only."""
     print(f"bench: {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The cases: which engines are measured on which histories, and what that takes to be made first."""
+"""Benchmark cases: the engines, the histories they are measured on, and the preparation of both."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ FILES_COUNTED_EVERY = 10
 
 
 def plain_entries(names: Iterable[str], depth: int) -> list[Entry]:
-    """An entry for each engine; the whole load beside ours."""
+    """Return an entry for each engine, and one for our whole load beside ours."""
     entries = [Entry(name, name, depth) for name in ENGINES if name in names]
     if "ours" in names:
         entries.insert(1, Entry("whole_load", "ours", depth, how="whole", kind=SOURCE, label=f"{depth}-whole"))
@@ -27,7 +27,7 @@ def plain_entries(names: Iterable[str], depth: int) -> list[Entry]:
 
 
 def make_sources(bench: Bench, entries: list[Entry]) -> None:
-    """Make the snapshots and the expected histories of the entries; the process that does it ends."""
+    """Make the snapshots and expected histories of the entries, then end the process that made them."""
     bench.make(MAIN, range(max(entry.depth for entry in entries) + 2))
     for entry in entries:
         if entry.variant != MAIN:
@@ -37,9 +37,9 @@ def make_sources(bench: Bench, entries: list[Entry]) -> None:
 
 
 def measure(bench: Bench, entries: list[Entry], repeats: int) -> list[dict]:
-    """Build the histories of the entries, then let them take turns.
+    """Build the histories of the entries, then run them alternately.
 
-    An engine that cannot even build its history is noted, and the others go on.
+    An engine that cannot build its history is recorded as failed; the others continue.
     """
     failures = {}
     for entry in sorted(entries, key=lambda entry: entry.depth):
@@ -53,25 +53,25 @@ def measure(bench: Bench, entries: list[Entry], repeats: int) -> list[dict]:
 
 
 def _complete(bench: Bench, entry: Entry) -> None:
-    """Raw and rawcore of ours, for entries that load those too: kept as a saved history of its own."""
+    """Save a history with our raw and rawcore tables for entries that load these too."""
     source = bench.snapshot(MAIN, entry.depth, SOURCE)
     bench.worker(entry.engine).ask("complete", label=str(entry.depth), load=entry.depth, source=source)
 
 
 def plans(rows: int, changed_pct: float, depth: int) -> dict[str, Plan]:
-    """The main plan up to one load past ``depth``, which is the one that is measured."""
+    """Return the main plan, up to the measured load after ``depth``."""
     return {MAIN: Plan.even(rows, changed_pct, depth + 1)}
 
 
 def shallow_plans(rows: int, changed_pct: float, flat_depth: int) -> dict[str, Plan]:
-    """Also a hundredth of the change on the first load, and a delta of a few keys on the deepest history."""
+    """Return the main plan, one with a hundredth of its change, and a small delta on the deepest history."""
     main = plans(rows, changed_pct, flat_depth)
     delta = main[MAIN].upto(flat_depth).then(Step(min(DELTA_KEYS, rows // 2), 0, 0))
     return main | {SMALL_CHANGE: Plan.even(rows, changed_pct / 100, 1), DELTA: delta}
 
 
 def shallow_entries(flat_depth: int) -> list[Entry]:
-    """Depth 0 beside the deepest history, the smallest change and the smallest batch."""
+    """Return entries for depth 0, the deepest history, the smallest change and the smallest batch."""
     return [
         *(entry for entry in plain_entries(("ours", "limit", "four_step", "dbt_snapshot"), 0) if not entry.label),
         Entry("ours_deep", "ours", flat_depth),
@@ -84,7 +84,10 @@ def shallow_entries(flat_depth: int) -> list[Entry]:
 
 
 def small_tables(bench: Bench, tables: int, repeats: int) -> list[dict]:
-    """One load run of ours over all tables against one ``dbt snapshot``; ``bench`` has a plan of one table."""
+    """Measure one of our load runs over all tables against one ``dbt snapshot``.
+
+    ``bench`` has a plan for one table.
+    """
     names = [f"t{number:03}" for number in range(tables)]
     bench.make(MAIN, range(2))
     bench.expect(MAIN, 1)
@@ -107,7 +110,10 @@ def small_tables(bench: Bench, tables: int, repeats: int) -> list[dict]:
 
 
 def memory(bench: Bench, rows: int) -> dict:
-    """One load of ours at this size with the benchmark's driver memory; the peak of its process and JVM."""
+    """Measure the peak memory of one of our loads of this size, with the benchmark's driver memory.
+
+    The peak includes the process and its JVM.
+    """
     entries = [Entry("ours", "ours", 0)]
     make_sources(bench, entries)
     results = measure(bench, entries, 1)
@@ -116,7 +122,7 @@ def memory(bench: Bench, rows: int) -> dict:
 
 
 def files(bench: Bench, loads: int) -> dict:
-    """Measure the number of files of a small table after each load; ``bench`` has a plan of that many loads."""
+    """Count the files of a small table after loads; ``bench`` has a plan of that many loads."""
     bench.make(MAIN, range(loads + 1))
     bench.close("snapshots")
     counted = []

@@ -1,4 +1,4 @@
-"""The command line: one case, or with ``--full`` all measures.
+"""Command line: one case, or all measures with ``--full``.
 
 Errors are one line on standard error; ``--json`` prints exactly one JSON document on standard output.
 """
@@ -27,7 +27,7 @@ FAILED, INVALID, INTERRUPTED = 1, 4, 130
 
 
 class UsageProblem(BenchProblem):
-    """Arguments that make no sense."""
+    """Invalid command-line arguments."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; what it ends with is described at ``manage.py``'s commands."""
+    """Run the command; the exit codes are those of ``manage.py``'s commands."""
     try:
         with _one_line_end():
             options = parse(arguments)
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The options, checked; UsageProblem says in one line what is wrong with them."""
+    """Return the checked options; raise UsageProblem with a one-line message."""
     options = _parser().parse_args(arguments)
     if options.full and options.only:
         raise UsageProblem("--full measures everything: leave --only out")
@@ -178,7 +178,7 @@ def _run_case(options: argparse.Namespace, work: Path) -> int:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """One benchmark at a time in a checkout: two would measure each other."""
+    """Allow one benchmark at a time in a checkout, since two would disturb each other's measurements."""
     PLACE.mkdir(parents=True, exist_ok=True)
     folder = os.open(PLACE, os.O_RDONLY)
     try:
@@ -193,7 +193,7 @@ def _alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_line_end() -> Iterator[None]:
-    """Turn what nobody foresaw into one line too."""
+    """Convert unexpected exceptions into a one-line error."""
     try:
         yield
     except (BenchProblem, Failed, OSError, SystemExit, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The columns of a benchmark's rows, and the one form in which histories are compared."""
+"""Columns of a benchmark's rows, and the common form in which histories are compared."""
 
 from pyspark.sql import DataFrame
 
@@ -36,9 +36,9 @@ COMPARED = (KEY, "valid_from", "valid_to", *DELIVERED)
 
 
 def digest_of(history: DataFrame) -> dict:
-    """Number of versions, open ones, and a checksum that no order of rows or columns changes.
+    """Return the numbers of versions and open versions, and a checksum independent of row and column order.
 
-    ``history`` has the columns of ``COMPARED``, whatever the engine calls them.
+    ``history`` has the columns of ``COMPARED``.
     """
     compared = ", ".join(f"'{name}', {name}" for name in ("valid_from", "valid_to"))
     values = ", ".join((KEY, *DELIVERED))

@@ -1,8 +1,7 @@
-"""datacoolie 0.2.0: its SCD2 load of a file into Delta, by its driver. AGPL: only ever in this process.
+"""datacoolie 0.2.0: its SCD2 load of a file into Delta, by its driver. AGPL: imported in this process only.
 
-Its merge closes the current version of every key that is delivered and adds all delivered rows: it
-compares no values, and never sees that a key is gone. For a full snapshot that is one new version of
-every row in every load.
+Its merge closes the current version of every delivered key and adds all delivered rows: it compares no values
+and never detects deleted keys. A full snapshot therefore adds one version of every row at every load.
 """
 
 import json
@@ -15,7 +14,7 @@ from bench.engine import Engine
 
 
 class DataCoolie(Engine):
-    """Metadata as a file, written anew for each load: the snapshot's place and the load's time."""
+    """Engine with a metadata file rewritten for each load: the snapshot's path and the load's time."""
 
     name = "datacoolie"
     shortcoming = "opens a version for every delivered row, changed or not, and does not close deleted keys"

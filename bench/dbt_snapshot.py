@@ -1,8 +1,8 @@
 """dbt snapshots on Spark: dbt-core with dbt-spark, method ``session``, run in process and warm.
 
-Strategy ``check`` on the row hash, deleted keys invalidated, Delta as file format. dbt dates versions
-by its own clock; a macro of the project puts the load's time there instead, so that histories can be
-compared. It comes by a DBT_ENV_CUSTOM_ENV_ variable, the one way that costs no new parse.
+Strategy ``check`` on the row hash, deleted keys invalidated, Delta as file format. dbt dates versions by its
+own clock; a macro of the project uses the load's time instead, so that histories can be compared. The time is
+passed in a DBT_ENV_CUSTOM_ENV_ variable, the only way that does not cause another parse.
 """
 
 import os
@@ -52,7 +52,7 @@ select * from source.{name}
 
 
 class DbtSnapshot(Engine):
-    """A dbt project in the engine's folder; each snapshot reads a view of the same name."""
+    """dbt project in the engine's folder; each snapshot reads a view of the same name."""
 
     name = "dbt_snapshot"
     threads = 1

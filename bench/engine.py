@@ -1,7 +1,7 @@
-"""Interface of every engine of a benchmark.
+"""Base class of all engines of a benchmark.
 
-An engine keeps all it writes below its own folder. A history is saved under a label when it has the
-wanted depth, and put back before every load that is counted.
+An engine writes only below its own folder. A history of the required depth is saved under a label, and
+restored before every counted load.
 """
 
 import os
@@ -15,7 +15,7 @@ from bench.meter import measure, peak_bytes
 
 
 class Engine:
-    """Subclasses give ``load`` and ``history``; ``prepare`` if something comes before, untimed."""
+    """Engine base class: subclasses implement ``load`` and ``history``, and ``prepare`` for untimed work."""
 
     name = ""
     # What is known to be wrong with its history, for the report; only said where the history is wrong.
@@ -28,23 +28,23 @@ class Engine:
         self.tables.mkdir(parents=True, exist_ok=True)
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
-        """Do the work of an orchestrator before the history step."""
+        """Do an orchestrator's work before the history step, untimed."""
 
     def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
-        """One history step, the timed part. ``before`` is the snapshot of the load before, None for the first."""
+        """Run one history step (timed). ``before`` is the previous load's snapshot, None for the first."""
         raise NotImplementedError
 
     def keep_house(self) -> None:
-        """Do the engine's own maintenance between two loads; not timed."""
+        """Run the engine's own maintenance between two loads, untimed."""
 
     def history(self) -> DataFrame:
-        """The history as it stands, with the columns of ``bench.data.COMPARED``."""
+        """Return the current history with the columns of ``bench.data.COMPARED``."""
         raise NotImplementedError
 
     # --- what a worker is asked to do ---------------------------------------------------------
 
     def run(self, *, restore: str | None = None, how: str = "load", **load) -> dict:
-        """Put the history back if asked, prepare, and measure one load. ``how`` names the method that loads."""
+        """Restore the history if requested, prepare, and measure one load with the method ``how``."""
         if restore is not None:
             self.restore(label=restore)
         self.prepare(**load)
@@ -63,12 +63,12 @@ class Engine:
         link_copy(self.tables, self.saved / label)
 
     def restore(self, *, label: str) -> None:
-        """Put the saved tables back; what the JVM remembers of their logs no longer holds."""
+        """Restore the saved tables and clear the JVM's caches of their logs."""
         link_copy(self.saved / label, self.tables)
         self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
         self.spark.catalog.clearCache()
 
     def size(self) -> dict:
-        """Files and bytes of the tables' folder, and the peak memory of this process and its JVM."""
+        """Return files and bytes of the tables' folder, and the peak memory of this process and its JVM."""
         files, size = size_of(self.tables)
         return {"files": files, "bytes": size, "peak_bytes": peak_bytes(os.getpid())}

@@ -1,7 +1,7 @@
-"""The peers' Python environment: made once from ``bench/requirements.txt``, apart from the product's.
+"""Python environment of the other libraries, separate from the product's.
 
-It is made as the product's own is: the machine's pip configuration, a stamp that makes the second
-time quick.
+It is created once from ``bench/requirements.txt``, like the product's own: with the machine's pip
+configuration, and a stamp that makes later calls quick.
 """
 
 import shutil
@@ -20,14 +20,14 @@ PEERS_PYTHON = PEERS / "bin" / "python"
 
 
 def product_python() -> Path:
-    """The product's own Python, made by ``make setup``."""
+    """Return the product's Python, created by ``make setup``."""
     if not PYTHON.exists() or not SPARK_JARS.is_dir():
         raise BenchProblem("the product's environment is not there: run make setup")
     return PYTHON
 
 
 def peers_python() -> Path:
-    """The Python that has the peers' packages; made if it is not there or no longer what is pinned."""
+    """Return the Python with the other libraries; create it if it is missing or differs from the pins."""
     try:
         once("packages", digest(sys.version_info[:2], REQUIREMENTS), _make, results=[PEERS_PYTHON], folder=PLACE)
     except Problem as problem:
@@ -47,7 +47,7 @@ def _make() -> str:
 
 
 def main() -> int:
-    """``python -m bench.environment``: the set-up that ``make bench`` does first."""
+    """Create the environment (``python -m bench.environment``, the first step of ``make bench``)."""
     try:
         product_python()
         peers_python()

@@ -1,7 +1,7 @@
-"""Copies of Delta tables that cost almost nothing: how a history is put back before every load.
+"""Cheap copies of Delta tables, used to restore a history before every load.
 
-Data files are never changed once written, so they are linked. The log is copied: some of its files
-(``_last_checkpoint``) are written in place, which would reach through a link.
+Data files never change once written, so they are hard-linked. The log is copied: some of its files
+(``_last_checkpoint``) are overwritten in place, which would change both sides of a link.
 """
 
 import os
@@ -12,7 +12,7 @@ LOG = "_delta_log"
 
 
 def link_copy(source: Path, target: Path) -> None:
-    """Make ``target`` hold just what ``source`` holds."""
+    """Make ``target`` an exact copy of ``source``."""
     remove(target)
     target.mkdir(parents=True)
     for folder, folders, files in os.walk(source):
@@ -25,7 +25,7 @@ def link_copy(source: Path, target: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete the folder if it is there."""
+    """Delete the folder if it exists."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

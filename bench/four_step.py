@@ -1,7 +1,7 @@
-"""The four statements of the historization seed, written for Delta: two MERGEs, two INSERTs.
+"""Classic historization with four statements on Delta: two MERGEs, two INSERTs.
 
-Update what changed, update what is gone, insert what changed, insert what is new: four commits, each
-with a comparison of its own. The table is as the seed has it, without partitions.
+They update changed rows, update deleted rows, insert changed rows, insert new rows: four commits, each with
+its own comparison. The table has no partitions, as in the original statements.
 """
 
 from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {history} AS h WHERE h.entity_key = r.entity_key
 
 
 class FourStep(Engine):
-    """Statements as text; the snapshot is a view, as rawcore would be a table."""
+    """Engine that runs the statements over a view of the snapshot; rawcore would be a table."""
 
     name = "four_step"
 

@@ -1,4 +1,4 @@
-"""``make bench``: all measures in one run, results written after every case."""
+"""Full benchmark of ``make bench``: all measures in one run, with results written after every case."""
 
 import json
 import time
@@ -18,7 +18,7 @@ SMALL_ROWS = 1000
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a full run; the measures are about the defaults."""
+    """Size of a full run; the measures refer to the defaults."""
 
     rows: int = 1_000_000
     depth: int = 5
@@ -30,10 +30,10 @@ class Size:
 
 
 class Record:
-    """``results.json`` as it grows: a run that breaks leaves what it has.
+    """Incremental ``results.json``, so that an interrupted run leaves its finished cases.
 
-    A case's ratios are of one run each; with ``go_on`` the cases of earlier runs stay until they
-    are measured again.
+    A case's ratios come from one run each; with ``go_on`` the cases of earlier runs stay until they are
+    measured again.
     """
 
     def __init__(self, path: Path, *, go_on: bool = False) -> None:
@@ -48,7 +48,7 @@ class Record:
         pending.replace(self._path)
 
     def document(self) -> dict:
-        """Every case so far and every measure."""
+        """Return every finished case and every measure."""
         return {
             "machine": machine(),
             "started_at": _now(self._started),
@@ -73,7 +73,7 @@ def _measured_before(path: Path) -> dict[str, dict]:
 
 
 def run(size: Size, work: Path, record: Record, *, keep: bool = False) -> dict:
-    """The cases in the order of what they need: histories are built once and deepened."""
+    """Run the cases in an order in which histories are built once and then deepened."""
     if {SHALLOW, DEEP} & set(size.cases):
         _large(size, work, record, keep)
     if SMALL in size.cases:

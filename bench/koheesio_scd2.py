@@ -1,8 +1,8 @@
-"""koheesio 0.11.1: its SCD2 Delta writer, used as its documentation shows.
+"""koheesio 0.11.1: its SCD2 Delta writer, used as documented.
 
-The table is made first (the writer wants one), the key is the merge key, the row hash the tracked
-column, the load's time the effective time. The writer joins the snapshot to the left, so it never
-sees that a key is gone: it does not close deleted keys.
+The table is created first (the writer requires one). The key is the merge key, the row hash the tracked
+column, the load's time the effective time. The writer left-joins the snapshot, so it never detects deleted
+keys and does not close them.
 """
 
 from pyspark.sql import DataFrame
@@ -16,7 +16,7 @@ VERSION = "named_struct('effective_time', t, 'end_time', t, 'is_current', true) 
 
 
 class Koheesio(Engine):
-    """Needs the table's name in the catalog; the name stays, the folder below it is put back."""
+    """Engine whose table has a lasting catalog name; the folder behind the name is restored."""
 
     name = "koheesio"
     shortcoming = "does not close deleted keys"

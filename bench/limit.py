@@ -1,7 +1,7 @@
-"""The yardstick: the least a history step must do, and nothing else. Frozen: never tune it.
+"""Baseline: the least work of a history step, and nothing else. Frozen: never tune it.
 
-Read the new snapshot whole and the open versions' key and hash, full outer join, write the changed
-rows as Parquet. The open versions are those the snapshot before left, so they are read from it.
+It reads the whole new snapshot and the open versions' key and hash, joins them with a full outer join, and
+writes the changed rows as Parquet. The open versions equal the previous snapshot, so they are read from it.
 """
 
 from pyspark.sql import DataFrame
@@ -12,7 +12,7 @@ from bench.engine import Engine
 
 
 class Limit(Engine):
-    """Writes one folder of changed rows a load; together they are a history that can be compared."""
+    """Engine that writes one folder of changed rows per load; together they form a comparable history."""
 
     name = "limit"
 

@@ -1,4 +1,4 @@
-"""Measures of the product: each with its case, its bound, and whether it was met."""
+"""Measures of the product: each with its case, its bound and its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ CASES = SHALLOW, DEEP, SMALL, MEMORY, FILES = "shallow", "deep", "small", "memor
 
 @dataclass(frozen=True)
 class Measure:
-    """``what`` is a ratio's name, or the name of a result whose median in seconds counts."""
+    """Measure with a bound; ``what`` names a ratio, or a result whose median in seconds counts."""
 
     name: str
     case: str
@@ -43,10 +43,10 @@ MEASURES = (
 
 
 def held(cases: Mapping[str, dict]) -> list[dict]:
-    """Every measure with its value, as far as the cases have been run.
+    """Return every measure with its value from the finished cases.
 
-    A peer whose history is wrong is no peer to be compared with: ``met`` is then None, as it is
-    where nothing was measured. An engine of ours with a wrong history has missed.
+    ``met`` is None if nothing was measured, and for a comparison with a library whose history is wrong. An
+    engine of ours with a wrong history fails the measure.
     """
     found = []
     for measure in MEASURES:
@@ -60,7 +60,7 @@ def held(cases: Mapping[str, dict]) -> list[dict]:
 
 
 def _value(case: dict | None, what: str) -> tuple[float | None, bool]:
-    """The measured value, and whether every history behind it was right."""
+    """Return the measured value, and True if every history behind it is correct."""
     if case is None:
         return None, True
     results = {result["name"]: result for result in case["results"]}

@@ -1,4 +1,4 @@
-"""Cost of a load besides time: processor time of the process and its JVM, and bytes read."""
+"""Cost of a load besides time: CPU time of the process and its JVM, and bytes read."""
 
 import os
 import time
@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def processes(root: int) -> list[int]:
-    """The process and everything below it, as /proc has them now."""
+    """Return the ids of a process and its descendants, from /proc."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -23,7 +23,7 @@ def processes(root: int) -> list[int]:
 
 
 def cpu_seconds(root: int) -> float:
-    """Processor time the process tree has used so far, ended children included."""
+    """Return the CPU time of the process tree so far, including ended children."""
     used = 0
     for process in processes(root):
         if fields := _stat(process):
@@ -32,7 +32,7 @@ def cpu_seconds(root: int) -> float:
 
 
 def peak_bytes(root: int) -> int:
-    """The largest resident memory that each process of the tree ever had, added up."""
+    """Return the sum of the peak resident memory of the tree's processes."""
     peak = 0
     for process in processes(root):
         try:
@@ -44,10 +44,10 @@ def peak_bytes(root: int) -> int:
 
 
 def bytes_read(root: int) -> int | None:
-    """Bytes the process tree has read from the system so far, table logs and shuffles included.
+    """Return the bytes that the process tree has read so far, including table logs and shuffles.
 
-    Spark's own counters will not do: they miss Parquet's vectored reads and count blocks kept in
-    memory. None where the system does not tell.
+    Spark's own counters are unsuitable: they miss Parquet's vectored reads and count blocks cached in memory.
+    None if the system does not report it.
     """
     read = 0
     for process in processes(root):
@@ -62,7 +62,7 @@ def bytes_read(root: int) -> int | None:
 
 
 def _stat(process: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the program's name, None if the process is gone."""
+    """Return the fields of /proc/PID/stat after the program's name, None if the process has ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -79,7 +79,7 @@ class Measured:
 
 @contextmanager
 def measure(spark) -> Iterator[Measured]:
-    """Measure what happens inside, after a garbage collection: every load starts with a clean heap."""
+    """Measure the cost of the block, after a garbage collection, so that every load starts with a clean heap."""
     spark._jvm.System.gc()
     measured, root = Measured(), os.getpid()
     read_before, cpu_before, started = bytes_read(root), cpu_seconds(root), time.perf_counter()

@@ -1,8 +1,8 @@
-"""The product's own engine. All that the benchmark knows of it is here.
+"""Engine of the product; the only module of the benchmark that uses the product's engine.
 
-Two things are timed: the history step (``load``), which takes a snapshot with key and row hash already
-in it, as every peer does; and the whole load (``whole``), from a source file to raw, rawcore and
-history committed, as a load run does it.
+Two things are timed: the history step (``load``), which reads a snapshot with key and row hash, as every
+other engine does; and the whole load (``whole``), from a source file to committed raw, rawcore and history,
+as in a load run.
 """
 
 import threading
@@ -49,7 +49,7 @@ def _stable(*parts: str) -> str:
 
 
 class Dataset:
-    """One source and the three tables it is loaded into, as metadata would describe them."""
+    """One source and its three tables, as metadata would describe them."""
 
     def __init__(self, name: str) -> None:
         columns = tuple(
@@ -109,7 +109,7 @@ class Dataset:
 
 
 def hashed(rows: DataFrame) -> DataFrame:
-    """The rows with key and row hash as the product computes them."""
+    """Return the rows with the product's key and row hash."""
     load = Dataset("any").rawcore_load(0, {})
     frame = with_hashes(rows, load)
     names = {load.table.column("entity_key").name: KEY, load.table.column("row_hash").name: ROW_HASH}
@@ -122,7 +122,7 @@ def _as_stage(snapshot: DataFrame, load: RawcoreLoad) -> DataFrame:
 
 
 class Ours(Engine):
-    """One dataset. A load's number decides its run id, its date and its sequence number."""
+    """Engine with one dataset; a load's number determines its run id, date and sequence number."""
 
     name = "ours"
 
@@ -142,7 +142,7 @@ class Ours(Engine):
         self._historize(load, snapshot, {})
 
     def delta(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
-        """The same where the source delivers changed rows only."""
+        """Run the history step for a source that delivers changed rows only."""
         self._historize(load, snapshot, {"input": "delta"})
 
     def _historize(self, load: int, snapshot: str, policy: dict) -> None:
@@ -160,11 +160,11 @@ class Ours(Engine):
             batch.release()
 
     def whole(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
-        """One load run over every dataset. ``snapshot`` is the source's file; ``{}`` in it, the dataset's name."""
+        """Run one load over every dataset from the file ``snapshot``, in which ``{}`` is the dataset's name."""
         self._attempt(load, snapshot)
 
     def keep_house(self) -> None:
-        """Compact what is crowded, as the worker has it done after a load."""
+        """Compact tables that need it, as the worker does after a load."""
         for dataset in self.datasets:
             tables = [DeltaTable(self.spark, self.warehouse, table.key) for table in dataset.tables]
             if any(is_crowded(table) for table in tables):
@@ -176,7 +176,7 @@ class Ours(Engine):
                     raise RuntimeError("the tables could not be compacted")
 
     def complete(self, *, label: str, load: int, source: str) -> None:
-        """Bring raw and rawcore of a saved history up to its newest load: that run, started again."""
+        """Add raw and rawcore to a saved history by repeating its newest run."""
         self.restore(label=label)
         self._attempt(load, source)
         self.save(label=f"{label}-whole")
@@ -195,7 +195,7 @@ class Ours(Engine):
         return table.frame().selectExpr(*own, *DELIVERED)
 
     def files(self) -> dict:
-        """Files that the tables' newest versions consist of, and all files in the warehouse."""
+        """Return the number of files in the tables' newest versions, and of all files in the warehouse."""
         live = 0
         for dataset in self.datasets:
             for table in dataset.tables:
@@ -224,7 +224,7 @@ class Ours(Engine):
 
 
 class OursSmallTables(Ours):
-    """Many small datasets in one load run."""
+    """Engine with many small datasets in one load run."""
 
     def __init__(self, spark: SparkSession, folder: Path, names: list[str]) -> None:
         super().__init__(spark, folder, tuple(names))

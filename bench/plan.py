@@ -1,12 +1,10 @@
-"""Rows of a benchmark's snapshots: pure arithmetic on row numbers, exact counts, one seed.
+"""Rows of a benchmark's snapshots: arithmetic on row numbers, with exact counts and one seed.
 
-Rows are numbered as they are born. Live rows are always one interval of numbers: each load deletes
-the oldest and adds the next. Which of the survivors change is drawn by a permutation of their
-positions (a multiplication modulo their count), so a load changes exactly as many rows as planned,
-all over the table, and every engine and every run sees the same. No deleted key comes back: the
-four statements of the seed would lose it.
-
-The same rules are given twice, as Python and as a Spark SQL expression over the column ``id``.
+Rows are numbered in order of insertion. Live rows are always one interval of numbers: each load deletes the
+oldest and adds the next. A permutation of the remaining rows' positions (multiplication modulo their count)
+selects the changed ones, so a load changes exactly the planned number of rows, spread over the table, and
+every engine and run sees the same rows. Deleted keys never return, because the four classic statements would
+lose them. The rules are given in Python and as a Spark SQL expression over the column ``id``.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """A first load of ``rows`` rows and the loads after it. Load numbers start at 0."""
+    """First load of ``rows`` rows and the loads after it. Load numbers start at 0."""
 
     rows: int
     steps: tuple[Step, ...]
@@ -46,17 +44,17 @@ class Plan:
 
     @classmethod
     def even(cls, rows: int, changed_pct: float, loads: int) -> "Plan":
-        """Every load after the first changes that many per cent, and deletes and adds a tenth of it."""
+        """Return a plan in which every load changes this percentage, and deletes and adds a tenth of it."""
         changed = round(rows * changed_pct / 100)
         arriving = round(rows * changed_pct / 100 / ARRIVING_PER_CHANGED)
         return cls(rows, (Step(changed, arriving, arriving),) * loads)
 
     def upto(self, load: int) -> "Plan":
-        """The plan without the loads after this one."""
+        """Return the plan without the loads after this one."""
         return replace(self, steps=self.steps[:load])
 
     def then(self, step: Step) -> "Plan":
-        """The plan with one more load."""
+        """Return the plan with one more load."""
         return replace(self, steps=(*self.steps, step))
 
     @property
@@ -64,11 +62,11 @@ class Plan:
         return len(self.steps)
 
     def gone(self, load: int) -> int:
-        """The number of the oldest live row after this load."""
+        """Return the number of the oldest live row after this load."""
         return sum(step.deleted for step in self.steps[:load])
 
     def born(self, load: int) -> int:
-        """One past the number of the youngest live row after this load."""
+        """Return the number after that of the newest live row after this load."""
         return self.rows + sum(step.new for step in self.steps[:load])
 
     def versions(self, load: int) -> int:
@@ -80,20 +78,20 @@ class Plan:
         return self.born(load) - self.gone(load)
 
     def changes(self, row: int, load: int) -> bool:
-        """Return whether the row survives this load with other values."""
+        """Return True if this load changes the values of the row without deleting it."""
         oldest, survivors, factor, offset = self._draw(load)
         place = row - oldest
         return 0 <= place < survivors and (place * factor + offset) % survivors < self.steps[load - 1].changed
 
     def since(self, row: int, load: int) -> int:
-        """The load that gave the row the values it has after ``load``."""
+        """Return the load that set the row's values as of ``load``."""
         for number in range(load, 0, -1):
             if self.changes(row, number):
                 return number
         return next(number for number in range(load + 1) if row < self.born(number))
 
     def since_sql(self, load: int) -> str:
-        """``since`` as a Spark SQL expression."""
+        """Return ``since`` as a Spark SQL expression."""
         whens = []
         for number in range(load, 0, -1):
             if self.steps[number - 1].changed:
@@ -106,14 +104,14 @@ class Plan:
         return f"CASE {' '.join(whens)} ELSE {load} END" if whens else "0"
 
     def _draw(self, load: int) -> tuple[int, int, int, int]:
-        """The oldest survivor, how many there are, and the permutation of their positions."""
+        """Return the oldest remaining row, the number of remaining ones, and the permutation's parameters."""
         oldest = self.gone(load)
         survivors = self.born(load - 1) - oldest
         return oldest, survivors, coprime(survivors, self.seed + 7919 * load), (self.seed * load) % max(survivors, 1)
 
 
 def coprime(count: int, wish: int) -> int:
-    """The first number from about ``wish`` modulo ``count`` that shares no factor with ``count``."""
+    """Return the first number from about ``wish`` modulo ``count`` that is coprime to ``count``."""
     factor = max(wish % max(count, 1), 1)
     while gcd(factor, count) != 1:
         factor += 1

@@ -1,5 +1,5 @@
-"""Errors of a benchmark, for its user."""
+"""Errors of a benchmark for its user."""
 
 
 class BenchProblem(Exception):
-    """One line that says what is wrong."""
+    """Benchmark error with a one-line message."""

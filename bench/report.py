@@ -1,4 +1,4 @@
-"""Results as JSON and as a table: ratios of medians, the measures they are held to, the machine."""
+"""Results as JSON and as tables: ratios of medians, measures, machine."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ RATIOS = {
 
 
 def ratios(results: list[dict]) -> dict[str, float]:
-    """Ratios of medians, of all pairs that were measured."""
+    """Return the ratios of medians of all measured pairs."""
     medians = {result["name"]: result["median"] for result in results if result["median"]}
     return {
         ratio: round(medians[above] / medians[below], 3)
@@ -29,7 +29,7 @@ def ratios(results: list[dict]) -> dict[str, float]:
 
 
 def case_report(rows: int, depth: int, changed_pct: float, results: list[dict]) -> dict:
-    """One case as the contract words it."""
+    """Return one case in the documented form."""
     return {
         "rows": rows,
         "depth": depth,
@@ -41,7 +41,7 @@ def case_report(rows: int, depth: int, changed_pct: float, results: list[dict]) 
 
 
 def machine() -> dict:
-    """Return the machine on which the numbers were measured."""
+    """Return a description of the machine that runs the benchmark."""
     memory = Path("/proc/meminfo")
     model = Path("/proc/cpuinfo")
     return {
@@ -61,7 +61,7 @@ def _field(file: Path, name: str) -> str | None:
 
 
 def table(results: list[dict]) -> str:
-    """Results for people."""
+    """Return the results as a text table."""
     heads = ("name", "median s", "min s", "cpu s", "read MB", "versions", "open", "")
     lines = [heads]
     for result in results:
@@ -79,12 +79,12 @@ def table(results: list[dict]) -> str:
 
 
 def ratio_table(found: dict[str, float]) -> str:
-    """Ratios for people."""
+    """Return the ratios as a text table."""
     return _aligned([(name, f"{value:.2f}") for name, value in found.items()])
 
 
 def measure_table(measures: list[dict]) -> str:
-    """Measures for people: what was wanted, what was found."""
+    """Return the measures as a text table with bound and value."""
     lines = [("measure", "wanted", "found", "")]
     for measure in measures:
         found = "-" if measure["value"] is None else f"{measure['value']:.2f}"
@@ -95,7 +95,7 @@ def measure_table(measures: list[dict]) -> str:
 
 
 def _aligned(lines: list[tuple[str, ...]]) -> str:
-    """Columns under one another: the first to the left, numbers to the right, the last as it is."""
+    """Return aligned columns: the first to the left, numbers to the right, the last unpadded."""
     if not lines:
         return ""
     widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]

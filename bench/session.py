@@ -1,6 +1,6 @@
-"""The Spark session of every engine: the product's own settings, so that none has an edge.
+"""Spark session of every engine, with the product's settings for all, so that none has an advantage.
 
-They are handed to the peers' processes as plain values: no code of the product runs in those.
+Processes of other libraries get the settings as plain values and run no code of the product.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ DELETION_VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVec
 
 
 def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
-    """The settings of the product's runner, for two cores and the benchmark's driver memory."""
+    """Return the settings of the product's runner, for two cores and the benchmark's driver memory."""
     from loader.spark.runtime.session import RunnerConfig, settings_of
 
     if not list(jars.glob("*.jar")):
@@ -35,12 +35,12 @@ def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
 
 
 def peer_settings(settings: dict[str, str]) -> dict[str, str]:
-    """The same for a peer, whose tables get deletion vectors by default."""
+    """Return these settings for another library, with deletion vectors on by default."""
     return settings | {DELETION_VECTORS: "true"}
 
 
 def start(settings: dict[str, str], name: str):
-    """A warm session with these settings."""
+    """Start and return a warm session with these settings."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(f"bench {name}")

@@ -1,6 +1,6 @@
-"""The source snapshots every engine reads, and the history that all of them must end with.
+"""Source snapshots for all engines, and the expected history.
 
-Works in a process of its own that is gone before anything is timed.
+They are made in a separate process that ends before anything is timed.
 """
 
 from pathlib import Path
@@ -15,13 +15,13 @@ FILES = 4
 
 
 class Snapshots:
-    """Writes Parquet below its folder: ``<variant>/load-<n>``, and the same rows as a source has them."""
+    """Writer of Parquet snapshots in its folder: ``<variant>/load-<n>``, also in the form of the source."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
 
     def make(self, *, plan: dict, variant: str, load: int, changed_only: bool = False) -> dict:
-        """One load's snapshot with key and row hash (``keyed``) and as a source delivers it (``source``)."""
+        """Write one load's snapshot with key and row hash (``keyed``) and in the source's form (``source``)."""
         rows = self._rows(_plan(plan), load)
         if changed_only:
             rows = rows.where(f"since = {load}")
@@ -32,11 +32,11 @@ class Snapshots:
         return {kind: str(path) for kind, path in paths.items()}
 
     def expect(self, *, plan: dict, snapshots: list[str]) -> dict:
-        """Digest of the right history after loading these keyed snapshots in order."""
+        """Return the digest of the correct history after loading these keyed snapshots in order."""
         return digest_of(self.expected(_plan(plan), snapshots))
 
     def expected(self, plan: Plan, snapshots: list[str]) -> DataFrame:
-        """A version starts where a row has the values its load gave it; it ends at the next one, or with its row."""
+        """Return the expected history: a version lasts until the row's next change or its deletion."""
         versions = None
         for load, path in enumerate(snapshots):
             started = self.spark.read.parquet(path).where(f"{load} = 0 OR modified_at = TIMESTAMP '{load_time(load)}'")
@@ -51,7 +51,7 @@ class Snapshots:
         return versions.selectExpr("*", f"coalesce({following}, {deleted}) AS valid_to").select(*COMPARED)
 
     def _rows(self, plan: Plan, load: int) -> DataFrame:
-        """Row numbers in an order of their own, each with the load its values come from."""
+        """Return row numbers in shuffled order, each with the load that set its values."""
         oldest, live = plan.gone(load), plan.live(load)
         numbers = self.spark.range(0, live, numPartitions=FILES).selectExpr(
             f"{oldest} + (id * {coprime(live, plan.seed)}) % {live} AS id"

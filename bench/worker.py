@@ -1,7 +1,7 @@
-"""One engine in a warm process of its own: ``python -m bench.worker ENGINE``.
+"""One engine in a warm process: ``python -m bench.worker ENGINE``.
 
-Requests come as JSON lines on standard input, the first one says how to start; every one is answered
-with one JSON line on what was standard output. Whatever else prints goes to standard error.
+Requests are JSON lines on standard input, of which the first configures the engine; each is answered with one
+JSON line on the original standard output. All other output goes to standard error.
 """
 
 import json

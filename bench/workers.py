@@ -1,4 +1,4 @@
-"""The engines' processes, seen from the process a person started."""
+"""Engine processes, controlled from the main process."""
 
 import json
 import os
@@ -11,14 +11,11 @@ from elevata.bootstrap.places import ROOT
 
 
 class Failed(Exception):
-    """An engine could not do what it was asked; its own words, one line."""
+    """Failure of an engine, with its one-line message."""
 
 
 class Worker:
-    """A warm engine process; used as a context manager, its end is the end of the process.
-
-    What it prints goes to ``log``.
-    """
+    """Warm engine process as a context manager, which ends the process. Its output goes to ``log``."""
 
     def __init__(self, name: str, python: Path, log: Path, **start) -> None:
         self.name, self._log = name, log
@@ -40,11 +37,11 @@ class Worker:
             raise
 
     def ask(self, do: str, **arguments):
-        """Have the engine do something; raises Failed with its reason."""
+        """Send a request to the engine and return its answer; raise Failed with its message."""
         return self._ask({"do": do, "with": arguments})
 
     def close(self) -> None:
-        """End the process; the JVM follows, because its standard input ends too."""
+        """End the process and with it the JVM, whose standard input also closes."""
         self._process.stdin.close()
         try:
             self._process.wait(30)
@@ -69,7 +66,7 @@ class Worker:
 
 
 def _environment(python: Path) -> dict[str, str]:
-    """Spark must be the one of the engine's own environment, whatever else the machine has set up."""
+    """Return an environment in which Spark comes from the engine's own Python, whatever else is installed."""
     clean = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH", "PYSPARK_PYTHON")
     }

@@ -208,7 +208,7 @@ class ProposalForm(forms.Form):
     """The looser policy that is decided on, with a word about it."""
 
     proposal = forms.UUIDField(widget=forms.HiddenInput)
-    note = forms.CharField(max_length=1000, required=False, strip=True, help_text="Who proposed it reads it.")
+    note = forms.CharField(max_length=1000, required=False, strip=True, help_text="Shown to the proposer.")
 
 
 def approving_roles() -> list[Any]:

@@ -1,1 +1,1 @@
-"""The API under load: requests that come when they come, whether or not the one before was answered."""
+"""API benchmark with requests at fixed times, independent of earlier answers (open loop)."""

@@ -1,4 +1,4 @@
-"""``python -m bench.api``: an open loop of requests against a large control database."""
+"""API benchmark (``python -m bench.api``): open-loop requests against a large control database."""
 
 import argparse
 import json

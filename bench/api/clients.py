@@ -1,4 +1,4 @@
-"""Clients that send at set times: what waits behind a slow answer has waited since its own time."""
+"""Clients that send requests at fixed times; waiting behind a slow answer counts as response time."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ _TIMEOUT = 60
 
 @dataclass(frozen=True)
 class Answer:
-    """``ms`` counts from when the request was due, so that a queue shows; ``problem`` is empty if all went well."""
+    """Result of a request; ``ms`` counts from its due time, so it includes queueing. ``problem`` is an error."""
 
     name: str
     ms: float
@@ -21,14 +21,14 @@ class Answer:
 
 
 class Client:
-    """One program with a token and a connection that stays open."""
+    """API client with a token and a persistent connection."""
 
     def __init__(self, port: int, token: str) -> None:
         self._port, self._headers = port, {"Authorization": f"Token {token}", "Content-Type": "application/json"}
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
 
     def ask(self, asked: Asked, due: float) -> list[Answer]:
-        """Send it; a write reads first what it changes, and both are counted."""
+        """Send a request; a write first reads its object, and both requests are counted."""
         if not asked.of:
             return [self._timed(asked.name, "GET", asked.path, due)[0]]
         read, tag = self._timed("read before a write", "GET", asked.path, due)
@@ -53,7 +53,7 @@ class Client:
 
 
 def in_turns(clients: list[Client], asked: list[list[Asked]], rate: float) -> list[Answer]:
-    """Each client sends its list evenly, all together ``rate`` requests a second."""
+    """Send each client's list evenly, at ``rate`` requests a second in total."""
     answers: list[Answer] = []
     begin, gap = time.perf_counter() + 1, len(clients) / rate
 

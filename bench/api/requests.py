@@ -1,4 +1,4 @@
-"""Requests of API clients: mostly reading, one in ten a write that names the version it read."""
+"""Requests of API clients: mostly reads, and one in ten a write with the version it read."""
 
 import random
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _READINGS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """One request. ``of`` is the column that a write changes, after it was read."""
+    """One request. ``of`` is the column that a write reads and then changes."""
 
     name: str
     path: str
@@ -31,7 +31,7 @@ class Asked:
 
 
 def requests(count: int, seed: int, client: int, clients: int) -> Iterator[Asked]:
-    """So many requests of one client; no two clients write the same column."""
+    """Yield ``count`` requests of one client; no two clients write the same column."""
     draw = random.Random(f"{seed}/{client}")
     datasets = [str(key) for key in TargetDataset.objects.order_by("pk").values_list("key", flat=True)]
     columns = [str(key) for key in TargetColumn.objects.order_by("pk").values_list("key", flat=True)[:20_000]]

@@ -1,5 +1,5 @@
-"""Response times of the web app over a large control database: invented, seeded, and valid like any other.
+"""Response times of the web app over a large generated control database, seeded and valid.
 
-``python -m bench.web`` fills a PostgreSQL of its own, serves it as ``manage.py serve`` does, and measures
-every page: server time, queries, and in Chromium the time to the first paint.
+``python -m bench.web`` fills a PostgreSQL of its own, serves it like ``manage.py serve``, and measures every
+page: server time, queries, and the time to the first paint in Chromium.
 """

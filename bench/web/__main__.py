@@ -1,4 +1,4 @@
-"""``python -m bench.web``: fill, serve, measure."""
+"""Web benchmark (``python -m bench.web``): fill, serve, measure."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Applied and observed state of the environment: all but a few datasets as they are described."""
+"""Applied and observed state of the environment: all but a few datasets match their descriptions."""
 
 from dataclasses import asdict, replace
 from random import Random
@@ -17,7 +17,7 @@ from metadata.services import chain
 
 
 def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:
-    """Applied state and observations. Returns the described states of the datasets that were edited since."""
+    """Write applied states and observations; return the described states of datasets edited since."""
     random = Random(size.seed + 2)
     chain.seal()
     through = chain.sealed_through()
@@ -49,12 +49,12 @@ def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:
 
 
 def _before(state: DatasetState) -> DatasetState:
-    """A dataset before its last attribute was added."""
+    """Return a dataset without its last attribute."""
     last = state.attributes[-1]
     return replace(state, columns=tuple(one for one in state.columns if one != last))
 
 
 def observed(table: TableSpec, version: int = 20) -> ObservedTable:
-    """A table as a warehouse shows it once it was made."""
+    """Return a table as observed in a warehouse after its creation."""
     shape = shape_of_spec(table)
     return ObservedTable(table.key, shape.qualified_name, shape.columns, version, partition_by=shape.partition_by)

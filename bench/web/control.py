@@ -1,4 +1,4 @@
-"""The whole of an invented control database, and what of it is worth looking at."""
+"""Generated control database, and the objects whose pages are measured."""
 
 from dataclasses import dataclass
 from time import monotonic
@@ -25,12 +25,11 @@ from metadata.services.people import ensure_person
 
 @dataclass(frozen=True)
 class Control:
-    """Objects that pages are requested for.
+    """Objects whose pages are requested.
 
-    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one.
-
-    ``report`` is about one dataset and waits to be executed, ``everything`` about all that is pending;
-    ``first_day`` makes every dataset of another environment. ``people`` are named by their roles.
+    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one. ``report`` covers one
+    dataset and can be executed, ``everything`` covers all pending changes; ``first_day`` creates every
+    dataset of another environment. ``people`` are users by role.
     """
 
     people: dict[str, Any]
@@ -49,7 +48,7 @@ class Control:
 
 
 def fill(size: Size, say: Any = lambda line: None) -> Control:
-    """Write everything into an empty, migrated control database. The same size gives the same rows, but for times."""
+    """Fill an empty, migrated control database; the same size gives the same rows except for times."""
     now, began = timezone.now(), monotonic()
 
     def told(what: str) -> None:

@@ -1,7 +1,7 @@
-"""Past reports with what people decided and what became of them, each about one dataset as it once was.
+"""Past reports with their approvals and executions, each about one dataset in an earlier state.
 
-They are made by the product's own planner, statements and seals; only the looking, and whoever decides and
-executes, is left out.
+They use the product's own planner, statements and seals; only observation, approval and execution are
+simulated.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _ENDS = ("executed", "executed", "executed", "executed", "rejected", "failed", "
 def decide(
     environment: Environment, states: Sequence[DatasetState], people: Sequence[Any], size: Size, *, now: datetime
 ) -> None:
-    """Past reports: ``people`` are an author, an approver and an operator."""
+    """Write past reports; ``people`` are an author, an approver and an operator."""
     random = Random(size.seed + 3)
     tables = [state for state in states if state.layer == "rawcore"]
     step = timedelta(days=300) / max(1, size.reports)
@@ -57,7 +57,7 @@ def decide(
 
 
 def everything_anew(environment: Environment, states: Sequence[DatasetState], author: Any) -> ChangeReport:
-    """The report of an environment's first day: every dataset is to be made."""
+    """Return the report that creates every dataset of an environment."""
     asked = frozenset(table.key for state in states for table in tables_of(state))
     seen = Seen({}, asked, environment.created_at)
     basis = Basis(environment, Scope(), tuple(states), (), seen, policy_of(environment))
@@ -85,7 +85,7 @@ def _past(basis: Basis, people: Sequence[Any], end: str, at: datetime) -> None:
 
 
 def _basis(environment: Environment, state: DatasetState, random: Random, *, adds: bool) -> Basis:
-    """The dataset, once without one of its attributes or with another name for it."""
+    """Return the basis of a report in which an attribute of the dataset is added or renamed."""
     column = random.choice(state.attributes)
     if adds:
         columns = tuple(one for one in state.columns if one != column)

@@ -1,7 +1,7 @@
 """Described metadata: systems, source datasets, generated targets, marts, references.
 
-Rows are written many at a time, beside the services, so that thousands take seconds; names, keys and layers
-come from the same pure rules as the services' own.
+Rows are inserted in bulk without the services, so that thousands take seconds; names, keys and layers come
+from the same rules as in the services.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,14 +38,14 @@ _FED_BY = 3
 
 
 def stored(rows: Iterable[Row]) -> list[Row]:
-    """New rows of one model, in the database."""
+    """Insert new rows of one model and return them."""
     made = list(rows)
     return type(made[0]).objects.bulk_create(made, batch_size=_BATCH) if made else []
 
 
 @dataclass
 class Described:
-    """The datasets that were made. ``rawcore`` are in the order of their sources; the first is the hub."""
+    """Generated datasets; ``rawcore`` is in the order of the sources, and its first dataset is the hub."""
 
     sources: list[SourceDataset] = field(default_factory=list)
     targets: list[TargetDataset] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Described:
 
 
 def describe(size: Size) -> Described:
-    """Write everything that is described."""
+    """Write all metadata."""
     random = Random(size.seed)
     made = Described()
     schemas = _schemas()
@@ -107,7 +107,7 @@ def _sources(size: Size, random: Random, made: Described) -> list[SourceDatasetS
 
 
 def _delivered(number: int, made: Described, size: Size, random: Random) -> Iterator[SourceColumn]:
-    """The key, what it refers to, and attributes."""
+    """Yield a source's columns: key, references, attributes."""
     source = made.sources[number]
     parents = [made.sources[parent].name for parent in _parents(number)]
     described = [(f"{source.name}_id", "string(20)"), *((f"{parent}_id", "string(20)") for parent in parents)]
@@ -128,7 +128,7 @@ def _delivered(number: int, made: Described, size: Size, random: Random) -> Iter
 
 
 def _parents(number: int) -> tuple[int, ...]:
-    """Return the datasets that one refers to: the one before it in its group, and sometimes the hub."""
+    """Return the datasets that one refers to: the previous one in its group, and sometimes the hub."""
     near = (number - 1,) if number % 6 > 1 else ()
     hub = (0,) if number > 1 and number % _TO_THE_HUB == 1 and 0 not in near else ()
     return near + hub
@@ -147,7 +147,7 @@ def _spec(source: SourceDataset, columns: list[SourceColumn]) -> SourceDatasetSp
 
 
 def _generated(layer: str, schema: TargetSchema, specs: list[SourceDatasetSpec], made: Described) -> None:
-    """One layer of every source, with the lineage of its datasets and columns."""
+    """Write one layer of every source, with the lineage of its datasets and columns."""
     wanted = [next(one for one in generate(spec) if one.layer == layer) for spec in specs]
     below: dict[UUID, Any] = {row.key: row for row in (*made.sources, *made.targets)}
     rows = stored(
@@ -253,7 +253,7 @@ def _references(made: Described) -> None:
 
 
 def _named(made: Described, child: TargetDataset, parent: TargetDataset) -> TargetColumn:
-    """The column of the child that holds the parent's key."""
+    """Return the column of the child that holds the parent's key."""
     wanted = made.columns[parent.pk][0].name
     return next(column for column in made.columns[child.pk] if column.name == wanted)
 
@@ -262,7 +262,7 @@ def _named(made: Described, child: TargetDataset, parent: TargetDataset) -> Targ
 
 
 def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns: int, made: Described) -> None:
-    """Views over some datasets of the layer below, with columns of each."""
+    """Write views over some datasets of the layer below, with columns of each."""
     prefix = {"bizcore": "biz", "serving": "srv"}[schema.layer]
     names = [f"{prefix}_{name}_{'profile' if number % 2 else 'facts'}" for number, name in enumerate(entities(count))]
     rows = stored(

@@ -1,4 +1,4 @@
-"""Load runs: nights that load everything, and smaller ones between; one is under way."""
+"""Load runs: nightly runs of everything, smaller ones in between, and a running one."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ _FAILS = 11
 def load(
     environment: Environment, states: Sequence[DatasetState], people: Sequence[Any], size: Size, *, now: datetime
 ) -> LoadRun:
-    """Write the runs, the schedules, the worker; returns the run that is under way."""
+    """Write runs, schedules and worker; return the running load run."""
     random = Random(size.seed + 4)
     tables = [state for state in states if state.active and state.materialization == "table"]
     _schedules(environment, size, tables)
@@ -115,7 +115,7 @@ def _counts(state: DatasetState, random: Random) -> dict[str, int]:
 
 
 def _schedules(environment: Environment, size: Size, tables: Sequence[DatasetState]) -> None:
-    """The first is of everything; the rest are of a dataset each."""
+    """Write the schedules: one for everything, the others for one dataset each."""
     first = create_schedule(name="schedule 0", cron="0 4 * * *")
     stored(
         Schedule(
@@ -130,7 +130,7 @@ def _schedules(environment: Environment, size: Size, tables: Sequence[DatasetSta
 
 
 def _under_way(environment: Environment, busy: LoadRun, tables: Sequence[DatasetState]) -> None:
-    """The newest run holds its leases, and a worker answers."""
+    """Give the newest run its leases, and mark a worker as alive."""
     now = timezone.now()
     stored(
         Lease(

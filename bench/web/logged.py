@@ -1,4 +1,4 @@
-"""The change log of an invented installation: everything described once, then edited by several people."""
+"""Change log of a generated installation: one entry for each description, then edits by several users."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ _REASONS = ("", "", "asked for by the business", "as agreed with the source's te
 
 
 def log(made: Described, people: list[Any], size: Size, *, now: datetime) -> None:
-    """Entries over two years, chained like any others. What was edited in the last day is ``pending``."""
+    """Write chained entries of two years; datasets edited in the last day are ``pending``."""
     entries = _entries(made, people, size, now)
     while batch := list(islice(entries, _AT_ONCE)):
         with transaction.atomic():
@@ -92,7 +92,7 @@ def _entry(
 
 
 def note_pending(rows: Iterable[tuple[TargetDataset, TargetColumn]], people: list[Any], *, now: datetime) -> None:
-    """Entries of this very hour: who described what is not carried out yet."""
+    """Write entries of the last hour for descriptions that are not yet executed."""
     with transaction.atomic():
         found = [
             _entry(

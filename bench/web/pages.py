@@ -1,4 +1,4 @@
-"""Every address of the web app and of the API that is read: the URL configuration's, filled with what is there."""
+"""All readable URLs of the web app and the API: every route, filled with existing objects."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _REFUSED = 400
 
 @dataclass(frozen=True)
 class Page:
-    """An address, the route it is of, and what is special about it."""
+    """URL to measure, with its route and its special properties."""
 
     route: str
     address: str
@@ -38,7 +38,7 @@ class Page:
 
 
 def pages(control: Control) -> list[Page]:
-    """Every route that is read, once; then those whose size or search makes a difference."""
+    """Return every readable route once, then those for which size or search matters."""
     return [*_of_routes(control), *_more(control)]
 
 
@@ -74,7 +74,7 @@ def _more(control: Control) -> Iterator[Page]:
 
 
 class Things:
-    """Values for the placeholders of addresses, by their names in the routes' rules."""
+    """Values for the parameters of URLs, by name."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -109,7 +109,7 @@ class Things:
         }
 
     def of(self, value: str, route: str) -> tuple[str, Any]:
-        """A keyword of an address with its value."""
+        """Return a URL parameter's name and value."""
         if value not in self._known:
             raise BenchProblem(
                 f"the address of {route} has {value!r}, and bench/web/pages.py does not say what that is"

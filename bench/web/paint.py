@@ -24,7 +24,7 @@ _FOLLOWS_WITHIN = 1200
 
 
 def of_pages(web: Web, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
-    """First contentful paint of the principal pages, each in a context of its own."""
+    """Measure the first contentful paint of the main pages, each in a new browser context."""
     from playwright.sync_api import sync_playwright
 
     program = chromium()

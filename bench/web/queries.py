@@ -12,14 +12,14 @@ from bench.web.pages import Page
 
 
 def signed_in(person: Any) -> Client:
-    """A client that the server's own host name leads to."""
+    """Return a client that uses the server's host name, signed in as this user."""
     client = Client(SERVER_NAME="localhost")
     client.force_login(person)
     return client
 
 
 def statements(client: Client, page: Page) -> list[str]:
-    """Return the SQL statements of a page that is requested for the first time."""
+    """Return the SQL statements of a page at its first request."""
     cache.clear()
     with CaptureQueriesContext(connection) as asked:
         answer = client.get(page.address)

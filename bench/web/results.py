@@ -1,4 +1,4 @@
-"""Measures of the web app, and the tables that people read."""
+"""Measures of the web app, and their tables for the docs."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ _SLOWEST = 12
 
 
 def held(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every measure with its worst value, and whether it was met."""
+    """Return every measure with its worst value, and if it was met."""
     pages = [one for one in document["pages"] if is_shell(one)]
     found = [_server(pages, "busy_ms", "processor time"), _server(pages, "median_ms", "median until it is there")]
     if document.get("paint"):
@@ -88,7 +88,7 @@ def _row(one: dict[str, Any]) -> str:
 
 
 def write_into(file: Path, text: str, marks: tuple[str, str] = (_BEGIN, _END)) -> None:
-    """Put the tables between their marks."""
+    """Write the tables between their marks in the file."""
     before, begin, rest = file.read_text().partition(marks[0])
     _, end, after = rest.partition(marks[1])
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""An installation to be measured: a PostgreSQL of its own, and the web server as ``manage.py serve`` starts it."""
+"""Installation under measurement: its own PostgreSQL, and the web server as ``manage.py serve`` starts it."""
 
 import contextlib
 import http.client
@@ -26,7 +26,7 @@ _DATABASE = "postgres: elevata elevata"
 
 @contextlib.contextmanager
 def database(folder: Path) -> Iterator[None]:
-    """A PostgreSQL of its own, migrated; Django is set up for it. Once in a process."""
+    """Start and migrate a separate PostgreSQL and set up Django for it; works once per process."""
     from tests.services.postgres import start_postgres
     from tests.services.process import ServerProblem
 
@@ -61,7 +61,7 @@ def _set_up(url: str, folder: Path) -> None:
 
 
 def busy(*names: str) -> dict[int, float]:
-    """Milliseconds on a processor so far, by process: those whose command line has one of the names in it."""
+    """Return the CPU milliseconds so far of processes whose command line contains one of the names."""
     return {int(folder.name): _busy(folder) for folder in Path("/proc").glob("[0-9]*") if _is_called(folder, names)}
 
 
@@ -74,7 +74,7 @@ def _is_called(process: Path, names: tuple[str, ...]) -> bool:
 
 
 def _busy(process: Path) -> float:
-    """All threads together, in nanoseconds as the kernel counts them."""
+    """Return the CPU milliseconds of all threads of a process, from the kernel's nanoseconds."""
     spent = 0
     for thread in process.glob("task/*/schedstat"):
         with contextlib.suppress(OSError):
@@ -84,7 +84,7 @@ def _busy(process: Path) -> float:
 
 @dataclass
 class Web:
-    """A web server that answers, and a person who is signed in there."""
+    """Running web server with a signed-in user."""
 
     port: int
     session: str
@@ -94,11 +94,11 @@ class Web:
         return f"http://127.0.0.1:{self.port}"
 
     def busy(self) -> dict[int, float]:
-        """Milliseconds that the web server and the database were on a processor so far, by process."""
+        """Return the CPU milliseconds so far of the web server and the database, by process."""
         return busy(f"127.0.0.1:{self.port}", _DATABASE)
 
     def get(self, path: str) -> tuple[int, int, float]:
-        """Status, length and milliseconds of one answer."""
+        """Return status, length and milliseconds of one response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         began = time.perf_counter()
         connection.request("GET", path, headers={"Cookie": f"sessionid={self.session}"})
@@ -111,7 +111,7 @@ class Web:
 
 @contextlib.contextmanager
 def web(person: Any, *, workers: int = _WORKERS, threads: int = _THREADS) -> Iterator[Web]:
-    """Serve the database for as long as it takes, with a session of this person."""
+    """Serve the database within the context, with a session of this user."""
     port = _free_port()
     command = [sys.executable, "-m", "gunicorn", "elevata.wsgi:application", "--bind", f"127.0.0.1:{port}"]
     command += ["--workers", str(workers), "--threads", str(threads), "--log-level", "warning"]

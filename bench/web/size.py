@@ -1,15 +1,16 @@
-"""Size of an invented control database."""
+"""Size of a generated control database."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Size:
-    """``datasets`` without the histories beside them, which have no columns of their own.
+    """Numbers of generated objects.
 
-    ``nights`` are load runs of everything, ``runs`` all load runs; ``reports`` are past ones, about one dataset
-    each; ``edits`` are entries of the change log after everything was described; ``pending`` datasets were
-    edited and not carried out, ``drifted`` ones were changed in the warehouse. ``people`` edit.
+    ``datasets`` excludes their histories, which have no columns of their own. ``nights`` are load runs of
+    everything, ``runs`` all load runs; ``reports`` are past ones, about one dataset each; ``edits`` are
+    change-log entries after the initial descriptions; ``pending`` datasets were edited and not executed,
+    ``drifted`` ones were changed in the warehouse. ``people`` is the number of users who edit.
     """
 
     datasets: int = 2000
@@ -26,7 +27,7 @@ class Size:
 
     @property
     def sources(self) -> int:
-        """Source datasets, of which each has a raw, a stage and a rawcore dataset; the rest are marts."""
+        """Number of source datasets, each with a raw, a stage and a rawcore dataset; the rest are marts."""
         return max(3, self.datasets * 3 // 10)
 
     @property

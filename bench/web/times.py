@@ -1,4 +1,4 @@
-"""Server time of pages, and what planning takes."""
+"""Server time of pages and planning."""
 
 import json
 import os
@@ -27,10 +27,9 @@ _LONGEST, _LEAST = 8.0, 2
 
 
 def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
-    """Each page: queries, the first answer of all, then median and 95th percentile of so many.
+    """Measure each page: queries, the first response, then median and 95th percentile of ``repeats``.
 
-    ``busy_ms`` is the processor time of web server and database for an answer: what it takes where nobody
-    else wants the processors.
+    ``busy_ms`` is the CPU time of web server and database per response: its duration on an idle machine.
     """
     client = signed_in(control.people["everything"])
     web.get("/")  # the first request of all imports what the pages are made with
@@ -60,7 +59,7 @@ def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> lis
 
 
 def _answers(web: Web, page: Page, repeats: int) -> Iterator[tuple[int, int, float]]:
-    """So many answers; fewer of a page that takes very long."""
+    """Yield ``repeats`` responses, or fewer of a very slow page."""
     began = time.perf_counter()
     for number in range(repeats):
         if number >= _LEAST and time.perf_counter() - began > _LONGEST:
@@ -69,12 +68,15 @@ def _answers(web: Web, page: Page, repeats: int) -> Iterator[tuple[int, int, flo
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The smallest of the sorted numbers that so many of them do not exceed."""
+    """Return the smallest of the sorted numbers that is not exceeded by this share of them."""
     return ordered[max(0, ceil(len(ordered) * share) - 1)]
 
 
 def of_report(control: Control) -> dict[str, Any]:
-    """Making the report of everything that is described, as a report's page does to know whether it still holds."""
+    """Measure building the report of everything described.
+
+    A report's page does the same to check if the report is up to date.
+    """
     from architecture.services.reports.reports import basis_of
 
     began, cpu = time.perf_counter(), time.process_time()
@@ -91,7 +93,7 @@ def of_report(control: Control) -> dict[str, Any]:
 
 
 def of_plan(folder: Path) -> dict[str, Any]:
-    """``manage.py plan`` of two state files: what was applied, and what is described."""
+    """Measure ``manage.py plan`` of two state files: the applied and the described state."""
     from architecture.domain.states.state_files import ArchitectureState, dump_state
     from architecture.selectors import applied_states
     from architecture.services import current_environment
@@ -121,9 +123,9 @@ def of_plan(folder: Path) -> dict[str, Any]:
 
 
 def _waited_for(process: subprocess.Popen) -> tuple[int, resource.struct_rusage, int]:
-    """Status, what it used, and the most bytes it had in memory.
+    """Return exit status, resource usage, and the peak memory in bytes of a process.
 
-    Not ``ru_maxrss``: the kernel counts what the process that started it held at that moment.
+    Not ``ru_maxrss``: the kernel includes the memory of the parent at the time of the start.
     """
     peak = 0
     while True:

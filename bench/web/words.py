@@ -1,4 +1,4 @@
-"""Names for invented things, each once."""
+"""Unique names for generated objects."""
 
 _THINGS = tuple(
     """
@@ -32,13 +32,13 @@ SYSTEMS = ("crm", "erp", "shop", "fin", "hr", "log", "mes", "web", "iot", "bil",
 
 
 def entities(count: int) -> list[str]:
-    """So many names of things, the plain ones first."""
+    """Return ``count`` entity names, the plain ones first."""
     names = [*_THINGS, *(f"{thing}_{part}" for part in _PARTS for thing in _THINGS)]
     return [*names, *(f"{_THINGS[0]}_{number}" for number in range(count - len(names)))][:count]
 
 
 def attributes(count: int) -> list[tuple[str, str]]:
-    """So many names and types of columns."""
+    """Return ``count`` names and types of columns."""
     rounds = (count + len(_ATTRIBUTES) - 1) // len(_ATTRIBUTES)
     named = [(name if not n else f"{name}_{n + 1}", type_) for n in range(rounds) for name, type_ in _ATTRIBUTES]
     return named[:count]

@@ -155,7 +155,7 @@ class ReadersOnlyMiddleware:
         return error_pages.answer(
             request,
             status=403,
-            title="Nothing to see yet",
+            title="No access yet",
             detail=NO_ROLE,
             code="no_role",
             more=more,

@@ -75,7 +75,7 @@ class NoHistoryDatasetForm(DatasetForm):
 
 
 class HistoryForm(DescribedFields, EditForm):
-    """A history follows from its base; only what people say about it is its own."""
+    """A history follows its base; only its description is its own."""
 
     seen = ("description", "owner", "tags")
     field_order = (*seen, "version")

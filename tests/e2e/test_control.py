@@ -105,13 +105,13 @@ def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: I
 
     ben = Person(browser, installation, "ben")
     ben.go(report).get_by_label("Note").fill("Agreed with the network team.")
-    expect(ben.page.get_by_text("Still holds")).to_be_visible()
+    expect(ben.page.get_by_text("Up to date")).to_be_visible()
     ben.press("Approve")
     expect(ben.page.get_by_text("The report has the approvals it needs.")).to_be_visible()
 
     olga = Person(browser, installation, "olga")
     olga.go(report)
-    olga.press("Look and preview")
+    olga.press("Scan and preview")
     olga.page.wait_for_url(f"{report}#preview", timeout=DONE_WITHIN)
     expect(olga.page.locator("#preview").get_by_text("RENAME COLUMN").first).to_be_visible()
     ARTIFACTS.mkdir(exist_ok=True)

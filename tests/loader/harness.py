@@ -1,4 +1,4 @@
-"""A small warehouse for tests of the engine: rows go in as a file, the tables come out as rows."""
+"""Small warehouse for tests of the engine: rows are delivered as files, and the tables read back as rows."""
 
 import json
 import shutil
@@ -47,7 +47,7 @@ def stable(*parts: str) -> str:
 
 @dataclass
 class Dataset:
-    """One source, its raw table, its rawcore table and its history, and what was loaded so far."""
+    """One source with its raw table, rawcore table and history, and its loads so far."""
 
     spark: object
     folder: Path
@@ -116,11 +116,11 @@ class Dataset:
         return DeltaTable(self.spark, self.warehouse, spec.key)
 
     def given(self, *loads: tuple[list[dict], str]) -> Self:
-        """The dataset as it is after these loads (rows, and when), for what a test begins with.
+        """Return the dataset after these loads (rows and time), as the starting point of a test.
 
-        They are really loaded once in a process. After that the tables are copies of those, since what a
-        load writes follows from what it is given. A test of a load itself calls ``load``. The catalog's names
-        are those of the tables that were made, not of copies: a test that reads by name calls ``evolve`` first.
+        The loads run once per process; later calls copy their tables, since the same input gives the same
+        tables. A test of a load itself calls ``load``. The catalog's names belong to the original tables, not
+        to copies: a test that reads by name calls ``evolve`` first.
         """
         assert self.sequence == 0, "a test begins once"
         described = repr([type(self), *(getattr(self, one.name) for one in fields(self)[2:]), loads])
@@ -143,13 +143,13 @@ class Dataset:
         return begun
 
     def prepare(self) -> None:
-        """Tables as they are described now."""
+        """Create or change the tables to the present description."""
         if not Path(self.warehouse).exists():
             self.given()
         self.evolve()
 
     def evolve(self) -> list[str]:
-        """Create what is missing; returns the steps that ran."""
+        """Create what is missing; return the steps that ran."""
         observed = {t.key: found for t in self.tables() if (found := self.table(t).observe())}
         planned = plan_steps(self.tables(), observed)
         assert steps.execute(self.spark, self.warehouse, planned, self._record)
@@ -213,7 +213,7 @@ class Dataset:
         )
 
     def attempt(self, manifest: LoadManifest, canceled: threading.Event | None = None) -> tuple[str, list[dict]]:
-        """Run one attempt; returns its status and the events it sent."""
+        """Run one attempt; return its status and events."""
         self.events = []
         attempt = LoadAttempt(
             self.spark, self.warehouse, manifest, self._record, canceled or threading.Event(), manifest.run_id
@@ -221,7 +221,7 @@ class Dataset:
         return attempt.run(), self.events
 
     def load(self, rows: list[dict], *, at: str, run_id: str | None = None, **options) -> tuple[str, dict]:
-        """Deliver and load the rows; returns the status and the rawcore dataset's finishing event."""
+        """Deliver and load the rows; return the status and the rawcore dataset's finishing event."""
         self.prepare()
         self.sequence += 1
         manifest = self.manifest(self.deliver(rows), at=at, run_id=run_id or f"run-{self.sequence}", **options)
@@ -233,7 +233,7 @@ class Dataset:
         return status, finished(events, self.state.key)
 
     def history(self) -> list[dict]:
-        """The history's rows: columns of the data, interval as text, state and runs; in order."""
+        """Return the history's rows in order: data columns, interval as text, state and runs."""
         spec = self.history_spec
         shown: list[ColumnSpec] = [*spec.of_purpose("business_key", "attribute")]
         frame = self.table(spec).frame()
@@ -252,7 +252,7 @@ class Dataset:
         )
 
     def current(self) -> list[dict]:
-        """Rawcore's business columns, in key order."""
+        """Return rawcore's business columns in key order."""
         spec = self.rawcore_spec
         names = [quote_identifier(c.name) for c in spec.of_purpose("business_key", "attribute")]
         rows = [row.asDict() for row in self.table(spec).frame().select(*names).collect()]
@@ -260,6 +260,6 @@ class Dataset:
 
 
 def finished(events: list[dict], dataset: str) -> dict:
-    """The one finishing event of a dataset."""
+    """Return the one finishing event of a dataset."""
     (event,) = [e for e in events if e["event"] == "dataset_finished" and e["dataset"] == dataset]
     return event

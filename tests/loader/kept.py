@@ -1,4 +1,4 @@
-"""A dataset whose history is kept by any policy, with the runs that keep house in it, on real tables."""
+"""Dataset with any history policy and its maintenance runs, on real tables."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from tests.loader.harness import Dataset, finished
 
 @dataclass
 class Kept(Dataset):
-    """``Dataset`` by ``policy``. Runs are named run-1, run-2 …, whatever their kind."""
+    """``Dataset`` with a history policy. Runs of every kind are named run-1, run-2 …."""
 
     delivery_checked: bool = False
 
@@ -22,12 +22,12 @@ class Kept(Dataset):
         return tuple(one for one in columns if one.name != self.policy.get("op")) if typed else columns
 
     def governed(self) -> RawcoreLoad:
-        """The dataset as a governed run has it, with the next number."""
+        """Return the dataset's load for a maintenance run, with the next number."""
         self.sequence += 1
         return self.manifest("nowhere", at="2024-01-01T00:00:00Z", run_id="-").rawcore[0]
 
     def batch(self, *, at: str, run_id: str | None = None, **files: Any) -> tuple[str, dict]:
-        """Take batch files: ``upsert=[paths]`` and so on, ``format`` and ``compression``."""
+        """Load batch files: ``upsert=[paths]`` and so on, ``format`` and ``compression``."""
         self.prepare()
         self.sequence += 1
         made = self.manifest("nowhere", at=at, run_id=run_id or f"run-{self.sequence}")
@@ -42,7 +42,7 @@ class Kept(Dataset):
         return status, finished(events, self.state.key)
 
     def govern(self, kind: str, manifest: Any) -> tuple[str, dict]:
-        """Perform a governed run; returns its status and the dataset's finishing event."""
+        """Perform a maintenance run; return its status and the dataset's finishing event."""
         self.events = []
         said = govern(self.spark, self.warehouse, kind, manifest, self._record, threading.Event(), kind)
         self.answer = said["answer"]
@@ -61,7 +61,7 @@ class Kept(Dataset):
         return CompactManifest("compact", self.state.key, self.state.qualified_name, self.tables())
 
     def versions(self) -> list[tuple]:
-        """id, v, start, end, state of every version, whatever type they are dated in."""
+        """Return id, v, start, end and state of every version, whatever type dates them."""
         spec = self.history_spec
         names = [spec.column(purpose).name for purpose in ("started_at", "ended_at", "state", "segment")]
         rows = self.table(spec).frame().selectExpr("*", *(f"CAST({n} AS STRING) AS __{n}" for n in names)).collect()

@@ -1,7 +1,7 @@
-"""Combinations of history-policy choices: small histories whose end follows from the history rules alone.
+"""Combinations of history-policy choices: small histories whose result follows from the history rules.
 
-Each case names the rules it is about; ``tests/loader/reference/cases`` holds those of one rule at a time.
-Times are days of January 2024, in feeds plain numbers; a batch is dated by its day.
+Each case names its rules; ``tests/loader/reference/cases`` has the cases of single rules. Times are days of
+January 2024, in feeds plain numbers; a batch is dated by its day.
 """
 
 import json
@@ -61,7 +61,7 @@ def of_feed(*found):
 
 
 def upsert(*found):
-    """``id, a, b, start, end`` of a batch file, in days; no end is an open one."""
+    """Return ``id, a, b, start, end`` of batch-file rows, in days; without an end a row is open."""
     return [
         {
             "id": one[0],
@@ -81,7 +81,7 @@ def kept(*found):
 
 
 def before(n):
-    """The millisecond before a day."""
+    """Return the millisecond before a day."""
     return f"2024-01-{n - 1:02d}T23:59:59.999Z"
 
 

@@ -1,4 +1,4 @@
-"""The table as of any instant, and as it was known at another: on real Delta tables."""
+"""Tables as of an instant, and as known at another, on real Delta tables."""
 
 import time
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ A, B, C = "2024-01-01", "2024-01-02", "2024-01-03"
 
 
 def as_of(history: WrittenHistory, at: str, **more: object) -> list[tuple[int, str]]:
-    """Key and value of the rows that were valid then."""
+    """Return key and value of the rows valid at an instant."""
     answer = read(history.spark, history.warehouse, history.reading(at=at, **more), "read")
     rows = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
     value = history.names.get("v", "v")
@@ -113,7 +113,7 @@ def test_what_was_known_then_leaves_out_later_loads_and_has_the_names_of_now(spa
 
 
 def _now() -> str:
-    """A time that no commit shares."""
+    """Return a time that no commit shares."""
     time.sleep(0.05)
     now = datetime.now(UTC).isoformat()
     time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Delta's checksum files are compared with the log: one that is outdated, short or of another commit is not used."""
+"""Comparison of Delta's checksum files with the log: an outdated, short or foreign checksum is not used."""
 
 from dataclasses import replace
 

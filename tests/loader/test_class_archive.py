@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: used where it lies, never in the way where it does not."""
+"""Archive of Spark's classes: used if it exists, and harmless if it does not fit."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Places of rows: every file of a table has a number of its own, the same in a frame and in the commit after it."""
+"""Row places: every file of a table has its own number, the same in a frame and in the later commit."""
 
 import pytest
 from pyspark.sql import functions as F
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_files_whose_numbers_are_the_same_get_another_salt(spark):
-    """A number is half a hash: of some hundred thousand names two share one, and must not be taken for each other."""
+    """Among a hundred thousand names two share a number, which is half a hash; they must not be confused."""
     names = spark.range(300_000).select(F.concat(F.lit("part-"), "id").alias("name"))
     halves = names.withColumn("half", F.shiftleft(F.xxhash64(F.lit("0"), "name"), 32))
     shared = halves.groupBy("half").agg(F.sort_array(F.collect_list("name")).alias("names")).where("size(names) > 1")

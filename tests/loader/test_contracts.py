@@ -1,4 +1,4 @@
-"""A sample against a contract: what is new, what differs, what is gone. Nothing is decided here."""
+"""Comparison of a sample with a contract: new, different and missing columns, without any decision."""
 
 from loader.domain.historization.contracts import KnownColumn, compare_contract
 from loader.domain.sources.sampling import SampledColumn

@@ -1,4 +1,4 @@
-"""Values that fit a type and values that do not, as a table: text first, then Parquet's own types."""
+"""Tables of values that fit a type and values that do not, for text and for Parquet's types."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 class DoesNotFit(Enum):
-    """Stands where a value does not fit; its text is the same in every process, so test names are, too."""
+    """Marker for a value that does not fit; its text is equal in every process, and so are test names."""
 
     NO = "does not fit"
 

@@ -1,4 +1,4 @@
-"""Counts that lists have no column for."""
+"""Counts without a column of their own in lists."""
 
 from loader.domain.historization.counts import FURTHER, further_counts
 

@@ -1,4 +1,4 @@
-"""The critical path: pure examples, and what holds for every run."""
+"""Critical path of a load run: examples, and properties of every run."""
 
 from itertools import pairwise
 
@@ -56,7 +56,7 @@ def test_a_circle_is_refused_by_name():
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """Datasets with whole seconds; each may wait for any of those before it."""
+    """Return datasets with whole seconds; each may wait for any of the previous ones."""
     names = [f"d{number}" for number in range(draw(st.integers(1, 8)))]
     seconds = {name: draw(st.integers(0, 9)) for name in names}
     waits_for = {
@@ -67,7 +67,7 @@ def runs(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[str]]]:
 
 
 def longest_chain(key: str, seconds: dict[str, int], waits_for: dict[str, list[str]]) -> int:
-    """By trying every chain that ends here."""
+    """Return the length of the longest chain ending here, by trying all of them."""
     return seconds[key] + max((longest_chain(one, seconds, waits_for) for one in waits_for[key]), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Cron lines: what they say, when that is, and what is wrong with those that say nothing."""
+"""Cron lines: meaning, due times, and errors in invalid lines."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -70,7 +70,7 @@ def test_a_time_that_comes_twice_counts_once():
 
 
 def test_between_both_hours_of_one_name_the_first_is_past():
-    """02:10 for the second time: 02:30 of the first hour lies twenty minutes after it on the wall, and is over."""
+    """At the second 02:10 of a night, the first 02:30 is past, although its clock time is later."""
     between = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)
     assert read("30 2 * * *", "Europe/Berlin").next_after(between) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
 
@@ -93,7 +93,7 @@ LINES = ("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "15 1-3 * * SUN", "0 0 1 *
     st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
 )
 def test_times_lie_in_the_future_and_grow(line, zone, instant):
-    """A time that is not past would start a run again and again."""
+    """A due time in the past would start a run again and again."""
     found = [instant, *(time.astimezone(UTC) for time in read(line, zone).first(4, after=instant))]
     assert all(earlier < later for earlier, later in pairwise(found))
 

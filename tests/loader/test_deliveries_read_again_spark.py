@@ -1,4 +1,4 @@
-"""Text is kept while it is checked, Parquet is read again to be written: what was checked is what is loaded."""
+"""Deliveries are loaded as they were checked: text is cached, Parquet is read again and compared."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +39,7 @@ def parquet(item: Dataset, path: Path, *, at: str, run_id: str) -> LoadManifest:
 
 
 def once_checked(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
-    """Have something happen between the checks of a delivery and its writing."""
+    """Call a function between the checks of a delivery and its write."""
     check = deliveries.check_keys
 
     def checked(*given):

@@ -1,7 +1,7 @@
-"""Random sequences of loads that are killed, repeated and disturbed, against a model in plain Python.
+"""Random sequences of killed, repeated and disturbed loads, compared with a model in plain Python.
 
-Between and during loads another writer deletes rows, compacts, purges, vacuums and restores. Whatever happens, a
-load ends right, or is refused and leaves the tables as they were; nothing is lost or doubled without being said.
+Between and during loads another writer deletes rows, compacts, purges, vacuums and restores. Every load ends
+correctly, or is refused and leaves the tables unchanged; nothing is lost or doubled without a message.
 """
 
 import importlib
@@ -41,7 +41,7 @@ Version = tuple[int, str, str, str | None]  # key, value, start, end
 
 @dataclass
 class Model:
-    """Expected content of the history, now and at each table version that a load left."""
+    """Expected content of the history, now and at each table version left by a load."""
 
     versions: list[Version] = field(default_factory=list)
     left: dict[int, tuple[list[Version], int]] = field(default_factory=dict)  # by table version: versions, run
@@ -62,7 +62,7 @@ class Model:
 
 @dataclass
 class World:
-    """The tables, the model, and the number of the newest run that is known as applied."""
+    """Tables, model, and the number of the newest run known as applied."""
 
     item: Dataset
     model: Model = field(default_factory=Model)

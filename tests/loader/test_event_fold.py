@@ -1,4 +1,4 @@
-"""The fold's SQL, as far as it depends on which policy an event came under."""
+"""SQL of the event fold where it depends on the history policy of each event."""
 
 from loader.domain.fold.events import Column, EventFold
 from loader.domain.historization.recorded_policy import Choices, Era

@@ -1,4 +1,4 @@
-"""Answers as lines for programs: nothing is lost, and parts follow each other without a gap."""
+"""Answers as lines for programs: complete, and paged without gaps."""
 
 import csv
 import io

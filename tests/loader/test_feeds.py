@@ -1,4 +1,4 @@
-"""Files of a feed that a run reads: each once, by what the raw table's log says of files and runs."""
+"""Selection of a feed's files for a run: each once, according to the raw table's log."""
 
 import pytest
 

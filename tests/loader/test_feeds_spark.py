@@ -1,4 +1,4 @@
-"""A feed's files are loaded once each, whatever the control database remembers."""
+"""Feed loads: each file is loaded once, whatever the control database records."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ DAY = [f"2024-01-0{number}T00:00:00Z" for number in range(1, 8)]
 
 
 class Folder(Dataset):
-    """A feed whose files lie in one folder."""
+    """Feed whose files are in one folder."""
 
     @property
     def place(self) -> Path:
@@ -30,7 +30,7 @@ class Folder(Dataset):
         (self.place / name).write_text("".join(line + "\n" for line in lines))
 
     def run(self, run_id: str, day: int, location: Path | None = None) -> tuple[str, dict, dict]:
-        """Load the folder; the attempt's status, and how raw and the dataset finished."""
+        """Load the folder; return the attempt's status, and the finishing events of raw and the dataset."""
         self.prepare()
         self.sequence += 1
         return self.repeat(self.manifest(location or self.place, at=DAY[day], run_id=run_id))
@@ -165,7 +165,7 @@ def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed)
 
 
 def test_a_run_that_another_one_overtakes_in_raw_doubles_nothing(feed, monkeypatch):
-    """Two runners, one of them with a broken lease, have both seen that the file is new."""
+    """Two runners, one with a broken lease, have both listed the new file."""
     feed.put("a.jsonl", (1, "a", 0))
     feed.prepare()
     other = replace(feed.manifest(feed.place, at=DAY[0], run_id="other"), rawcore=())

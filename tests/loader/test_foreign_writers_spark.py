@@ -1,4 +1,4 @@
-"""Loads beside another writer of the same tables: nothing is doubled or lost, and nothing is silent."""
+"""Loads beside another writer of the same tables: nothing is doubled, lost or unreported."""
 
 import importlib
 import json
@@ -30,7 +30,7 @@ def item(spark, tmp_path):
 
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Do something before a function of the engine begins: at its first call, or at every one."""
+    """Call a function before a function of the engine begins, at its first or at every call."""
 
     def arrange(target: str, deed: Callable[[], object], *, always: bool = False) -> None:
         module, _, name = target.rpartition(".")
@@ -127,7 +127,7 @@ def test_a_history_that_moves_at_every_comparison_is_refused_and_left_alone(item
 
 
 def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
-    """Two runners, one of them with a broken lease: the later number is in the table when the earlier commits."""
+    """Two runners, one with a broken lease: the table has the later number when the earlier run commits."""
     item.given((ROWS, DAY[0]))
     item.prepare()
     overtaken = item.manifest(item.deliver(CHANGED), at=DAY[1], run_id="overtaken")
@@ -146,7 +146,7 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
 
 @pytest.mark.parametrize("which", ["history_spec", "rawcore_spec"])
 def test_a_change_by_another_writer_before_a_load_is_named_once_and_doubles_nothing(item, monkeypatch, which):
-    """As in a large table, of which only the rows that change are written."""
+    """Uses the method for large tables, which writes changed rows only."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", 0)
     item.given((ROWS, DAY[0]))
     table = item.table(getattr(item, which))
@@ -207,7 +207,7 @@ def test_a_wrong_checksum_of_a_table_doubles_nothing(item, spark, damage, which)
 
 
 def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[str, dict]:
-    """Load, with a control database that knows of a run of this sequence."""
+    """Load with a control database that has a run of this sequence number."""
     item.prepare()
     item.sequence += 1
     manifest = item.manifest(item.deliver(rows), at=at, run_id=f"run-{item.sequence}")
@@ -256,7 +256,7 @@ def test_a_table_with_a_run_that_the_control_database_does_not_know_is_loaded(it
 
 
 def damage(table: DeltaTable) -> None:
-    """Cut the newest commit short, as a disk that filled up does, in a process that never read the table."""
+    """Truncate the newest commit file, as on a full disk, and clear Delta's cache of the log."""
     newest = Path(table.location, "_delta_log", f"{table.version():020d}.json")
     newest.write_text('{"commitInfo":{"timesta')
     for hidden in newest.parent.glob(".*.crc"):
@@ -289,7 +289,7 @@ def test_a_damaged_log_is_a_matter_of_its_own_dataset(spark, tmp_path, which):
 
 
 def accepted(item: Dataset, **changes) -> dict:
-    """Accept the item's table; return the counts and what is said of its history."""
+    """Accept the dataset's table; return the counts, and the report about its history."""
     manifest = item.manifest(item.folder / "none.jsonl", at=DAY[0], run_id="accepted")
     load = replace(manifest.rawcore[0], **changes)
     house = House.of(item.spark, item.warehouse, "accepted", lambda _: None)

@@ -1,4 +1,4 @@
-"""Columns covered by row hashes: the record in commits, and its later use."""
+"""Columns covered by row hashes: their record in commits, and its later use."""
 
 from hypothesis import given
 from hypothesis import strategies as st

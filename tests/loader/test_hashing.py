@@ -1,4 +1,4 @@
-"""Encoding v1 in Python: fixed texts and digests, and what must hold for every value."""
+"""Encoding v1 in Python: fixed texts and digests, and properties of every value."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -90,7 +90,7 @@ def test_digest(components, pepper, expected):
 
 
 def test_algorithm_version():
-    """The outputs above are version 1; other outputs need another version."""
+    """The outputs above belong to version 1; other outputs require another version."""
     assert hashing.ALGORITHM_VERSION == 1
 
 
@@ -120,7 +120,7 @@ named_texts = st.dictionaries(texts, texts | st.none(), max_size=5)
 
 
 def decode(encoded: str) -> dict[str, str]:
-    """The components back from their text: reads one character at a time, minding backslashes."""
+    """Parse an encoded text back into components, character by character with escapes."""
     parts, current, escaped = [[""]], 0, False
     for character in encoded:
         if escaped or character not in "\\~|":

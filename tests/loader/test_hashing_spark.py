@@ -1,4 +1,4 @@
-"""Encoding v1 on Spark says exactly what it says in Python, for every type, in one frame."""
+"""Encoding v1 on Spark equals the one in Python, for every type, in one frame."""
 
 import random
 import struct
@@ -24,14 +24,14 @@ TEXTS = ["", " ", "~", "|", "\\", "a|b~c\\d", "\\|~", "NULL", "Zürich ß 東京
 
 
 def any_double(rng: random.Random) -> float:
-    """Half of them any 64 bits, the others of everyday sizes."""
+    """Return a double: half of the time any 64 bits, otherwise one of ordinary size."""
     if rng.random() < 0.5:
         return struct.unpack("<d", rng.randbytes(8))[0]
     return rng.choice([rng.uniform(-180, 180), float(rng.randint(-(10**6), 10**6)), rng.random()])
 
 
 def single(value: float) -> float:
-    """The nearest 32-bit float."""
+    """Return the nearest 32-bit float."""
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
@@ -56,7 +56,7 @@ def any_moment(rng: random.Random) -> datetime:
 
 
 def generated() -> dict[str, tuple[T.DataType, list]]:
-    """Per column its type and values: the awkward ones first, then seeded random ones, then NULLs."""
+    """Return type and values per column: special values first, then seeded random ones, then NULLs."""
     rng = random.Random(20200101)
     makers = {
         "text": (T.StringType(), TEXTS, any_text),
@@ -82,7 +82,7 @@ def generated() -> dict[str, tuple[T.DataType, list]]:
 
 @pytest.fixture(scope="module")
 def answers(spark):
-    """Spark's texts and digests for the generated values, and the values themselves."""
+    """Return Spark's texts and digests for the generated values, and the values themselves."""
     columns = generated()
     schema = T.StructType([T.StructField(name, data_type) for name, (data_type, _) in columns.items()])
     rows = list(zip(*(values for _, values in columns.values()), strict=True))
@@ -115,7 +115,7 @@ def test_every_encoding_and_digest_is_the_same(answers):
 
 
 def spark_type(value: object) -> T.DataType:
-    """A type that holds ``value`` as it is."""
+    """Return a type that holds ``value`` unchanged."""
     if isinstance(value, Decimal):
         scale = max(0, -value.as_tuple().exponent)
         return T.DecimalType(38, scale)
@@ -125,7 +125,7 @@ def spark_type(value: object) -> T.DataType:
 
 
 def test_the_golden_texts_and_digests_hold_here_too(spark):
-    """Values travel in a frame: a literal would be folded by other code than data is."""
+    """The values are in a frame, since a literal would be folded by other code."""
     values = [value.replace(tzinfo=UTC) if naive(value) else value for value, _ in CANONICAL]
     schema = T.StructType([T.StructField(f"c{n}", spark_type(value)) for n, value in enumerate(values)])
     frame = spark.createDataFrame([tuple(values)], schema)

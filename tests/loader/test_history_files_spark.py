@@ -1,4 +1,4 @@
-"""History batch files from disk into real tables: CSV, zstd and Parquet; what is refused leaves the table alone."""
+"""Loads of history batch files into real tables: CSV, zstd and Parquet; refused files change nothing."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""The guards that stand before every load of a history."""
+"""Checks before every load of a history."""
 
 import pytest
 

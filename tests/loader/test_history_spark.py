@@ -1,4 +1,4 @@
-"""Loading on real Spark and Delta: what history and rawcore hold after a run, and after a failed one."""
+"""Loads on real Spark and Delta: content of history and rawcore after successful and failed runs."""
 
 import threading
 
@@ -271,7 +271,7 @@ def test_stable_keys_name_the_folders(item):
 
 @pytest.mark.parametrize("historize", [True, by_night(False)])
 def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkeypatch, historize):
-    """Three loads, so that a file which has marks already gets more, and one of which nothing is left goes."""
+    """Three loads: a file with deletion marks gets more, and a file without remaining rows is removed."""
     item = Dataset(spark, tmp_path, historize=historize)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)

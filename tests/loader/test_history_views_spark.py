@@ -1,4 +1,4 @@
-"""Views over a history: on one that the engine wrote, and on rows as each profile stores them."""
+"""Views over a history: over one written by the engine, and over rows in each profile's layout."""
 
 from datetime import date
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def rows(spark, query: str) -> list[tuple]:
-    """Rows as tuples in order; times as text in UTC."""
+    """Return rows as ordered tuples; times as text in UTC."""
     frame = spark.sql(query)
     shown = [
         f"date_format({quote_identifier(name)}, 'yyyy-MM-dd HH:mm:ss.SSS')" if type_ == "timestamp" else f"`{name}`"
@@ -34,7 +34,7 @@ JANUARY, FEBRUARY, MARCH = (f"2024-0{month}-01 00:00:00.000" for month in (1, 2,
 
 @pytest.fixture(scope="module")
 def item(spark, tmp_path_factory) -> Dataset:
-    """Key 1 changes, key 2 goes and comes back, key 3 stays as it is."""
+    """Dataset in which key 1 changes, key 2 is deleted and returns, key 3 stays."""
     dataset = Dataset(spark, tmp_path_factory.mktemp("views"), name="viewed")
     dataset.evolve()  # tables of its own, not copies: the views find them by their names
     first, last = {"id": 3, "v": "c"}, {"id": 1, "v": "A"}
@@ -131,7 +131,7 @@ def test_a_column_that_grew_wider_does_so_in_the_views(item: Dataset) -> None:
 
 
 class Stored:
-    """A history whose rows a test writes itself, with every view over it."""
+    """History with rows written by the test, and every view over it."""
 
     def __init__(self, spark, folder, name: str, policy: dict, columns: dict[str, str] | None = None) -> None:
         self.spark = spark
@@ -156,7 +156,7 @@ class Stored:
         publish_views(spark, history_views(self.state))
 
     def insert(self, *versions: dict) -> "Stored":
-        """Versions as SQL values by purpose, or by the name of a described column."""
+        """Insert versions, given as SQL values by purpose or by the name of a described column."""
         for version in versions:
             values = {"entity_key": f"'{version['id']}'", "segment": "'closed'", **version}
             named = {c.name: values.get(c.name, values.get(c.purpose)) for c in self.spec.columns}
@@ -257,7 +257,7 @@ def test_a_tombstone_is_not_current(tombstones: Stored) -> None:
 
 
 def test_a_history_dated_by_days_with_an_end_of_its_own(spark, tmp_path) -> None:
-    """The data may have a column ``at``; it is not taken for the function's parameter."""
+    """A data column ``at`` is not confused with the function's parameter."""
     policy = {"input": "effective", "time": "at", "profile": "dbt", "open_end": "9999-12-31"}
     stored = Stored(spark, tmp_path, "days", policy, {"at": "date"}).insert(
         version("DATE '2024-01-01'", "DATE '2024-02-01'", at="DATE '2024-01-01'", closed_by="'r2'"),

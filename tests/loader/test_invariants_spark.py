@@ -1,4 +1,4 @@
-"""Histories as they must never be: every broken invariant is found on the real table, and nothing else."""
+"""Invalid histories: every broken invariant is found on the real table, and nothing else."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ def written(spark, tmp_path):
 
 
 def found(history: WrittenHistory, samples: int = 50) -> dict[str, set]:
-    """The keys of each finding; the counts must agree."""
+    """Return the keys of each finding, after checking the counts."""
     answer = invariants.check(history.spark, history.warehouse, history.manifest(samples), "check")
     for one in answer["findings"]:
         assert len(one["samples"]) == min(one["count"], samples), one
@@ -148,7 +148,7 @@ POLICIES = {
 
 
 def chance_versions(random: Random, policy: HistoryPolicy) -> list[dict]:
-    """One key's versions, some of them wrong: intervals that mostly meet, states that mostly fit."""
+    """Return one key's versions, some invalid: intervals that mostly meet, states that mostly fit."""
     states = ("live", "deleted") if policy.deletes == "tombstone" else ("new", "changed", "deleted")
     starts = sorted(random.choices(DAYS, k=random.randint(1, 3)))
     rows = []

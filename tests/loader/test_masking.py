@@ -1,4 +1,4 @@
-"""Masked columns of a table: which are masked, which hashed, and which questions would tell a value."""
+"""Masking of a table: masked columns, hashed columns, and queries that would reveal a value."""
 
 import pytest
 

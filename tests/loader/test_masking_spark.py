@@ -1,4 +1,4 @@
-"""Answers without sensitive values, read from real tables: no value, no hash of one, no order by one."""
+"""Answers without sensitive values, from real tables: no value, hash of a value, or order by a value."""
 
 import json
 from hashlib import sha256

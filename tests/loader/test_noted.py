@@ -1,4 +1,4 @@
-"""Policy recorded in a history's commits: permitted changes, and the policy of each run."""
+"""History policy recorded in commits: permitted changes, and the policy of each run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Messages about work that waits for a worker, or whose worker is silent."""
+"""Messages about jobs that wait for a worker, or whose worker does not respond."""
 
 from datetime import UTC, datetime, timedelta
 

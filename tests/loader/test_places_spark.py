@@ -1,4 +1,4 @@
-"""Deliveries stand below the roots of sources: asked of every listed file, links followed, before it is read."""
+"""Source roots: every listed file is checked, with links followed, before it is read."""
 
 import gzip
 import os
@@ -22,7 +22,7 @@ COLUMNS = (DeliveredColumn("1", "id", "string"),)
 
 @pytest.fixture
 def landing(tmp_path, monkeypatch) -> Path:
-    """The only root; beside it lies what nobody may read, and inside of it a folder of the product's own."""
+    """The only root; beside it is an unreadable file, and inside it a data folder of the product."""
     folder = tmp_path / "landing"
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "export.csv").write_text(SECRET)
@@ -63,7 +63,7 @@ def refused(spark, location) -> Refusal:
     ],
 )
 def test_a_way_out_that_hadoop_would_take_is_refused(spark, landing, way):
-    """Metadata written before such locations were refused may still hold them."""
+    """Metadata written before such locations were refused may still contain them."""
     said = refused(spark, f"{landing}/{way}")
     assert (said.code, said.hint != "") == ("BAD_LOCATION", True)
 
@@ -100,7 +100,7 @@ def test_a_folder_that_is_a_link_out_is_refused(spark, landing):
 
 
 def test_the_data_folder_inside_a_root_is_not_read(spark, landing):
-    """A folder above it is refused as a whole: what lies there cannot be a delivery."""
+    """A folder above it is refused as a whole, since the data folder contains no deliveries."""
     assert refused(spark, landing).code == "OUTSIDE_ROOTS"
     assert refused(spark, landing / "*" / "*.csv").file == str(landing / "data" / "export.csv")
     (landing / "link.csv").symlink_to(landing / "data" / "export.csv")

@@ -1,7 +1,7 @@
-"""Every planning case on real Delta tables with rows in them: refused while it is blocked, then carried out.
+"""Every planning case on real Delta tables with rows: refused while blocked, then executed.
 
-The rows are compared before and after, column by stable key: nothing is lost but what an operation of
-the report drops, every value says the same in its new type, and what is new is empty.
+Rows are compared before and after by stable column key: only dropped columns are lost, every value has the
+same meaning in its new type, and new columns are empty.
 """
 
 import itertools
@@ -77,7 +77,7 @@ def test_the_day_knows_its_cases():
 
 @dataclass
 class Warehouse:
-    """The tables of one case, published in schemas of its own."""
+    """Tables of one case, published in separate schemas."""
 
     spark: Any
     folder: str
@@ -106,7 +106,7 @@ class Warehouse:
         self.spark.sql(f"INSERT INTO {place_of(table.key, self.folder)} VALUES {listed}")
 
     def published(self) -> set[str]:
-        """Names of the tables that the catalog has of this case; views stand over them."""
+        """Return the catalog names of this case's tables; views are built over them."""
         schemas = [row[0] for row in self.spark.sql("SHOW SCHEMAS").collect() if row[0].startswith(self.prefix)]
         listed = [row for schema in schemas for row in self.spark.sql(f"SHOW TABLES IN `{schema}`").collect()]
         views = {
@@ -119,7 +119,7 @@ class Warehouse:
         }
 
     def rows(self, key: str) -> list[dict[str, Any]]:
-        """Rows by the columns' names."""
+        """Return the rows by column name."""
         return [row.asDict() for row in self.table(key).frame().collect()]
 
 
@@ -181,7 +181,7 @@ def left(
 
 
 def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureState) -> list[TableSpec]:
-    """The tables of the state before, retired ones and retired columns too, with three rows each."""
+    """Create the earlier state's tables with three rows each, including retired tables and columns."""
     there = [with_retired(replace(dataset, active=True)) for dataset in before.datasets]
     made = [(dataset, table) for dataset in there for table in tables_of_dataset(dataset)]
     warehouse.run(plan_steps([table for _, table in made], {}))
@@ -192,14 +192,14 @@ def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureS
 
 
 def wanted_of(dataset: DatasetState, after: ArchitectureState) -> dict[str, tuple[str, bool]]:
-    """Return the expected columns, by stable key and by name: their type, and whether they may be NULL."""
+    """Return type and nullability of the expected columns, by stable key and by name."""
     columns = [column for one in after.datasets if one.key == dataset.key for column in one.columns]
     said = {column.key: (column.type, column.nullable) for column in columns}
     return {column.name: said[column.key] for column in columns} | said
 
 
 def literal(column: ColumnSpec, wanted: dict[str, tuple[str, bool]], row: int) -> str:
-    """SQL of a value that survives the case. The last row has no attributes, where that may be."""
+    """Return SQL of a value that survives the case; the last row's attributes are NULL where possible."""
     type_, nullable = wanted.get(column.key) or wanted.get(column.name) or (column.type, True)
     before, after = parse(stored(column.type)), parse(stored(type_))
     if column.purpose == "segment":
@@ -226,7 +226,7 @@ VALUES = {
 
 
 def lost(table: TableSpec, done: ChangeReport) -> set[str]:
-    """Stable keys of the columns that operations of the report drop from a table."""
+    """Return the stable keys of columns that the report drops from a table."""
     side = HISTORY if table.kind in ("history", "memory") else "base"
     return {
         one.column_key
@@ -243,9 +243,9 @@ def compare(
     dropped: set[str],
     anew: set[str],
 ) -> None:
-    """Every row is there with the values it had; what is new is empty, what is gone was dropped.
+    """Check that every row has its former values, new columns are empty, and missing columns were dropped.
 
-    Keys that were hashed ``anew`` are digests by now, one for each that there was.
+    Keys rehashed ``anew`` must be digests, one for each former key.
     """
     found = warehouse.rows(now.key)
     pairs = {column.name: found_again(column, before, now) for column in before.columns}
@@ -264,7 +264,10 @@ def compare(
 
 
 def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
-    """Return the present name of a column. One that made way for another kind of type lost its key, not its values."""
+    """Return the present name of a column, found by stable key.
+
+    A column replaced by one of another kind of type has lost its key, not its values.
+    """
     for one in now.columns:
         if one.key is None and one.name.startswith("__retired_") and one.name.endswith(f"_{column.name}"):
             return one.name
@@ -272,12 +275,15 @@ def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTabl
 
 
 def said(rows: list[dict], names: Any) -> list[tuple]:
-    """Rows as what their values say, whatever their types; in order."""
+    """Return rows as sorted tuples of their values' meanings, independent of types."""
     return sorted((tuple(meaning(row[name]) for name in names) for row in rows), key=repr)
 
 
 def meaning(value: Any) -> Any:
-    """``7``, ``7.0``, ``Decimal("7.00")`` and ``"7"`` say the same, so do a day and its midnight."""
+    """Return a text that is the same for values of equal meaning.
+
+    Examples: ``7``, ``7.0``, ``Decimal("7.00")`` and ``"7"``; a day and its midnight.
+    """
     if value is None or isinstance(value, bool):
         return value if value is None else str(value).lower()
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""Every history policy on real Spark and Delta: the contract's cases, and whatever Hypothesis thinks of."""
+"""Every history policy on real Spark and Delta: the documented cases, and generated ones."""
 
 import os
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_every_case_of_our_own_ends_as_it_says(spark, tmp_path, first):
 
 
 class Both:
-    """The reference and the engine, fed with the same batches and compared after each."""
+    """Reference and Spark engine with the same batches, compared after each."""
 
     def __init__(self, spark, folder, policy, columns):
         described = {"id": f"{folder.name}", "keys": ["id"], "columns": columns, "policy": policy}
@@ -115,7 +115,7 @@ class Both:
         return None
 
     def of(self, table):
-        """Values that were never delivered are NULL in a table, and not there at all in the reference."""
+        """Return a table's versions; columns never delivered are NULL in a table, missing in the reference."""
         return seen(table, without=("segment",))
 
 

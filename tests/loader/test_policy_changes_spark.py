@@ -1,4 +1,4 @@
-"""A history policy that changes while there is history, on real tables."""
+"""Change of the history policy of an existing history, on real tables."""
 
 import pytest
 

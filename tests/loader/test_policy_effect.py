@@ -1,4 +1,4 @@
-"""Effect of another policy on an existing history."""
+"""Effect of another history policy on an existing history."""
 
 import pytest
 

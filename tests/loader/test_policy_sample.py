@@ -1,4 +1,4 @@
-"""The sample of a history policy and its outcome: five rows for every input, and what becomes of each."""
+"""Preview of a history policy: five sample rows for every input, and their outcomes."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def played(policy: dict[str, Any], columns: dict[str, str] | None = None, keys: 
 
 
 def became(policy: dict[str, Any]) -> list[str]:
-    """Return the results of the five sample rows, in order."""
+    """Return the outcomes of the five sample rows, in order."""
     return [fate.became for one in played(policy).batches for fate in one.rows]
 
 
@@ -56,7 +56,7 @@ def absent(policy: dict[str, Any]) -> str:
 
 
 def intervals(policy: dict[str, Any]) -> list[tuple]:
-    """Per version: from, to, state, and the rows that opened and closed it."""
+    """Return per version: start, end, state, and the rows that opened and closed it."""
     return [(one.started, one.ended, one.state, one.opened_by, one.closed_by) for one in played(policy).versions]
 
 
@@ -247,7 +247,7 @@ TYPES += ["boolean", "date", "time", "timestamp", "binary", "uuid", "json"]
 
 @st.composite
 def described(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
-    """Columns, and a policy that goes with them."""
+    """Draw columns and a matching history policy."""
     columns = {"id": draw(st.sampled_from(TYPES)), "at": draw(st.sampled_from(["timestamp", "date", "bigint"]))}
     columns |= {f"c{n}": draw(st.sampled_from(TYPES)) for n in range(draw(st.integers(0, 4)))}
     policy = draw(

@@ -1,4 +1,4 @@
-"""Pruning and compacting on real tables: what stays is what would have been there anyway."""
+"""Prune and compaction on real tables: the remaining content is unchanged."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Queries over published tables, read with other names for them."""
+"""Queries over published tables, with their table names replaced."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Taking a run out of a history, on real tables: what is left is as if it had never been."""
+"""Revert on real tables: the history equals one without the run."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def snapshot(spark, tmp_path):
 
 
 def never(*batches) -> list[tuple]:
-    """The history where only these batches came, by the reference."""
+    """Return the reference's history of these batches only."""
     reference = ReferenceEngine({"keys": ["id"], "columns": COLUMNS, "policy": FEED})
     for n, rows in enumerate(batches):
         reference.apply({"at": DAY[10 + n], "run_id": str(n), "rows": rows})

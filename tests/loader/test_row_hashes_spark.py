@@ -1,4 +1,4 @@
-"""Hashes in a real history stay those of the values beside them, whatever becomes of its columns."""
+"""Row hashes in a real history match the values beside them after every change of columns."""
 
 import pytest
 

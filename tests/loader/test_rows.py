@@ -1,4 +1,4 @@
-"""Rows of answers as people look at them: order, nothing told from empty, long values, CSV, what a run changed."""
+"""Rows of answers for display: order, NULL and empty, long values, CSV, changes of a run."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A load run as a picture: nodes and edges, the path that is marked, bars, and what is left out of too many."""
+"""Graph of a load run: nodes and edges, critical path, bars, and limits on the number of nodes."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Types, keys and evidence from a sample: whatever is proposed holds every value that was seen."""
+"""Types, keys and evidence from a sample: every proposal fits all sampled values."""
 
 import pytest
 from hypothesis import given

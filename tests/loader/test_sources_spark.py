@@ -1,4 +1,4 @@
-"""Deliveries that are taken, and how each that is not is refused."""
+"""Accepted deliveries, and the refusal of each invalid one."""
 
 import bz2
 import gzip
@@ -19,7 +19,7 @@ CONTRACT = (KEY, DeliveredColumn("k-name", "name", "string"), DeliveredColumn("k
 
 @pytest.fixture
 def put(tmp_path):
-    """Writes a file below a folder of the test's own and gives its path."""
+    """Return a function that writes a file below the test's folder and returns its path."""
 
     def write(name, content):
         path = tmp_path / name
@@ -35,7 +35,7 @@ def source_of(location, columns=CONTRACT, format_name="csv", **options):
 
 
 def rows_of(spark, *args, **kwargs):
-    """The frame's rows as tuples, in no order, released."""
+    """Return a delivery's rows as unordered tuples, and release it."""
     delivery = read_delivery(spark, source_of(*args, **kwargs))
     rows = sorted((tuple(row) for row in delivery.frame.collect()), key=repr)
     assert len(rows) == delivery.rows - delivery.duplicates
@@ -197,7 +197,7 @@ MANY = b"id,name,n\n" + b"".join(b"%d,name %d,1\n" % (n, n * 7919 % 1_000_003) f
 
 
 def bzip2_cut_after(block):
-    """The file without what follows a block: blocks begin at any bit."""
+    """Return the file cut after a block; blocks begin at any bit."""
     packed = bz2.compress(MANY, 1)
     bits = "".join(f"{byte:08b}" for byte in packed)
     start = -1
@@ -284,7 +284,7 @@ def test_locations(spark, put, tmp_path):
 
 
 def test_rows_are_counted_and_identical_ones_collapse(spark, put):
-    """By typed value: 1, 1.0 and 01 are the same integer."""
+    """Rows compare by typed value: 1, 1.0 and 01 are the same integer."""
     path = put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,1.0\na,x,01\n")
     delivery = read_delivery(spark, source_of(path))
     assert (delivery.rows, delivery.duplicates) == (4, 2)
@@ -525,7 +525,7 @@ def test_conflicting_rows(spark, put):
 
 
 def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
-    """Tell (x, NULL) and (NULL, x) apart, although NULL adds nothing to a hash."""
+    """(x, NULL) and (NULL, x) differ, although NULL adds nothing to a hash."""
     columns = [KEY, DeliveredColumn("l", "l", "string"), DeliveredColumn("m", "m", "string")]
     assert refused(spark, put("a.csv", "id,l,m\na,x,\na,,x\n"), columns).code == "CONFLICTING_ROWS"
 

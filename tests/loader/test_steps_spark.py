@@ -1,4 +1,4 @@
-"""Steps on real tables: each proves itself, is done once whatever happens, and can be taken back."""
+"""Steps on real tables: verified, executed once despite interruptions, and reversible."""
 
 import json
 import threading
@@ -32,11 +32,11 @@ def column(name: str, type_: str = "string", of: str = "") -> ColumnSpec:
 
 
 class Killed(Exception):
-    """The runner dies."""
+    """Simulated death of the runner."""
 
 
 class Warehouse:
-    """Tables in a folder, the steps that ran on them, and what was told of them."""
+    """Tables in a folder, the steps that ran on them, and their events."""
 
     def __init__(self, spark, folder: Path) -> None:
         self.spark, self.folder = spark, str(folder)
@@ -90,7 +90,7 @@ def warehouse(spark, tmp_path) -> Warehouse:
 
 @pytest.fixture
 def items(warehouse) -> TableSpec:
-    """A partitioned table with two rows, of every kind of column that the steps below change."""
+    """Partitioned table with two rows, and every kind of column that the steps below change."""
     columns = (
         column("id", "integer"),
         column("a"),
@@ -110,7 +110,10 @@ def items(warehouse) -> TableSpec:
 
 
 def changed(items: TableSpec, name: str = "items", schema: str = "steps_test") -> TableSpec:
-    """The same table: swapped, renamed, wider, rebuilt, narrower, with a column more and under another name."""
+    """Return the table's spec after the steps.
+
+    Its columns are swapped, renamed, widened, rebuilt or narrowed, one is added, and the table is renamed.
+    """
     return replace(
         items,
         name=name,

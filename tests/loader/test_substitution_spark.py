@@ -1,4 +1,4 @@
-"""SQL is parsed as it was checked: Spark puts nothing in its place before, in no session and no setting."""
+"""SQL is parsed as it was checked: Spark substitutes no variables, in any session or setting."""
 
 from pathlib import Path
 

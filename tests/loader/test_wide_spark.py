@@ -24,7 +24,10 @@ def contract(**facts):
 
 @pytest.fixture
 def wide(tmp_path):
-    """Writes a CSV with a key and two thousand columns; ``last`` is the last field of the last row."""
+    """Return a function that writes a CSV with a key and two thousand columns.
+
+    ``last`` is the last field of the last row.
+    """
 
     def write(last="z"):
         path = tmp_path / "wide.csv"

@@ -1,4 +1,4 @@
-"""A history written by hand: versions go in as they are said, right or wrong, without the engine."""
+"""History written directly by a test, valid or not, without the engine."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -21,7 +21,7 @@ from tests.loader.harness import stable
 
 @dataclass
 class WrittenHistory:
-    """A history and its rawcore table. A version is a dict of column values and, by purpose, of its own columns."""
+    """History and rawcore table; a version is a dict of data values, and technical values by purpose."""
 
     spark: object
     folder: Path
@@ -32,7 +32,7 @@ class WrittenHistory:
 
     @property
     def state(self) -> DatasetState:
-        """The dataset; ``names`` are columns that were renamed (first name to present one)."""
+        """Return the dataset; ``names`` maps former to present names of renamed columns."""
         columns = (
             ColumnState(
                 stable("written", name),
@@ -69,13 +69,13 @@ class WrittenHistory:
         return DeltaTable(self.spark, self.warehouse, spec.key)
 
     def create(self) -> None:
-        """Create the tables, or add columns that are new."""
+        """Create the tables, or add new columns."""
         specs = (self.rawcore, self.history)
         observed = {spec.key: found for spec in specs if (found := self.table(spec).observe())}
         assert steps.execute(self.spark, self.warehouse, plan_steps(specs, observed), lambda *_, **__: None)
 
     def write(self, *versions: dict[str, Any], rawcore: list[dict[str, Any]] | None = None) -> None:
-        """Append versions, and to rawcore what is open among them (or what ``rawcore`` says)."""
+        """Append versions, and their open ones (or ``rawcore``) to rawcore."""
         self.create()
         self._append(self.history, versions)
         current = [row for row in versions if row["segment"] == "open"] if rawcore is None else rawcore
@@ -108,7 +108,7 @@ class WrittenHistory:
         )
 
     def _value(self, row: dict[str, Any], column: Any) -> Any:
-        """Return the version's value; for hashes, unless it has one, the required value."""
+        """Return the version's value; a missing hash is computed."""
         for name in (column.purpose, column.name):
             if name in row:
                 return row[name]
@@ -128,7 +128,7 @@ class WrittenHistory:
 
 
 def version(id: int | None, start: Any, end: Any = None, state: str = "new", **more: Any) -> dict[str, Any]:
-    """A version with the usual columns; its partition follows from its end and state."""
+    """Return a version with the usual columns; its partition follows from its end and state."""
     segment = "open" if end is None else "deleted" if state == "deleted" else "closed"
     return {"id": id, "v": "a", "started_at": start, "ended_at": end, "state": state, "segment": segment} | more
 

@@ -90,7 +90,7 @@ def test_a_paste_over_what_somebody_else_changed_shows_theirs_first(editor: Clie
     answer = save(editor, shown)
     assert answer.status_code == 409
     page = words(answer.content.decode())
-    assert "Somebody else changed columns while you were looking" in page
+    assert "Another user changed columns meanwhile" in page
     assert "owner Bob → Kim" in page
     assert column("name").owner == "Bob"
     save(editor, answer)
@@ -118,7 +118,7 @@ def test_a_block_that_does_not_fit_is_refused_as_a_whole(editor: Client, airport
 
 def test_a_paste_that_changes_nothing_says_so_and_offers_nothing(editor: Client, airport: TargetDataset):
     page = paste(editor, "Name\tType\nname\tstring").content.decode()
-    assert "nothing would change" in words(page)
+    assert "Nothing would change" in words(page)
     assert 'name="save"' not in page
 
 

@@ -28,7 +28,7 @@ def test_editors_find_a_grid_with_every_line_and_who_reads_a_table(
     assert page.count('class="computed"') == 4
     shown = read(reader, f"/datasets/{airport.key}/")
     assert 'role="grid"' not in shown
-    assert "changing them needs the role editor" in words(shown)
+    assert "needs the editor role" in words(shown)
 
 
 def test_a_line_says_what_every_cell_holds(editor: Client, airport: TargetDataset):
@@ -161,14 +161,14 @@ def test_the_second_sees_the_others_values_beside_their_own(editor: Client, airp
     page = words(answer.content.decode())
     assert "bob changed rawcore.rc_air_airport.name while you were at it" in page
     assert "Description empty empty Who it is" in page
-    assert "Owner empty Bob you did not touch it: theirs stays" in page
+    assert "Owner empty Bob unchanged by you: theirs stays" in page
     assert column("name").description == ""
 
 
 def test_saving_mine_over_it_changes_only_what_i_touched(editor: Client, airport: TargetDataset):
     by_bob("name", owner="Bob", description="Bob's")
     page = cell(editor, "description", "Mine", version=1).content.decode()
-    assert "you both changed it" in words(page)
+    assert "changed by both" in words(page)
     answer = editor.post(action_of(page, having="version"), form_of(page, having="version"))
     assert answer.status_code == 302
     assert (column("name").owner, column("name").description) == ("Bob", "Mine")
@@ -194,7 +194,7 @@ def test_a_third_change_is_a_conflict_again(editor: Client, airport: TargetDatas
     by_bob("name", owner="Bob again")
     answer = editor.post(action_of(page, having="version"), form_of(page, having="version"))
     assert answer.status_code == 409
-    assert "Owner you both changed it Bob Bob again Mine" in words(answer.content.decode())
+    assert "Owner changed by both Bob Bob again Mine" in words(answer.content.decode())
 
 
 # --- order ---------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_what_is_there_is_adopted_with_a_reason(world: World):
 
 def test_who_may_not_execute_cannot_adopt(world: World):
     ada = signed_in(world.author)
-    assert "Adopt the chosen ones" not in read(ada, "/drift/")
+    assert "Adopt chosen datasets" not in read(ada, "/drift/")
     assert ada.post("/drift/adopt/", {"reason": "because"}).status_code == 403
 
 

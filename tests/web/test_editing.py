@@ -131,8 +131,8 @@ def test_the_second_sees_who_changed_what_and_what_they_typed_themselves(editor:
     shown = words(answer.content.decode())
     assert answer.status_code == 409
     assert "bob changed rawcore.rc_air_airport while you were at it" in shown
-    assert "Description you both changed it empty Bob's Mine" in shown
-    assert "Owner empty Bob you did not touch it: theirs stays" in shown
+    assert "Description changed by both empty Bob's Mine" in shown
+    assert "Owner empty Bob unchanged by you: theirs stays" in shown
     assert "Tags empty empty golden" in shown
     assert again(airport).description == "Bob's"
 
@@ -274,7 +274,7 @@ def test_a_schema_that_was_renamed_meanwhile_is_a_conflict_that_leads_on(editor:
 def test_readers_see_schemas_and_are_told_who_changes_them(viewer: Client, airport: TargetDataset):
     page = words(read(viewer, "/schemas/"))
     assert "rawcore" in page
-    assert "needs the role editor" in page
+    assert "needs the editor role" in page
 
 
 # --- renames -------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
     answer = reader.get("/sign-out/")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
-    assert "only takes what a form sends" in answer.content.decode()
+    assert "accepts forms only" in answer.content.decode()
 
 
 def test_without_permission_there_is_a_page_that_says_so(reader: Client):

@@ -220,7 +220,7 @@ def test_each_operation_says_what_takes_it_back_and_a_new_report_does(world: Wor
     way = words(section(read(olga, page_of(execution)), "undo"))
     assert "1, 2 rename_column rawcore.rc_crm_customer: full_name → display_name" in way
     assert "rename_column rawcore.rc_crm_customer: display_name → full_name" in way
-    assert "The metadata go on describing what was done, so the next report would do it again" in way
+    assert "Change the metadata back, too, or the next report does it again" in way
     answer = olga.post(page_of(execution, "undo/"))
     undo = ChangeReport.objects.get(undo_of=execution.record)
     assert answer.url == address(undo)
@@ -263,13 +263,13 @@ def test_what_cannot_be_taken_back_any_more_cannot_be_chosen(world: World, olga:
     part = section(read(olga, page_of(execution)), "undo")
     assert "ALREADY_UNDONE" in part
     assert ticks(part) == []
-    assert "Nothing of this record can be taken back now" in part
+    assert "Nothing in this record can be undone now" in part
 
 
 def test_who_only_reads_sees_the_way_back_and_cannot_choose(viewer: Client, two: Execution):
     part = section(read(viewer, page_of(two)), "undo")
     assert ticks(part) == []
-    assert "people who edit, approve or execute" in part
+    assert "needs the editor, approver or operator role" in part
     assert viewer.post(page_of(two, "undo/")).status_code == 403
 
 
@@ -350,4 +350,4 @@ def test_what_an_execution_only_records_is_not_said_to_be_made(world: World, olg
     execution = world.executed()
     execution.operations.filter(ordinal=1).update(statement="")
     steps = words(section(read(olga, page_of(execution)), "steps"))
-    assert "recorded none: nothing was made or changed in the warehouse" in steps
+    assert "recorded none: nothing was changed in the warehouse" in steps

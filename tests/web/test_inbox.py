@@ -50,14 +50,14 @@ def test_an_empty_inbox_says_what_brings_something_here(db: None):
     bob = person("bob", Role.APPROVER)
     html = read(signed_in(bob), "/inbox/")
     assert "Nothing waits for you" in html
-    assert "once they need your yes or no" in words(html)
+    assert "Reports that need your decision" in words(html)
     assert badge(html) == ""
 
 
 def test_who_only_reads_is_told_so_and_costs_nothing_but_asking_what_they_may(
     viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
 ):
-    assert "Your account reads" in read(viewer, "/inbox/")
+    assert "for editors, approvers and operators" in read(viewer, "/inbox/")
     vera = AccountBackend().get_user(person("vera", Role.VIEWER).pk)
     with django_assert_num_queries(2):  # her permissions
         assert count_for(vera) == 0
@@ -71,7 +71,7 @@ def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: Chan
     html = read(signed_in(world.approver), "/inbox/")
     text = words(html)
     assert badge(html) == "1"
-    assert "To be decided on" in text
+    assert "To decide" in text
     assert "Approve or reject it: 1 of 1 approval missing." in text
     assert "you, carla" in text
     assert f'href="{address(renamed)}#approvals"' in html
@@ -80,7 +80,7 @@ def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: Chan
 def test_its_author_sees_whom_it_waits_for_and_is_not_asked(world: World, renamed: ChangeReport):
     html = read(signed_in(world.author), "/inbox/")
     assert badge(html) == ""
-    assert re.search(r"Yours, waiting for others.*1 of 1 approval missing\. bob ", words(html))
+    assert re.search(r"Waiting for others.*1 of 1 approval missing\. bob ", words(html))
 
 
 def test_an_approved_report_waits_for_who_may_execute_it(world: World, renamed: ChangeReport):
@@ -88,7 +88,7 @@ def test_an_approved_report_waits_for_who_may_execute_it(world: World, renamed: 
     assert asked(world.approver) == []
     assert asked(world.operator) == [("execute", renamed.pk)]
     text = words(read(signed_in(world.operator), "/inbox/"))
-    assert "Approved by bob. Look at its statements, then execute it." in text
+    assert "Approved by bob. Review the statements, then execute it." in text
 
 
 def test_an_execution_that_stopped_waits_to_be_resumed(world: World, renamed: ChangeReport):
@@ -150,7 +150,7 @@ def test_who_superseded_their_own_report_is_not_told(world: World, renamed: Chan
 def test_a_stale_report_goes_back_to_its_author_once_it_was_found_out(world: World, renamed: ChangeReport):
     cache.clear()
     bob, ada = signed_in(world.approver), signed_in(world.author)
-    assert "Finding out which of these still hold" in read(bob, "/inbox/")
+    assert "Checking which reports are up to date" in read(bob, "/inbox/")
     rename(world, "balance", "amount")
     rows = read(bob, "/inbox/rows/")
     assert "Nothing waits for you" in rows

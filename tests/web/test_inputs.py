@@ -126,7 +126,7 @@ def test_what_follows_is_said_while_it_is_typed(editor: Client, places: TargetDa
     part = words(editor.get(place, {"inputs": "rawcore.rc_air_airport\nrawcore.nothing"}).content.decode())
     assert "There is no dataset or source 'rawcore.nothing'." in part
     part = words(editor.get(place, {"inputs": "rawcore.rc_air_airport"}).content.decode())
-    assert part == "That is what it reads now."
+    assert part == "These are its present inputs."
 
 
 def test_a_filter_that_names_a_column_of_it_stands_in_the_way(editor: Client, airport: TargetDataset):

@@ -61,7 +61,7 @@ def proposed(operator: Client, world: World) -> str:
 def test_who_proposed_a_looser_policy_sees_it_and_can_only_withdraw_it(operator: Client, world: World, proposed: str):
     page = read(operator, "/policies/dev/")
     assert "approvals.review 1 approval by anybody who may approve 0 approvals" in words(section(page, "proposal"))
-    assert "Nobody else manages this policy" in words(page)
+    assert "No other user manages this policy" in words(page)
     assert 'value="accept"' not in page
     answer = operator.post("/policies/dev/", {"do": "accept", "proposal": proposed})
     assert (answer.status_code, "OWN_PROPOSAL" in answer.content.decode()) == (403, True)

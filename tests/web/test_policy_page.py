@@ -73,7 +73,7 @@ def test_readers_see_the_policy_in_words_and_what_it_does_and_no_form(viewer: Cl
     store(airport, history_policy={"deletes": "tombstone"})
     page = read(viewer, address(airport))
     assert "policy-form" not in page
-    assert "changing it needs the role editor" in page
+    assert "changing it needs the editor role" in page
     assert "Deletes close the version and open a tombstone" in words(page)
     assert "4 versions are recorded" in words(section(page, "versions-head"))
 
@@ -295,7 +295,7 @@ def test_the_second_sees_both_policies_field_by_field_and_saves_only_what_they_t
     shown = words(answer.content.decode())
     assert answer.status_code == 409
     assert "bob changed rawcore.rc_air_airport while you were at it" in shown
-    assert "Deletes As the input has it Ignore you did not touch it: theirs stays" in shown
+    assert "Deletes As the input has it Ignore unchanged by you: theirs stays" in shown
     assert "Names of its columns As the input has it As the input has it dbt snapshots" in shown
     text = answer.content.decode()
     saved = editor.post(action_of(text, having="version"), form_of(text, having="version"))

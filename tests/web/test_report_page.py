@@ -58,7 +58,7 @@ def test_behind_a_long_report_who_changed_what_follows_its_page(
 
 
 def test_a_report_that_holds_says_so_and_a_stale_one_what_moved(world: World, viewer: Client, renamed: ChangeReport):
-    assert "Still holds" in read(viewer, address(renamed, "standing/"))
+    assert "Up to date" in read(viewer, address(renamed, "standing/"))
     rename(world, "balance", "amount")
     assert "REPORT_STALE" in read(viewer, address(renamed, "standing/"))
 
@@ -73,13 +73,13 @@ def test_an_open_page_asks_cheaply_until_something_moves(
     change(world, "balance", type="decimal(12,2)")
     assert "REPORT_STALE" in read(viewer, again)
     change(world, "balance", type="decimal(10,2)")
-    assert "Still holds" in read(viewer, again)
+    assert "Up to date" in read(viewer, again)
 
 
 def test_a_report_that_goes_stale_takes_its_buttons_along_and_leaves_the_note(world: World, renamed: ChangeReport):
     bob = signed_in(world.approver)
     part = bob.get(address(renamed, "standing/"), headers=HTMX).content.decode()
-    assert "Still holds" in part
+    assert "Up to date" in part
     assert "hx-swap-oob" not in part
     rename(world, "balance", "amount")
     part = bob.get(address(renamed, "standing/"), headers=HTMX).content.decode()
@@ -96,7 +96,7 @@ def test_a_page_made_when_the_report_was_known_to_be_stale_says_so_at_once(world
     bob = signed_in(world.approver)
     read(bob, address(renamed, "standing/"))
     page = read(bob, address(renamed))
-    assert "Stale. Metadata moved since the report was made." in words(page)
+    assert "Outdated. Metadata moved since the report was made." in words(page)
     assert re.search(r'disabled aria-describedby="why-no-approval" form="decide-form"', page)
 
 
@@ -106,7 +106,7 @@ def test_a_page_is_told_when_somebody_else_went_on_and_asks_no_more(world: World
     again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
     approve(report=renamed, person=world.approver)
     part = olga.get(again, headers=HTMX).content.decode()
-    assert "Somebody went on with this report. It is approved by now" in words(part)
+    assert "This report has changed. It is approved by now" in words(part)
     assert "hx-get" not in part
     assert "The report has the approvals it needs." in part
 
@@ -202,7 +202,7 @@ def test_a_superseded_report_leads_to_the_newer_one(world: World, viewer: Client
 
 def test_a_report_without_changes_has_nothing_to_approve(world: World, viewer: Client):
     text = words(read(viewer, address(world.report())))
-    assert "What is there is what is described" in text
+    assert "The warehouse matches the metadata" in text
     assert "NO_CHANGES" in text
 
 

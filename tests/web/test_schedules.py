@@ -46,8 +46,8 @@ def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
 
 def test_without_schedules_the_page_says_what_they_are_for(operator: Client, reader: Client):
     assert "No schedule yet" in text_of(reader, "/schedules/")
-    assert "Make the first one" in text_of(operator, "/schedules/")
-    assert "Make the first one" not in text_of(reader, "/schedules/")
+    assert "Create the first schedule" in text_of(operator, "/schedules/")
+    assert "Create the first schedule" not in text_of(reader, "/schedules/")
 
 
 def test_the_list_says_when_what_and_what_came_of_it(reader: Client, nightly: Schedule):

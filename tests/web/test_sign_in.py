@@ -61,7 +61,7 @@ def test_who_sent_a_form_after_the_session_ended_comes_back_to_the_page_of_the_f
     answer = client.post("/start-load/", {"scope": "all"}, headers={"Referer": "http://testserver/load-runs/?q=a"})
     assert answer.url == "/sign-in/?next=/load-runs/%3Fq%3Da&sent=yes"
     said = client.get(answer.url).content.decode()
-    assert "Your session has ended, and what you sent was not saved." in said
+    assert "Your session has ended; your changes were not saved." in said
     assert 'value="/load-runs/?q=a"' in said
 
 

@@ -153,7 +153,7 @@ def test_the_second_of_two_people_sees_both_and_may_save_theirs(editor: Client, 
     text = answer.content.decode()
     assert answer.status_code == 409
     assert "bob changed shop.orders while you were at it" in words(text)
-    assert "Owner you both changed it" in words(text)
+    assert "Owner changed by both" in words(text)
     assert "Delimiter ; tab" in words(text)
     editor.post(action_of(text, having="version"), form_of(text, having="version"))
     assert (again(orders).owner, again(orders).options) == ("Mia", {"delimiter": "\t"})

@@ -178,6 +178,6 @@ def test_what_is_described_already_is_compared_instead(editor: Client, shop: Sys
 
 def test_a_viewer_sees_systems_and_why_buttons_are_off(viewer: Client, shop: System):
     page = read(viewer, "/systems/shop/")
-    assert "needs the role editor" in page
+    assert "needs the editor role" in page
     assert '<form class="actions"' not in page
     assert "disabled" in read(viewer, "/sources/")

@@ -1,7 +1,7 @@
-"""The rows of a dated batch as they arrive: complete, and one for each key and time, or refused.
+"""Checks on the rows of a dated batch: complete, and one row for each key and time.
 
-Rules 1, 5 and 6: a key, a time and a known operation in every row; rows of one key and time that
-agree count once, rows that differ refuse the batch.
+Rules 1, 5 and 6: every row has a key, a time and a known operation; identical rows of one key and time count
+once, rows that differ refuse the batch.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ SAMPLES = 5
 
 @dataclass
 class Arrivals:
-    """Checked rows of a batch. ``counts`` gains rows, skipped_deletes and duplicates while it is checked."""
+    """Rows of a dated batch; checking them adds rows, skipped_deletes and duplicates to ``counts``."""
 
     load: RawcoreLoad
     history: HistoryTable
@@ -37,7 +37,7 @@ class Arrivals:
 
     @property
     def delivered(self) -> tuple[str, ...]:
-        """Stable keys of the columns that the batch has."""
+        """Stable keys of the fold's columns that the batch contains."""
         return tuple(column.key for column in self.fold.columns if column.name in self._types)
 
     @property
@@ -54,7 +54,7 @@ class Arrivals:
         return F.col(quote_identifier(self.policy.op)) if named else F.lit("U")
 
     def check_rows(self) -> None:
-        """Refuse rows without a key, a time or a known operation."""
+        """Raise Refusal for rows without a key, a time or a known operation, and count the rows."""
         null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
         null_time = self._own.isNull()
         bad_op = ~F.coalesce(self._op.isin("I", "U", "D"), F.lit(False))
@@ -95,7 +95,7 @@ class Arrivals:
         )
 
     def per_time(self) -> DataFrame:
-        """The rows as ``__key, own, __packed, is_delete, n, contents, v``: one for each key and time."""
+        """Return one row for each key and time: ``__key, own, __packed, is_delete, n, contents, v``."""
         types, fold = self._types, self.fold
         entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in self.load.entity_key])
         content = digest(
@@ -129,7 +129,7 @@ class Arrivals:
         )
 
     def check_per_time(self, per_time: DataFrame) -> None:
-        """Refuse rows of one key and time that differ; count those that are the same."""
+        """Raise Refusal if rows of one key and time differ; count identical rows as duplicates."""
         conflict = (F.col("contents") > 1) & ~F.col("is_delete")
         found = per_time.agg(
             F.count_if(conflict).alias("conflicts"),
@@ -142,7 +142,10 @@ class Arrivals:
 
 
 def refuse_conflicting(name: str, count: int, rows: DataFrame, at: str, said: str) -> None:
-    """Refuse a batch in which ``count`` keys have ``rows`` of one ``at`` that differ; people call it ``said``."""
+    """Raise Refusal CONFLICTING_ROWS if ``count``, the number of keys with conflicting ``rows``, is not 0.
+
+    ``at`` is the column that dates a row, ``said`` its name in the message.
+    """
     if not count:
         return
     shown = rows.select(f"{PACKED}.*", at).limit(SAMPLES).collect()

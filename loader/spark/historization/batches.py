@@ -1,4 +1,4 @@
-"""Effect of a batch by history policy: three kinds of batch behind one interface.
+"""Batches of a load: one interface, and one class for each kind of input.
 
 * ``SnapshotBatch``: rows dated by the load, compared once with the open versions.
 * ``DatedBatch``: rows with a time of their own, folded key by key (``loader.spark.historization.events``).
@@ -48,7 +48,7 @@ from metadata.domain.sql import quote_identifier
 
 
 class Batch(Protocol):
-    """A batch against its tables. ``counts`` are described at ``loader.models.DatasetRun``."""
+    """One batch and the tables it is written to. ``counts`` are described at ``loader.models.DatasetRun``."""
 
     load: RawcoreLoad
     counts: dict[str, int]
@@ -57,9 +57,9 @@ class Batch(Protocol):
     warnings: Sequence[str]
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
-        """Check it and work out what it does; Refusal if it cannot be taken. Nothing is written.
+        """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid.
 
-        ``expected``: how many rows stage has at most, None if that is not known.
+        ``expected`` is the largest possible number of stage rows, None if unknown.
         """
 
     def write_history(self) -> None: ...
@@ -70,7 +70,10 @@ class Batch(Protocol):
 
 
 def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int) -> Batch:
-    """The batch that a dataset's policy asks for. ``committed``: the newest run that the history holds."""
+    """Return the batch object for the dataset's history policy.
+
+    ``committed`` is the number of the newest run in the history.
+    """
     policy = HistoryPolicy.from_dict(load.policy)
     if target.history is not None:
         refuse_policy_changed(load, target.signed)
@@ -80,12 +83,12 @@ def find_batch(session: SparkSession, load: RawcoreLoad, target: Target, stamp: 
 
 
 def dated_by_run(policy: HistoryPolicy) -> bool:
-    """Rule 3: whether a run must be later than the newest applied one."""
+    """Return True if a run must be later than the newest applied one (rule 3)."""
     return policy.time == LOAD_TIME or policy.closes_absent
 
 
 class SnapshotBatch:
-    """A snapshot or delta dated by the load."""
+    """Snapshot or delta whose rows are dated by the load."""
 
     warnings: Sequence[str] = ()
 
@@ -97,14 +100,14 @@ class SnapshotBatch:
 
     @property
     def notes(self) -> dict[str, str]:
-        """The column set that the open versions' hashes stand for (rule 16), and what ``policy_notes`` says."""
+        """Notes of the commit: columns that row hashes cover (rule 16), prune horizon, history policy."""
         return {HASHED: self._hashed} | kept_notes(self.target) | policy_notes(self.load, self.target.signed)
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
         self.take(with_hashes(stage, self.load), guard=guard, expected=expected)
 
     def take(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
-        """``prepare`` for rows that have their hashes already."""
+        """Prepare the batch from rows that already have their hashes."""
         before = self.target.segments() if self.target.history else {}
         known = before["open"] if self.target.history else self.target.rawcore_rows()
         self._size = max(known, expected if expected is not None else REWRITE_UP_TO_ROWS)
@@ -140,7 +143,7 @@ class SnapshotBatch:
         return self.policy.closes_absent
 
     def _compared(self, stage: DataFrame) -> tuple[Difference, int, int]:
-        """The difference, the rows of stage after duplicates went, and how many of those there were."""
+        """Return the difference, the number of stage rows without duplicates, and the number of duplicates."""
         small = self._size <= REWRITE_UP_TO_ROWS
         known, refreshed = self._known(placed=not small)
         comparison = Comparison(
@@ -178,7 +181,10 @@ class SnapshotBatch:
         return columns_hashed(self.load)
 
     def _known(self, *, placed: bool) -> tuple[DataFrame | None, bool]:
-        """The rows that stage is compared with (None: there are none), and whether their hashes were computed anew."""
+        """Return the stored rows to compare stage with (None if there are none).
+
+        The second value is True if their row hashes were recomputed.
+        """
         if self.target.history is None:
             files = self.target.rawcore_files
             return (files.frame(files.all, placed=placed) if files.all else None), False
@@ -195,10 +201,10 @@ class SnapshotBatch:
         return frame, refreshed
 
     def _stands_for_others(self, known: DataFrame) -> bool:
-        """Return whether the stored hashes cover other columns than this batch's.
+        """Return True if the stored row hashes cover other columns than this batch's.
 
-        NULL contributes nothing to a hash: columns that came since change none, unless they were
-        there before and hold values.
+        NULL contributes nothing to a hash, so added columns change none unless they existed before and hold
+        values.
         """
         signed = self.target.signed
         if signed is None or not self._hashed or signed.notes.get(HASHED) == self._hashed:
@@ -224,13 +230,13 @@ class SnapshotBatch:
 
 
 def kept_notes(target: Target) -> dict[str, str]:
-    """Return the recorded policy of a prune, which later commits repeat."""
+    """Return the note with the prune horizon (``forgotten``), which every later commit repeats."""
     signed = target.signed
     return {"forgotten": signed.notes["forgotten"]} if signed and "forgotten" in signed.notes else {}
 
 
 class DatedBatch:
-    """Rows that carry their own time."""
+    """Batch of rows that carry their own time."""
 
     warnings: Sequence[str] = ()
 
@@ -254,14 +260,14 @@ class DatedBatch:
         return noted | ({"forgotten": forgotten} if forgotten else {})
 
     def _forget_abandoned(self, committed: int) -> None:
-        """Remove events of a run that died before its history commit, or that was reverted."""
+        """Remove the events of a load that died before its history commit, and of an unfinished revert."""
         memory, spec = self.target.memory, self.load.memory
         assert memory is not None
         assert spec is not None
         forget_unfinished(self.target.session, memory, spec, committed, self.target.signed)
 
     def _forgotten_before(self) -> str | None:
-        """Rule 11: up to when nothing is remembered for late rows; older ones are turned away."""
+        """Return the time before which late rows are rejected, since older events may be gone (rule 11)."""
         signed = self.target.signed
         return signed.notes.get("forgotten") if signed else None
 

@@ -14,12 +14,12 @@ _WROTE, _ENDED, _BURIED, _SINCE = "__wrote", "__ended", "__buried", "__since"
 
 
 def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
-    """The keys that the run ``run_id`` touched, in order, as ``{"columns", "changes", "truncated"}``.
+    """Return the keys that the run ``run_id`` changed, as ``{"columns", "changes", "truncated"}``.
 
-    ``op`` asks for one kind only (I has those that came back), ``after`` for the keys after one. Each change
-    has the last version of the key that the run ended (``before``) and the last one it wrote (``after``), as
-    text. Versions that were pruned or taken back since are not there any more. ``tombstone`` is the state of
-    rows that say a key is gone.
+    Changes are in key order. ``op`` selects one kind (I includes reappeared keys), ``after`` the keys that
+    follow a given key. Each change has the last version of the key that the run ended (``before``) and the
+    last one it wrote (``after``), as text. Versions that were pruned or reverted since are missing.
+    ``tombstone`` is the state label of rows that mark a deleted key.
     """
     run = F.lit(str(arguments["run_id"]))
     opened = F.col(_name(table, "run_id")).eqNullSafe(run)
@@ -70,9 +70,9 @@ def _wanted(op: str) -> Column:
 
 
 def _seen_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:
-    """Return the keys that had a version of another run before the first one that this run wrote.
+    """Return the keys with a version of another run that starts before the first version this run wrote.
 
-    What later runs wrote does not count: a key that is updated tomorrow was still new today.
+    Versions that start later do not count: a key that is updated tomorrow is still new today.
     """
     entity = F.col(_name(table, "entity_key"))
     first = F.min(_name(table, "started_at")).alias("first")

@@ -1,15 +1,15 @@
 """Difference between stage and the stored rows: one join by entity key, compared by row hash.
 
-Two sizes of answer, for two ways of writing (``loader.spark.historization.history``):
+The result has one of two sizes, for two ways of writing (``loader.spark.historization.history``):
 
-* *whole*, for small tables: every row with its change and the known row beside it. What is written
-  then follows from this frame alone: no table is read a second time.
-* *changes only*, for large ones: just the rows that differ, and where the known ones lie. Of the
-  known rows only key, hash and place go through the join; ``recalled`` fetches the rest of the few
-  that change from their places.
+* *whole*, for small tables: every row with its change and the stored row beside it. The write needs
+  only this frame: no table is read a second time.
+* *changes only*, for large tables: the rows that differ, and the places of the stored ones. Only key,
+  hash and place of the stored rows go through the join; ``recalled`` then reads the other columns of
+  the few changed rows from their places.
 
-The rows are checkpointed, not cached: a cached frame that reads a table is computed anew when that
-table is written, and after the history commit nothing would differ any more.
+The rows are checkpointed, not cached: Spark recomputes a cached frame when a table it reads is written, and
+after the history commit no row would differ any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,9 +47,9 @@ BROADCAST_UP_TO_ROWS = 1_000_000
 class Comparison:
     """Settings of a comparison of stage with the stored rows.
 
-    ``whole``: see the module; ``one_task``: both sides are small. ``absent_is_deleted``: a known key
-    that stage lacks is gone. ``untracked``: columns whose difference is written in place.
-    ``refreshed``: the known hashes were computed anew, so every known row is written.
+    ``whole``: see the module. ``one_task``: both sides are small. ``absent_is_deleted``: a stored key that is
+    missing in stage is deleted. ``untracked``: columns that are updated in place. ``refreshed``: the stored
+    hashes were recomputed, so every stored row is written.
     """
 
     whole: bool
@@ -61,11 +61,11 @@ class Comparison:
 
 @dataclass
 class Difference:
-    """Counts per change, and the rows, held until ``release``.
+    """Result of a comparison: counts per change, and the rows, held until ``release``.
 
-    ``frame`` has stage's columns (NULL but for the entity key where the key is gone), ``__change``,
-    ``__known_hash`` and the struct ``__old``: the known row if ``whole``, else where it lies. ``key``
-    names the entity key.
+    ``frame`` has stage's columns (NULL except the entity key for a deleted key), ``__change``,
+    ``__known_hash`` and the struct ``__old``: the stored row if ``whole``, otherwise its place. ``key`` names
+    the entity key.
     """
 
     frame: DataFrame
@@ -91,7 +91,7 @@ class Difference:
         return any(self[change] for change in altered) or self.comparison.refreshed
 
     def in_few_files(self, rows: DataFrame) -> DataFrame:
-        """The rows to be written, in one file if the whole difference is small."""
+        """Return the rows coalesced to one file if the whole difference is small."""
         return rows.coalesce(1) if sum(self.counts.values()) <= REWRITE_UP_TO_ROWS else rows
 
     def where(self, *changes: str) -> DataFrame:
@@ -104,11 +104,12 @@ class Difference:
         given: Mapping[str, Callable[[str], Column]] = MappingProxyType({}),
         needed: Sequence[str] = (),
     ) -> DataFrame:
-        """The rows with these changes and the known row whole in ``__old``; ``known`` is read if it is needed.
+        """Return the rows with these changes and the whole stored row in ``__old``; read ``known`` if needed.
 
-        ``given``: known columns that need not be read, because they follow from the answer's entity key
-        and known hash, and from known columns, which the function is handed the struct of. ``needed``:
-        which of stage's columns to keep; the entity key, the change and the known hash always are.
+        ``given`` computes columns of ``known`` that need not be read, since they follow from the result's
+        entity key and known hash and from other stored columns; each function gets the name of the struct
+        with those columns. ``needed`` lists the stage columns to return besides the entity key, the change
+        and the known hash.
         """
         rows = self.where(*changes)
         if self.whole:
@@ -137,12 +138,12 @@ class Difference:
 
 
 def forget(checkpointed: DataFrame) -> None:
-    """Give back what a local checkpoint holds."""
+    """Release the storage of a local checkpoint."""
     checkpointed._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, comparison: Comparison) -> Difference:
-    """Compare stage with the known rows of ``table``, which may have ``__known_hash`` and ``__is_tombstone``."""
+    """Compare stage with the stored rows of ``table``, which may have ``__known_hash``, ``__is_tombstone``."""
     if comparison.one_task:
         stage, known = stage.coalesce(1), known.coalesce(1) if known is not None else None
     rows = _all_new(stage) if known is None else _joined(stage, known, table, comparison)
@@ -162,12 +163,12 @@ def _hashes(table: TableSpec) -> tuple[str, str]:
 
 
 def _packed(frame: DataFrame, *hashes: str) -> DataFrame:
-    """The hashes as bytes: half of what their digits weigh, and the shuffle carries little else."""
+    """Convert hashes from hexadecimal text to bytes, which halves most of the shuffled data."""
     return frame.withColumns({name: F.unhex(F.col(quote_identifier(name))) for name in hashes})
 
 
 def _unpacked(frame: DataFrame, *hashes: str) -> DataFrame:
-    """The hashes as digits again, in lower case as every digest is."""
+    """Convert hashes from bytes back to lower-case hexadecimal text."""
     return frame.withColumns({name: F.lower(F.hex(F.col(quote_identifier(name)))) for name in hashes})
 
 

@@ -1,7 +1,7 @@
-"""Removal of rows that an interrupted load left in a history's event log, before anybody reads it.
+"""Removal of events that an interrupted load or revert left in a history's event log.
 
-* Events of a load that died before its history commit: their number is newer than the history's own.
-* Events of a run that was reverted: the revert's history commit names its number (``void``), and the
+* Events of a load that died before its history commit: their run number is newer than the history's.
+* Events of a reverted run: the revert's history commit names the run's number (``void``), and the
   revert died before it removed them.
 """
 
@@ -17,7 +17,10 @@ VOID = "void"
 def forget_unfinished(
     session: SparkSession, memory: DeltaTable, spec: TableSpec, committed: int, signed: RunCommit | None
 ) -> None:
-    """``committed`` is the history's newest number, ``signed`` its newest signed commit."""
+    """Remove the events of a load or revert that died between its commits.
+
+    ``committed`` is the history's newest run number, ``signed`` the newest history commit of a run.
+    """
     newest = memory.newest_run_commit()
     if newest is None:
         return

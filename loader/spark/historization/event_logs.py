@@ -1,4 +1,4 @@
-"""Logs of events in, versions out: what loads, reverts and prunes of dated rows have in common."""
+"""Functions from event logs to versions, shared by loads, reverts and prunes of dated rows."""
 
 from collections.abc import Mapping
 
@@ -17,9 +17,9 @@ LOG = "__log"
 
 
 def with_columns(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """The frame with columns added one after the other, each in terms of those before it.
+    """Return the frame with columns added in order; each expression may use the columns before it.
 
-    As one statement: a frame is analysed anew with every step, and these expressions are long.
+    It is one SQL statement, since Spark analyses a frame anew at every step and these expressions are long.
     """
     query = "SELECT * FROM {frame}"
     for name, expression in columns.items():
@@ -29,10 +29,10 @@ def with_columns(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
 
 
 def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
-    """A memory's events that count, per key, as sorted arrays: key, business key, ``__log``.
+    """Return the valid events of an event log as one sorted array per key: key, business key, ``__log``.
 
-    An event is void once the key was seen to be absent at or before its time, in a later run; of the
-    events of one time the newest run's counts (a correction).
+    An event is void if a later run recorded the key as absent at or before the event's time. Of several
+    events of one time, the newest run's is used (a correction).
     """
     column = {purpose: quote_identifier(spec.column(purpose).name) for purpose in (
         "entity_key", "event_at", "event_own", "event_kind", "event_columns", "sequence", "run_id", "loaded_at"
@@ -70,7 +70,7 @@ def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
 
 
 def difference(result: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
-    """The versions to put and to remove, from ``old`` and ``new`` per key, as rows of the table."""
+    """Return the versions to put and to remove, from ``old`` and ``new`` per key, as rows of the table."""
     versions = history.differing(result, fold.columns)
     entity_key = history.name("entity_key")
     state, is_open = F.col(f"{VERSION}.state"), F.col(f"{VERSION}.until").isNull()

@@ -1,12 +1,12 @@
-"""Rows that carry their own time: effective rows, CDC feeds, dated snapshots (rules 8 to 13).
+"""Historization of rows with their own time: effective rows, CDC feeds, dated snapshots (rules 8 to 13).
 
-The batch's rows become events in the keys' logs, and the logs of those keys, and of no others, are
-folded before and after (``loader.domain.fold.events``). What differs between the two is written: to
-the *memory*, the events this run brought; then, in one commit, to the history.
+The batch's rows become events in the logs of their keys. Only the logs of these keys are folded, without and
+with the new events (``loader.domain.fold.events``). The new events are written to the event log, then the
+difference between the two results is written to the history in one commit.
 
-The memory is written first. It holds the number of the run that brought each event; whatever is
-newer than the history's own number belongs to a run that died in between, and is removed before the
-next one reads. So the two tables agree after every run, without a transaction over both.
+The event log is written first. Each event carries its run's number; events with a number above the history's
+belong to a run that died between the two commits, and are removed before the next run reads the log. So both
+tables agree after every run, without a transaction over both.
 """
 
 from collections.abc import Mapping
@@ -41,10 +41,10 @@ _KEY, _ROWS, _LOG = KEY, "__rows", LOG
 
 @dataclass
 class EventBatch:
-    """One batch of dated rows against a history and its memory.
+    """One batch of dated rows, and the history and event log it is written to.
 
-    ``noted`` is what the history's newest commit notes (``recorded_policy``); without it every
-    event would be folded under today's policy, and what is taken for the table would not be it.
+    ``noted`` holds the notes of the history's newest commit (``recorded_policy``); without them every event
+    would be folded under today's policy, which may not give the versions that the table holds.
     """
 
     session: SparkSession
@@ -72,7 +72,7 @@ class EventBatch:
 
     @cached_property
     def fold(self) -> EventFold:
-        """The fold over every attribute the memory ever held; retired ones are known by their keys only."""
+        """Fold over every attribute the event log ever had; retired ones are known by their stable keys only."""
         assert self.load.memory is not None
         observed = self.memory.observe()
         assert observed is not None
@@ -88,13 +88,13 @@ class EventBatch:
         return EventFold(self.policy, tuple(columns), self.history.time_type, eras)
 
     def run_time(self) -> str:
-        """The run's ``at`` in the type versions are dated in (rule 8); a number has none."""
+        """Return the run's ``at`` as SQL in the type of version starts (rule 8); raise Refusal for numbers."""
         return run_time(self.load, self.stamp, self.history)
 
     # --- what came --------------------------------------------------------------------------------
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None) -> None:
-        """Check the batch and work out what it does. Nothing is written; Refusal if it cannot be taken."""
+        """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid."""
         known = rows_in(self._files.all)
         self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
         if self._one_task:
@@ -112,19 +112,19 @@ class EventBatch:
         self._refuse_late()
 
     def take(self, result: DataFrame) -> None:
-        """Go on from a checkpoint of versions folded elsewhere, in the form of ``_folded``; it is released, too."""
+        """Use a checkpoint of versions folded elsewhere, in the form of ``_folded``; ``release`` frees it."""
         self._held.append(result)
         self._result = result
         self._count()
 
     def _hold(self, frame: DataFrame) -> DataFrame:
-        """The frame computed once, until ``release``."""
+        """Return the frame as a checkpoint that lasts until ``release``."""
         held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         self._held.append(held)
         return held
 
     def _checked(self, stage: DataFrame) -> DataFrame:
-        """One row per key and time, or the batch is refused (``loader.spark.historization.arrivals``)."""
+        """Return one row per key and time, or raise Refusal (``loader.spark.historization.arrivals``)."""
         arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
         arrivals.check_rows()
         per_time = self._hold(arrivals.per_time())
@@ -135,7 +135,7 @@ class EventBatch:
     # --- what it does -----------------------------------------------------------------------------
 
     def _folded(self, rows: DataFrame) -> DataFrame:
-        """Per key: the events to remember, the versions before and after."""
+        """Return for each key the new events and its versions before and after them."""
         fold = self.fold
         stamp = struct(
             own="own", is_delete="is_delete", seq=f"{self.sequence}L", run=quote_text(self.stamp.run_id),
@@ -183,7 +183,7 @@ class EventBatch:
         return f"CAST({event} AS {fold.event_type})"
 
     def _with_logs(self, arrived: DataFrame) -> DataFrame:
-        """The keys of the batch, and where absence counts every other key, with what is known of them."""
+        """Return the batch's keys with their logs; if absent keys are closed, all other stored keys as well."""
         rows_type = arrived.schema[_ROWS].dataType.simpleString()
         logs = self._logs(arrived)
         if logs is None:
@@ -198,7 +198,10 @@ class EventBatch:
         )
 
     def _logs(self, arrived: DataFrame) -> DataFrame | None:
-        """Return the event log's rows of the requested keys as sorted arrays; None if it is empty."""
+        """Return the logs of the batch's keys as sorted arrays; None if the event log is empty.
+
+        If absent keys are closed, the logs of all keys are returned.
+        """
         spec = self.load.memory
         assert spec is not None
         if not self._files.all:
@@ -250,7 +253,7 @@ class EventBatch:
         self.counts |= found.asDict()
 
     def _touches_closed(self) -> str:
-        """Return the condition that a closed version changes or is removed, so that closed files must be read."""
+        """Return the SQL condition that a closed version changes or is removed: closed files must be read."""
         return "exists(old, o -> o.until IS NOT NULL AND NOT exists(new, n -> n <=> o))"
 
     def _refuse_late(self) -> None:
@@ -286,7 +289,7 @@ class EventBatch:
     # --- what is written --------------------------------------------------------------------------
 
     def write_memory(self) -> None:
-        """Append this run's events; to be done before the history (see the module)."""
+        """Append this run's events to the event log; must precede ``write_history`` (see the module)."""
         if not self.counts["events"]:
             return
         spec = self.load.memory
@@ -312,7 +315,7 @@ class EventBatch:
         commit(self._files, None, add=rows.select(*ordered))
 
     def write_history(self, *, small: bool) -> None:
-        """Put what differs between the versions before and after, in one commit."""
+        """Write the difference between the versions before and after to the history, in one commit."""
         rows = self._difference()
         segments = {OPEN, DELETED, CLOSED} if self.counts["deep"] else {OPEN, DELETED}
         self.history.write(rows, self.sequence, touches=bool(self.counts["touched"]), small=small, segments=segments)
@@ -321,7 +324,7 @@ class EventBatch:
         return difference(self._result, self.history, self.fold)
 
     def live_changes(self) -> DataFrame:
-        """Keys whose current truth differs: entity key, ``__live``, and the values if there are any."""
+        """Return the keys whose current row differs: entity key, ``__live``, and the values of live keys."""
         fold = self.fold
         changed = self._result.where(f"NOT ({last('old')} <=> {last('new')})")
         rows = changed.select(

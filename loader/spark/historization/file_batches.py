@@ -1,7 +1,7 @@
 """History batch files on Spark: earliest start, upsert, update, delete (rules 18 to 21).
 
-The versions of the batch's keys, and of no others, are read; the four files are folded over them
-(``loader.domain.fold.files``) and what differs is written in one commit.
+Only the versions of the batch's keys are read. The four files are folded over them
+(``loader.domain.fold.files``), and the difference is written in one commit.
 """
 
 import json
@@ -39,7 +39,7 @@ from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type
 
 
 def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
-    """Rows as JSON has them, as a frame of text: text as it is, everything else as JSON would write it."""
+    """Return rows of JSON values as a frame of text columns; values that are not text are written as JSON."""
     rows = list(rows)
     names = list(columns or dict.fromkeys(name for row in rows for name in row))
     schema = T.StructType([T.StructField(name, T.StringType()) for name in names])
@@ -58,7 +58,7 @@ def _text(value: Any) -> str | None:
 
 
 class FilesBatch:
-    """One history batch against its table."""
+    """One history batch and the tables it is written to."""
 
     def __init__(self, load: RawcoreLoad, target: Target, stamp: Stamp):
         self.load, self.target, self.stamp = load, target, stamp
@@ -90,9 +90,9 @@ class FilesBatch:
         return FilesFold(columns, quote_text(self.stamp.run_id), f"TIMESTAMP {quote_text(self.stamp.loaded_at)}")
 
     def prepare(self, files: Mapping[str, DataFrame], expected: int | None = None) -> None:
-        """Check the files, which hold text, and work out what they do; Refusal if they cannot be taken.
+        """Check the files, whose columns are text, and compute their changes; raise Refusal if invalid.
 
-        ``expected``: how many rows they have at most, None if that is not known.
+        ``expected`` is the largest possible number of rows, None if unknown.
         """
         before = self.target.segments()
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
@@ -108,7 +108,7 @@ class FilesBatch:
         self._count(before)
 
     def _hold(self, frame: DataFrame) -> DataFrame:
-        """The frame computed once, until ``release``."""
+        """Return the frame as a checkpoint that lasts until ``release``."""
         held = frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         self._held.append(held)
         return held
@@ -116,7 +116,10 @@ class FilesBatch:
     # --- reading ----------------------------------------------------------------------------------
 
     def _read(self, file: str, frame: DataFrame) -> DataFrame:
-        """A file's rows as ``file, key…, at, until, active, marked, v``, typed; NULL keys and times refuse."""
+        """Return a file's rows as typed ``file, key…, at, until, active, marked, v``.
+
+        Raise Refusal for NULL keys and times.
+        """
         if not frame.columns:  # no such file
             keys = [c.name for c in self.target.versions.business_key]
             time = END if file == DELETE else self._policy.time
@@ -153,7 +156,7 @@ class FilesBatch:
         )
 
     def _check_columns(self, file: str, frame: DataFrame) -> None:
-        """Every key is there, and nothing that the dataset does not know."""
+        """Refuse a file that lacks a key column or has a column unknown to the dataset."""
         keys = [c.name for c in self.target.versions.business_key]
         time = END if file == DELETE else self._policy.time
         missing = [name for name in (*keys, time) if name not in frame.columns]
@@ -166,9 +169,9 @@ class FilesBatch:
             )
 
     def _plain(self, name: str, type_: str = STRING) -> Column:
-        """A value as it stands, with what stands for NULL gone; of a column of the data "as before", too.
+        """Return a value with the NULL marker, and for data columns the "as before" marker, replaced by NULL.
 
-        A timestamp goes as far as microseconds.
+        Timestamps are cut to microseconds.
         """
         column = F.col(quote_identifier(name))
         of_the_files = name in (self._policy.time, END, ACTIVE)
@@ -226,7 +229,7 @@ class FilesBatch:
                 )
 
     def _distinct(self, rows: DataFrame) -> DataFrame:
-        """Each row once; the same key and time with other content refuses the batch (rule 21)."""
+        """Return each row once; refuse the batch if rows of one key and time differ (rule 21)."""
         key_type = rows.schema[PACKED].dataType
         parts = [
             (column.key, F.col(f"{PACKED}.k{i}"), key_type[f"k{i}"].dataType)

@@ -1,7 +1,7 @@
-"""Encoding v1 as native Spark expressions; ``loader.domain.historization.hashing`` says what it stands for.
+"""Encoding v1 as native Spark expressions (defined in ``loader.domain.historization.hashing``).
 
-Needs a session with ``spark.sql.ansi.enabled=true`` (a decimal's text is then plain digits, never
-``1E-7``) and, for timestamps without a zone, ``spark.sql.session.timeZone=UTC``.
+Needs a session with ``spark.sql.ansi.enabled=true`` (a decimal's text is then plain digits, never ``1E-7``)
+and, for timestamps without a zone, ``spark.sql.session.timeZone=UTC``.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _TEXT = (T.StringType, T.VarcharType, T.CharType)
 
 
 def canonical(column: Column, data_type: T.DataType) -> Column:
-    """The one text of a value, not yet escaped; NULL stays NULL. TypeError for a nested type."""
+    """Return the canonical text of a value, unescaped; NULL stays NULL. Raise TypeError for a nested type."""
     match data_type:
         case T.StringType() | T.VarcharType() | T.CharType():
             return column
@@ -36,7 +36,7 @@ def canonical(column: Column, data_type: T.DataType) -> Column:
 
 
 def encode(components: Sequence[tuple[str, Column, T.DataType]]) -> Column:
-    """The text that is hashed. Ids are sorted here, when the plan is made, not per row."""
+    """Return the text to hash. Ids are sorted here, when the plan is built, not per row."""
     # concat of a NULL is NULL and concat_ws leaves NULLs out: just what NULL is to contribute.
     parts = [
         F.concat(F.lit(f"{escape(identifier)}~"), _escaped(canonical(column, data_type), data_type))
@@ -46,13 +46,13 @@ def encode(components: Sequence[tuple[str, Column, T.DataType]]) -> Column:
 
 
 def digest(components: Sequence[tuple[str, Column, T.DataType]], pepper: str = "") -> Column:
-    """SHA-256 of the encoded components: 64 lower-case hexadecimal digits, never NULL."""
+    """Return the SHA-256 of the encoded components: 64 lower-case hexadecimal digits, never NULL."""
     secret = [(identifier, F.lit(value), T.StringType()) for identifier, value in peppered(pepper)]
     return F.sha2(encode([*secret, *components]), 256)
 
 
 def _escaped(text: Column, data_type: T.DataType) -> Column:
-    """Only text can hold a character that needs escaping. The backslash goes first."""
+    """Escape the special characters of text, the backslash first; other types cannot contain any."""
     if not isinstance(data_type, _TEXT):
         return text
     for character in ("\\", "~", "|"):
@@ -68,7 +68,7 @@ def _decimal_text(column: Column, scale: int) -> Column:
 
 
 def _float_text(column: Column) -> Column:
-    """``%a`` writes NaN, Infinity and -Infinity as well, and would write NULL as ``null``."""
+    """Format a float with ``%a``, including NaN and the infinities; NULL stays NULL instead of ``null``."""
     plain = (F.abs(column) < F.lit(float(EXACT_INTEGERS_BELOW))) & (F.rint(column) == column)
     digits = column.cast("bigint").cast("string")
     return F.when(plain, digits).when(column.isNotNull(), F.format_string("%a", column))

@@ -1,11 +1,11 @@
-"""Snapshots and deltas dated by the load: one difference in, one atomic commit out.
+"""Historization of snapshots and deltas dated by the load: one difference becomes one atomic commit.
 
-Three ways to the same table, chosen by what is cheapest:
+The cheapest of three ways is used:
 
-* *append*, where nothing that is there changes: new versions are added, nothing is read.
+* *append*, if no stored version changes: new versions are added, nothing is read.
 * *rewrite*, for small tables: the open segment's files are replaced, and closed versions added.
-* *mark*, for large ones: the versions that change are marked as gone where they lie, and come back
-  changed among the new ones. The comparison has read them already; nothing is read again.
+* *mark*, for large tables: changed versions are marked as deleted in their files, and written again
+  with the new ones. The comparison has already read them; nothing is read a second time.
 
 Rules: ``loader.domain.historization.history``. Segments: ``docs/understand/design.md``, Warehouse layout.
 """
@@ -30,10 +30,10 @@ _OPENING = (rules.NEW, rules.REAPPEARED, rules.CHANGED)
 
 @dataclass(frozen=True)
 class Stamp:
-    """Values that this run writes into every row it changes; both times are ISO 8601.
+    """Run id and times that a run writes into every row it changes; both times are ISO 8601.
 
-    ``at`` dates the run's data, ``loaded_at`` is the clock when the dataset was loaded: fixed once,
-    so that every job of the run writes the same.
+    ``at`` dates the run's data; ``loaded_at`` is the clock time of the dataset's load, fixed once so that
+    every Spark job of the run writes the same value.
     """
 
     run_id: str
@@ -48,12 +48,12 @@ class Stamp:
 
 
 def open_versions(history: DeltaTable, table: TableSpec) -> DataFrame:
-    """The open live versions; all others lie in other partitions and are not read."""
+    """Return the open live versions; the partitions of other versions are not read."""
     return history.frame().where(F.col(quote_identifier(table.column("segment").name)) == OPEN)
 
 
 def reappeared(difference: Difference, history: HistoryTable) -> int:
-    """Return the number of new keys that had been deleted before: only keys that ended are read."""
+    """Return the number of new keys that had been deleted before; only the segment of ended keys is read."""
     if not difference[rules.NEW] or history.tombstones or not history.files_of(DELETED):
         return 0
     key = history.name("entity_key")
@@ -88,14 +88,14 @@ def write_history(history: HistoryTable, difference: Difference, stamp: Stamp, s
 
 
 def _opened(history: HistoryTable, difference: Difference, stamp: Stamp) -> DataFrame:
-    """The versions this run opens, with every column of the history table."""
+    """Return the versions this run opens, with every column of the history table."""
     is_change = F.col(CHANGE) == rules.CHANGED
     state = F.lit(LIVE) if history.tombstones else F.when(is_change, rules.CHANGED).otherwise(rules.NEW)
     return history.rows(difference.where(*_OPENING), _opening_values(history, stamp, state, OPEN))
 
 
 def _tombstones(history: HistoryTable, difference: Difference, known: DataFrame, stamp: Stamp) -> DataFrame:
-    """Return the tombstones of deleted keys (rule 15): their last values, deleted from now on."""
+    """Return the tombstones of deleted keys (rule 15): their last values, deleted from this run on."""
     gone = difference.recalled(known, rules.DELETED, given=_given(history)).select(f"{OLD}.*")
     return history.rows(gone, _opening_values(history, stamp, F.lit(rules.DELETED), DELETED))
 
@@ -118,7 +118,7 @@ def _opening_values(history: HistoryTable, stamp: Stamp, state: Column, segment:
 
 
 def _closing_values(history: HistoryTable, change: Column, stamp: Stamp) -> dict[str, Column]:
-    """Return the values that closing writes into a version, by the purpose of the column."""
+    """Return the values that closing writes into a version, by column purpose."""
     tombstones = history.tombstones
     state = F.when(change == rules.REAPPEARED, rules.DELETED).otherwise(LIVE if tombstones else change)
     ends_key = (change == rules.DELETED) & F.lit(not tombstones)
@@ -135,7 +135,7 @@ def _closing_values(history: HistoryTable, change: Column, stamp: Stamp) -> dict
 
 
 def _known_versions(history: HistoryTable, difference: Difference, known: DataFrame, stamp: Stamp) -> DataFrame:
-    """The versions that were open: closed where their key changed or went, updated, or as they are."""
+    """Return the versions that were open: closed if their key changed or was deleted, updated, or unchanged."""
     closing = _closing_values(history, F.col(CHANGE), stamp)
     closes = F.col(CHANGE).isin(rules.CHANGED, rules.DELETED, rules.REAPPEARED)
     updates = F.col(CHANGE) == UPDATED
@@ -159,7 +159,7 @@ def _known_versions(history: HistoryTable, difference: Difference, known: DataFr
 
 
 def _given(history: HistoryTable) -> dict[str, Callable[[str], Column]]:
-    """The three hashes of a version weigh more than all its values, and follow from what is at hand."""
+    """Return functions that compute a version's three hashes, so that these large columns need not be read."""
     entity_key, started_at = history.spec.column("entity_key").name, history.spec.column("started_at").name
 
     def history_key(held: str) -> Column:
@@ -178,6 +178,6 @@ def _foreign_keys(history: HistoryTable) -> tuple[str, ...]:
 
 
 def segment_counts(history: DeltaTable, table: TableSpec) -> dict[str, int]:
-    """Rows per segment; no column but the partition's is read."""
+    """Return the number of rows per segment; only the partition column is read."""
     segment = quote_identifier(table.column("segment").name)
     return {row[0]: row[1] for row in history.frame().groupBy(segment).count().collect()}

@@ -1,15 +1,15 @@
-"""Reading the files of a history batch: CSV, plain or packed with zstd, and Parquet.
+"""Readers of history batch files: CSV, plain or compressed with zstd, and Parquet.
 
-CSV has a header; every field is text, a quoted empty field is an empty text and one without quotes is
-NULL. What stands for NULL or for "as before" is the policy's (``loader.spark.historization.file_batches``), and so is
-everything about values. Packed files are unpacked by the JVM into a folder of the warehouse, where every
-machine of a cluster sees them, and which goes when the batch is done.
+CSV has a header and every field is text: a quoted empty field is an empty text, an unquoted one NULL. The
+history policy defines the markers for NULL and "as before" (``loader.spark.historization.file_batches``) and
+everything else about values. Compressed files are unpacked by the JVM into a warehouse folder that every
+machine of a cluster can read; the folder is removed when the batch is done.
 
 Refusals are those of a delivery (``loader.spark.sources.deliveries``) and
 
 =================  ===========================================================================
-UNKNOWN_COLUMN     a column that the dataset does not know
-TRUNCATED_FILE     a zstd stream that ends before its end
+UNKNOWN_COLUMN     a column that the dataset does not have
+TRUNCATED_FILE     a zstd stream that ends early
 =================  ===========================================================================
 """
 
@@ -47,7 +47,10 @@ _TRUNCATED = ("Truncated source", "Read error or truncated source", "Stream end"
 def read_history_files(
     session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str
 ) -> Iterator[dict[str, DataFrame]]:
-    """The files as frames of text, by kind; a frame without columns where there is none. Raises Refusal."""
+    """Yield the files as frames of text, by kind; a kind without files has a frame without columns.
+
+    Raise Refusal.
+    """
     files = load.files or HistoryFiles()
     folder = f"{warehouse.rstrip('/')}/{INCOMING}/{run_id}"
     with ExitStack() as held:
@@ -78,7 +81,7 @@ def _kind(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the files of one kind."""
+    """Reader for the files of one kind."""
 
     session: SparkSession
     load: RawcoreLoad
@@ -87,7 +90,7 @@ class _Reader:
     held: ExitStack
 
     def read(self, location: str, roots: Roots, instead_of: str = "") -> DataFrame:
-        """The file, checked, with text in every column. Messages name ``instead_of``, if that is said."""
+        """Return the checked file with every column as text; messages name ``instead_of`` if it is given."""
         try:
             return self._read(location, roots)
         except Refusal as refusal:
@@ -135,7 +138,7 @@ class _Reader:
 
 
 def _as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
-    """A typed value as the text that means exactly it (``loader.spark.sources.conversion``)."""
+    """Return a typed value as text that converts back to it (``loader.spark.sources.conversion``)."""
     if isinstance(type_, T.FloatType):
         return column.cast("double").cast("string")
     if isinstance(type_, T.BinaryType):
@@ -146,9 +149,9 @@ def _as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
 
 
 def unpack(session: SparkSession, packed: str, plain: str) -> None:
-    """Write what the zstd file ``packed`` holds to ``plain``, within the JVM.
+    """Decompress the zstd file ``packed`` to ``plain`` within the JVM.
 
-    Refusal TRUNCATED_FILE or UNREADABLE_FILE.
+    Raise Refusal TRUNCATED_FILE or UNREADABLE_FILE.
     """
     jvm = session._jvm
     configuration = session._jsparkSession.sessionState().newHadoopConf()
@@ -179,7 +182,7 @@ def _remove(session: SparkSession, folder: str) -> None:
 
 
 def _rename(refusal: Refusal, path: str, instead: str) -> None:
-    """Let a refusal name the file that was sent, not the one it was unpacked to."""
+    """Replace the unpacked file's path in a refusal with the path of the delivered file."""
     names: Mapping[str, str] = {name: getattr(refusal, name) for name in ("message", "file", "hint")}
     for name, text in names.items():
         setattr(refusal, name, text.replace(path, instead))

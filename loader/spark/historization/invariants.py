@@ -1,8 +1,8 @@
-"""Invariants of every history, checked on the real table (rules 14, 15 and 21).
+"""Invariants of every history, checked on the stored table (rules 14, 15 and 21).
 
-The sentences are those of ``loader.domain.reference.invariants``; what only a stored table has comes
-on top: hashes, the partition a version lies in, and the rawcore table that follows the open versions.
-A table is read once, in one pass over its versions by key, and once more where only open ones are.
+The messages are those of ``loader.domain.reference.invariants``. Checks that only a stored table allows are
+added: hashes, the partition of each version, and the rawcore table that must match the open versions. The
+table is read once, in one pass by key, and its open segment once more.
 """
 
 from collections.abc import Mapping
@@ -56,10 +56,10 @@ MESSAGES = {
 
 
 def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_group: str) -> dict:
-    """Every broken invariant of a history: count, and samples of keys.
+    """Return every broken invariant of a history with its count and sample keys.
 
-    Refusal ``NO_TABLE`` where there is no history yet, ``NO_COLUMN`` where it lacks a column of its
-    own, ``READ_TIMEOUT`` where it takes too long.
+    Raise Refusal ``NO_TABLE`` if a table does not exist yet, ``NO_COLUMN`` if it lacks a technical column,
+    ``READ_TIMEOUT`` if the check takes too long.
     """
     with in_time(spark, job_group, f"check {manifest.name}", manifest.timeout_seconds):
         history, rawcore = (DeltaTable(spark, warehouse, table.key) for table in (manifest.history, manifest.rawcore))
@@ -89,13 +89,13 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
 
 
 def _sequence(table: DeltaTable) -> int:
-    """Return the number of the newest run that the table holds, -1 for none."""
+    """Return the number of the newest run in the table, -1 if there is none."""
     signed = table.newest_run_commit()
     return signed.sequence if signed else -1
 
 
 def _behind(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
-    """Return the finding that runs applied to the history are missing in its table, if they are."""
+    """Return a finding if the table lacks runs that were applied to the history."""
     applied, held = manifest.newest_applied, _sequence(history)
     if applied is None or held >= applied:
         return []
@@ -104,7 +104,7 @@ def _behind(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
 
 
 def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, int]:
-    """Versions of both tables with no commit of the history between them."""
+    """Return versions of both tables with no history commit between them."""
     while True:
         before, found = history.version(), rawcore.version()
         if history.version() == before:
@@ -112,17 +112,14 @@ def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, i
 
 
 def _noted_last(history: DeltaTable) -> Mapping[str, str] | None:
-    """Return the policy that the newest run recorded, since the description may have changed.
-
-    None if no run wrote the table.
-    """
+    """Return the notes of the newest run's commit, None without one; the description may have changed since."""
     signed = history.newest_run_commit()
     return signed.notes if signed else None
 
 
 @dataclass(frozen=True)
 class _Checked:
-    """A history and its rawcore, and what must be true of them."""
+    """History and rawcore table under check, and the conditions that must hold for them."""
 
     manifest: CheckManifest
     history: StoredTable
@@ -140,7 +137,10 @@ class _Checked:
 
     @cached_property
     def hashed(self) -> list[tuple[str, ...]]:
-        """Stable keys of what an open version's row hash may cover, by when it was written; none if nobody can tell."""
+        """Stable keys of the columns that an open version's row hash may cover.
+
+        One tuple for each recorded set of columns; empty if the sets are unknown.
+        """
         if self.noted is None:
             return [tuple(part.key for part in self.manifest.row_hash)]
         return hashed_over(self.noted, self.history.families) or []
@@ -154,7 +154,7 @@ class _Checked:
         return self.policy.deletes == TOMBSTONE
 
     def broken(self) -> DataFrame:
-        """One row per broken invariant and version: ``code``, ``key`` (values as text), ``start``."""
+        """Return one row per broken invariant and version: ``code``, ``key`` (values as text), ``start``."""
         return self._broken_versions().unionByName(self._broken_rawcore())
 
     def _broken_versions(self) -> DataFrame:
@@ -170,7 +170,7 @@ class _Checked:
         return rows.select(F.explode(codes).alias("code"), "key", F.col("start").cast("string").alias("start"))
 
     def _versions(self) -> DataFrame:
-        """The versions under names of our own; ``until`` is NULL for an open one."""
+        """Return the versions with fixed column names; ``until`` is NULL for an open version."""
         of = self.history
         ended, key = of.column("ended_at"), of.business_key
         end = open_end(self.policy, self.history.spec.column("ended_at").type)
@@ -195,10 +195,10 @@ class _Checked:
         )
 
     def _compared(self) -> dict[str, str]:
-        """The columns by which neighbours differ: tracked attributes, and what only the table still knows.
+        """Return the columns in which neighbouring versions may differ: tracked attributes, retired columns.
 
-        A retired column is no longer described; that two versions differ in it alone is right. So it is
-        of a column that was tracked under an earlier policy.
+        The description no longer has a retired column, yet two versions may differ in it alone. The same
+        holds for a column that was tracked under an earlier history policy.
         """
         policy, of = self.policy, self.history
 
@@ -215,7 +215,7 @@ class _Checked:
 
     @staticmethod
     def _in_order(rows: DataFrame) -> DataFrame:
-        """Beside each version what it must be compared with: the one before and the one after it."""
+        """Add to each version the values of the version before and after it that the checks need."""
         of_key = Window.partitionBy("sound", "entity_key")
         in_time = of_key.orderBy("start", F.col("until").isNull(), "until")
         return rows.select(
@@ -231,7 +231,7 @@ class _Checked:
         )
 
     def _flags(self) -> dict[str, Column]:
-        """Return the conditions that a version with a key and a start violates, by invariant."""
+        """Return for each invariant the condition that a version with a key and a start violates it."""
         is_first = F.col("number") == 1
         flags = {
             "HISTORY_KEY": ~F.col("history_key").eqNullSafe(F.col("own_history_key")),
@@ -272,7 +272,7 @@ class _Checked:
         return same & F.col("earlier_state").eqNullSafe(F.col("state")) if self.tombstones else same
 
     def _has_wrong_state(self) -> Column:
-        """Rules 14 and 15: a state says how a version opened or how it closed."""
+        """Return the condition that a state does not match how the version opened or closed (rules 14, 15)."""
         is_open, followed = F.col("until").isNull(), _true(F.col("later_start") == F.col("until"))
         may_follow = F.lit(self.pruned) & (F.col("number") == 1)
         if self.tombstones:
@@ -286,7 +286,7 @@ class _Checked:
         return ~F.when(is_open, opened).otherwise(closed)
 
     def _segments(self, live_open: Column) -> Column:
-        """Return whether a version is in a permitted segment.
+        """Return the segments that a version may be in.
 
         Segments that a load reads must be exact: open versions, and ends of deleted keys.
         """
@@ -299,7 +299,10 @@ class _Checked:
         )
 
     def _broken_rawcore(self) -> DataFrame:
-        """Rawcore holds the open live versions: the same keys, once each, with the same row hashes."""
+        """Return the keys whose rawcore rows do not match the open live versions.
+
+        A row is missing, extra, repeated, or has another row hash.
+        """
         open_ones = self._open_versions().alias("h")
         of = self.rawcore
         rows = (
@@ -339,12 +342,12 @@ def _follows() -> Column:
 
 
 def _true(condition: Column) -> Column:
-    """NULL is not true."""
+    """Return the condition with NULL as false."""
     return F.coalesce(condition, F.lit(False))
 
 
 def _found(broken: DataFrame, manifest: CheckManifest) -> list[dict]:
-    """Count and samples per finding, in the order of ``MESSAGES``."""
+    """Return count and samples for each finding, in the order of ``MESSAGES``."""
     broken = broken.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = {row["code"]: row["count"] for row in broken.groupBy("code").count().collect()}

@@ -1,7 +1,7 @@
-"""Rawcore on Delta: current truth follows the history's open versions.
+"""Rawcore on Delta: the current rows, which must match the history's open versions.
 
-The usual way writes from the run's difference. Where an earlier run's history is not in rawcore
-yet (a crash between the two commits), rawcore is rebuilt from the open versions in one overwrite.
+Normally the run's difference is written. If rawcore lacks an earlier run's history (a crash between the two
+commits), it is rebuilt from the open versions in one overwrite.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -17,7 +17,7 @@ from metadata.domain.sql import quote_identifier
 
 
 def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
-    """Bring rawcore from the known rows to the delivered ones, in one commit."""
+    """Update rawcore from the stored rows to the delivered ones, in one commit."""
     added = (rules.NEW, rules.REAPPEARED, rules.CHANGED, UPDATED)
     if not any(difference[change] for change in (rules.CHANGED, rules.DELETED, UPDATED)):
         _commit(target, difference.in_few_files(_stamped(difference.where(*added), target.load.table, stamp)))
@@ -30,10 +30,7 @@ def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
 
 
 def _places(target: Target, difference: Difference) -> DataFrame:
-    """Return the places of rows that change or are removed.
-
-    Known from the comparison if rawcore itself was compared.
-    """
+    """Return the places of rows that change or are removed; the comparison has them if it read rawcore."""
     altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
     if target.history is None:
         return altered.select(f"{OLD}.{PLACE}")
@@ -48,7 +45,7 @@ def _places_of(target: Target, keys: DataFrame) -> DataFrame:
 
 
 def follow_live(target: Target, changes: DataFrame) -> None:
-    """Bring the keys of ``changes`` to what they are now: ``__live`` rows are put, others removed."""
+    """Write the ``__live`` rows of ``changes`` to rawcore and remove the other keys, in one commit."""
     table = target.load.table
     rows = changes.where("__live")
     for name, value in target.versions.derived(rows).items():
@@ -59,7 +56,7 @@ def follow_live(target: Target, changes: DataFrame) -> None:
 
 
 def rebuild(target: Target) -> None:
-    """Replace rawcore by the open versions: what it must hold after any run."""
+    """Replace rawcore with the history's open versions."""
     _commit(target, target.current(), remove=target.rawcore_files.all)
 
 
@@ -85,12 +82,12 @@ def _stamps(table: TableSpec, stamp: Stamp) -> dict[str, Column]:
 
 
 def _stamped(frame: DataFrame, table: TableSpec, stamp: Stamp) -> DataFrame:
-    """Stage's rows with every column of rawcore."""
+    """Return stage's rows with every column of rawcore."""
     return frame.withColumns(_stamps(table, stamp)).select(*(quote_identifier(c.name) for c in table.columns))
 
 
 def _live(target: Target, difference: Difference, stamp: Stamp) -> DataFrame:
-    """Every row that is there after the run: delivered ones, and unchanged ones as they were known."""
+    """Return every rawcore row after the run: delivered rows, and unchanged ones with their stored values."""
     table, known = target.load.table, target.load.leading
     stamps = _stamps(table, stamp)
     stored = {table.column(purpose).name: known.column(purpose).name for purpose in ("run_id", "loaded_at")}

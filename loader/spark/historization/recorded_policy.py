@@ -1,4 +1,4 @@
-"""The policy that a load writes into the history's commit metadata, and the one it reads there."""
+"""History policy in the commit metadata of a history: written by each load and read by the next."""
 
 from loader.domain.historization.hash_columns import hashed_notes, hashed_set
 from loader.domain.historization.recorded_policy import Choices, eras_note, eras_with, form_note, refuse_other_form
@@ -9,23 +9,23 @@ from metadata.domain.types import parse
 
 
 def column_keys(load: RawcoreLoad) -> dict[str, str]:
-    """Stable keys of a dataset's own columns, by name."""
+    """Return the stable keys of a dataset's columns by name."""
     return {column.name: column.key or column.name for column in load.table.columns}
 
 
 def columns_hashed(load: RawcoreLoad) -> str:
-    """The columns that this load's row hashes cover, as they are noted (see ``hash_columns``)."""
+    """Return the columns that this load's row hashes cover, in the form of the notes (see ``hash_columns``)."""
     types = {column.name: parse(column.type).name for column in load.leading.columns}
     return hashed_set((part.key, types[part.column]) for part in load.row_hash)
 
 
 def kept_hashes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
-    """Return the columns that a history's row hashes cover, for versions that keep theirs after this load."""
+    """Return the notes on hashed columns for a history whose older versions keep their row hashes."""
     return hashed_notes(signed.notes if signed else None, columns_hashed(load))
 
 
 def refuse_policy_changed(load: RawcoreLoad, signed: RunCommit | None) -> None:
-    """Refusal if the history's versions have another form than today's policy gives them."""
+    """Raise Refusal if today's history policy would give the stored versions another form."""
     if load.history is None or signed is None:
         return
     refuse_other_form(
@@ -38,7 +38,7 @@ def refuse_policy_changed(load: RawcoreLoad, signed: RunCommit | None) -> None:
 
 
 def policy_notes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
-    """The policy that the versions of a history dated by the load were made under."""
+    """Return the notes that record the history policy of versions dated by the load."""
     if load.history is None:
         return {}
     policy, keys = HistoryPolicy.from_dict(load.policy), column_keys(load)

@@ -1,8 +1,8 @@
-"""The stage frame: typed, renamed, keys hashed, several inputs united.
+"""Stage frame: typed, renamed, with hashed keys and several inputs united.
 
-Typed, it has the business keys and attributes that are delivered, and a feed's operation; hashed, the
-entity key, foreign keys and row hash as well. A snapshot or delta has one row per entity key, or it
-is refused.
+The typed frame has the delivered business keys and attributes, and a feed's operation; the hashed frame adds
+the entity key, foreign keys and row hash. A snapshot or delta must have one row per entity key, or it is
+refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 
 
 def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
-    """An expression or filter with the run's values in place of its placeholders."""
+    """Return an expression or filter with its placeholders replaced by the run's values."""
     values = {"load_run_id": quote_text(run_id), "load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}"}
     return F.expr(bind_placeholders(sql, values))
 
@@ -31,7 +31,7 @@ def bound(sql: str, *, run_id: str, load_timestamp: str) -> Column:
 def typed_stage(
     session: SparkSession, warehouse: str, load: RawcoreLoad, *, run_id: str, load_timestamp: str
 ) -> DataFrame:
-    """Read the inputs, type them, unite them. Raises Refusal VALUE_DOES_NOT_FIT."""
+    """Read, type and unite the inputs. Raise Refusal VALUE_DOES_NOT_FIT."""
     fill = {"run_id": run_id, "load_timestamp": load_timestamp}
     frames = [_input_frame(session, warehouse, load, stage_input, fill) for stage_input in load.inputs]
     return united(frames, DataFrame.unionByName)
@@ -64,14 +64,14 @@ def _input_frame(
 
 
 def typed_columns(frame: DataFrame, columns: Sequence[StageColumn], name: str) -> DataFrame:
-    """Columns of text as what they should be. Refusal VALUE_DOES_NOT_FIT, which names ``name``."""
+    """Convert text columns to their types. Raise Refusal VALUE_DOES_NOT_FIT, which names ``name``."""
     expressions = {column.name: F.expr(column.expression) for column in columns}
     _refuse_what_does_not_fit(frame, name, columns, expressions, {})
     return frame.select(*(typed(expressions[c.name], c.type).alias(c.name) for c in columns))
 
 
 def _needs_typing(expression: str, type_text: str, delivered: dict) -> bool:
-    """A plain column that already has the wanted type passes as it is."""
+    """Return True unless the expression is a plain column that already has the wanted type."""
     return not any(
         column.type == type_text and expression == quote_identifier(name) for name, column in delivered.items()
     )
@@ -84,7 +84,7 @@ def _refuse_what_does_not_fit(
     expressions: dict[str, Column],
     options: dict,
 ) -> None:
-    """Count the values that would be lost by typing, all columns in one pass."""
+    """Raise Refusal VALUE_DOES_NOT_FIT if typing would lose values; all columns are counted in one pass."""
     suspects = [column for column in columns if column.type != "string"]
     if not suspects:
         return
@@ -104,7 +104,7 @@ def _refuse_what_does_not_fit(
 
 
 def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
-    """Add the entity key, foreign keys and row hash; of the columns those that the frame has."""
+    """Return the frame's described columns with the entity key, foreign keys and row hash added."""
     table = load.table
     types = {field.name: field.dataType for field in frame.schema.fields}
 
@@ -122,9 +122,9 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
 
 
 def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int, int]:
-    """Collapse identical rows and refuse NULL keys and rows of one key that differ.
+    """Collapse identical rows; raise Refusal for NULL keys and for rows of one key that differ.
 
-    Returns the frame, the rows it had, and how many identical rows were collapsed.
+    Return the frame, the number of rows before, and the number of rows collapsed.
     """
     entity_key = load.table.column("entity_key").name
     content = _content(stage, load)
@@ -158,7 +158,7 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
 
 
 def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
-    """Return the values that make two rows of a key identical (rule 1): every attribute, untracked ones included."""
+    """Return the hash by which rows of a key are identical (rule 1): of every attribute, also untracked ones."""
     attributes = _delivered(stage, load, "attribute")
     if {part.column for part in load.row_hash} == {column.name for column in attributes}:
         return F.col(quote_identifier(load.table.column("row_hash").name))

@@ -1,4 +1,4 @@
-"""A table as it lies in the warehouse, read by what its description calls things."""
+"""Stored version of a table, with columns found by their description."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from metadata.domain.types import parse
 
 @dataclass(frozen=True)
 class StoredTable:
-    """One version of a table. Columns are asked for as described, and found by their stable keys.
+    """One version of a table, whose described columns are found by their stable keys.
 
-    ``names`` are what the columns are called in the table, ``families`` what their values hash like, both by
-    stable key. Refusal ``NO_COLUMN`` where a described column is asked for that is not there.
+    ``names`` are the columns' names in the table, ``families`` the hash families of their types, both by
+    stable key. Raise Refusal ``NO_COLUMN`` when a described column is missing.
     """
 
     spec: TableSpec
@@ -39,7 +39,7 @@ class StoredTable:
         return cls(spec, table.frame_as_of(version), named, {key: families[name] for key, name in named.items()})
 
     def has(self, purpose: str) -> bool:
-        """Return whether the table has a described column of this purpose."""
+        """Return True if the table has a described column of this purpose."""
         return any(column.key in self.names for column in self.spec.of_purpose(purpose))
 
     def column(self, purpose: str) -> Column:
@@ -59,16 +59,16 @@ class StoredTable:
         return _named(self.names[column.key])
 
     def hashed(self, keys: Iterable[str]) -> Column:
-        """The digest over those of these columns (by stable key) that the table has."""
+        """Return the digest over those of the given columns (stable keys) that the table has."""
         return self.digest({key: self.names[key] for key in keys if key in self.names})
 
     def digest(self, names: Mapping[str, str]) -> Column:
-        """The digest over columns of the table, by the key each goes under."""
+        """Return the digest over columns of the table; ``names`` maps each component id to a column name."""
         types = {field.name: field.dataType for field in self.frame.schema.fields}
         return digest([(key, _named(name), types[name]) for key, name in names.items()])
 
     def key_of(self, purpose: str) -> dict[str, str]:
-        """A column's name in the table, by its stable key."""
+        """Return the name in the table of the column with this purpose, by its stable key."""
         described = self.spec.column(purpose)
         return {described.key: self.names[described.key]}
 

@@ -1,4 +1,4 @@
-"""The tables that a rawcore load writes."""
+"""Tables that a rawcore load writes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +16,9 @@ from metadata.domain.sql import quote_identifier
 
 @dataclass(frozen=True)
 class Target:
-    """Rawcore and, where it is historized, its history and memory.
+    """Rawcore and, if it is historized, its history and event log.
 
-    The leading one is committed first and decides what is new.
+    The leading table is committed first and decides which rows are new.
     """
 
     session: SparkSession
@@ -41,13 +41,13 @@ class Target:
 
     @cached_property
     def versions(self) -> HistoryTable:
-        """The history as the engine writes it."""
+        """History table in the form that the engine writes."""
         assert self.history is not None
         return HistoryTable(self.session, self.history, self.load)
 
     @cached_property
     def signed(self) -> RunCommit | None:
-        """The newest commit of a run, as it was when the load began."""
+        """Newest commit of a run, as of the start of the load."""
         return self.leading.newest_run_commit()
 
     @cached_property
@@ -55,12 +55,15 @@ class Target:
         return TableFiles(self.session, self.rawcore)
 
     def rawcore_rows(self) -> int:
-        """Number of rows in rawcore: from file statistics, counted only where these lack it."""
+        """Return the number of rawcore rows from file statistics; count them only if these are missing."""
         known = rows_in(self.rawcore_files.all)
         return self.rawcore.rows() if known is None else known
 
     def segments(self) -> dict[str, int]:
-        """Versions in all and open ones: as the newest run's commit says if it is the table's newest, else counted."""
+        """Return the number of versions, and of open ones.
+
+        They come from the newest run's commit if that is the table's newest, else they are counted.
+        """
         assert self.history is not None
         assert self.load.history is not None
         signed = self.history.newest_run_commit()
@@ -72,7 +75,7 @@ class Target:
         return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
 
     def current(self) -> DataFrame:
-        """Rows that rawcore must hold: the open live versions, with rawcore's columns."""
+        """Return the rows that rawcore must hold: the open live versions, with rawcore's columns."""
         assert self.history is not None
         assert self.load.history is not None
         versions = open_versions(self.history, self.load.history)

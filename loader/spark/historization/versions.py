@@ -1,4 +1,4 @@
-"""A history table as the engine writes it: versions by purpose, whatever the profile calls them."""
+"""History table with columns addressed by purpose, independent of their configured names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ def quoted(column: ColumnSpec) -> str:
 
 
 def packed_key(spec: TableSpec) -> Column:
-    """The business key of a table's rows, or of a delivery for it, as one struct."""
+    """Return the business key of a table's rows, or of a delivery for it, as one struct."""
     parts = (F.col(quoted(column)).alias(f"k{i}") for i, column in enumerate(spec.of_purpose("business_key")))
     return F.struct(*parts).alias(PACKED)
 
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """A history in the warehouse, and the load that writes it."""
+    """History table in the warehouse, with the load that writes it."""
 
     session: SparkSession
     table: DeltaTable
@@ -63,12 +63,12 @@ class HistoryTable:
         return self.policy.deletes == TOMBSTONE
 
     def name(self, purpose: str) -> str:
-        """The quoted name of a column."""
+        """Return the quoted name of the column with this purpose."""
         return quoted(self.spec.column(purpose))
 
     @property
     def time_type(self) -> str:
-        """Spark's type of a version's start and end."""
+        """Spark type of a version's start and end."""
         return spark_type(parse(self.spec.column("started_at").type))
 
     @property
@@ -76,12 +76,12 @@ class HistoryTable:
         return self.spec.of_purpose("business_key")
 
     def unpacked_key(self) -> list[Column]:
-        """The business key's columns again, under their names."""
+        """Return the business-key columns of the packed struct under their own names."""
         return [F.col(f"{PACKED}.k{i}").alias(column.name) for i, column in enumerate(self.business_key)]
 
     @cached_property
     def types(self) -> dict[str, DataType]:
-        """Every column the table holds, retired ones too, which the description no longer names."""
+        """Types of every stored column, including retired ones that the description no longer has."""
         return {field.name: field.dataType for field in self.table.schema().fields}
 
     @property
@@ -90,7 +90,7 @@ class HistoryTable:
 
     @cached_property
     def files(self) -> TableFiles:
-        """The table's files as they are when the load begins."""
+        """Files of the table as of the start of the load."""
         return TableFiles(self.session, self.table)
 
     def files_of(self, *segments: str) -> list[Any]:
@@ -98,16 +98,16 @@ class HistoryTable:
 
     @property
     def open_until(self) -> Column:
-        """Value at the end of an open version."""
+        """Value in the end column of an open version."""
         end = open_end(self.policy, self.spec.column("ended_at").type)
         return F.lit(end).cast(self.time_type)
 
     def frame(self, *segments: str, placed: bool = False) -> DataFrame:
-        """The versions, or only those in some segments: no file of another is read."""
+        """Return the versions, or those of the given segments; files of other segments are not read."""
         return self.files.frame(self.files_of(*segments) if segments else None, placed=placed)
 
     def label(self, state: Column) -> Column:
-        """A state in the team's own word."""
+        """Return a state as the label that the history policy configures."""
         labels = {one: self.policy.label(one) for one in _STATES}
         if all(one == label for one, label in labels.items()):
             return state
@@ -117,7 +117,7 @@ class HistoryTable:
         return shown
 
     def segment(self, state: Column, is_open: Column) -> Column:
-        """Return the segment of a version: open live ones, ends of deleted keys, and the rest."""
+        """Return the segment of a version: open live versions, ends of deleted keys, or the rest."""
         deleted = state == rules.DELETED
         if self.tombstones:
             return F.when(is_open & deleted, DELETED).when(is_open, OPEN).otherwise(CLOSED)
@@ -129,13 +129,13 @@ class HistoryTable:
         return digest([(key.key, entity_key, types[key.name]), (started.key, start, types[started.name])])
 
     def hashed(self, components: tuple[HashComponent, ...], frame: DataFrame, prefix: str = "") -> Column:
-        """The digest of a version's own values; a column the frame lacks contributes nothing."""
+        """Return the digest of a version's values; a component whose column the table lacks adds nothing."""
         types = self.types
         own = [part for part in components if part.column in types]
         return digest([(p.key, F.col(prefix + quote_identifier(p.column)), types[p.column]) for p in own])
 
     def derived(self, frame: DataFrame) -> dict[str, Column]:
-        """Row hash and foreign keys as they follow from a version's values, by column name."""
+        """Return the row hash and foreign keys computed from a version's values, by column name."""
         found = {self.spec.column("row_hash").name: self.hashed(self.load.row_hash, frame)}
         for key in self.load.foreign_keys:
             absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
@@ -143,7 +143,7 @@ class HistoryTable:
         return found
 
     def rows(self, versions: DataFrame, values: Mapping[str, Column], extra: tuple[str, ...] = ()) -> DataFrame:
-        """``versions`` with every column of the table: by name, by purpose (``values``), else NULL."""
+        """Return ``versions`` with every table column: from ``values`` by purpose, else by name, else NULL."""
         by_name = {column.name: values[column.purpose] for column in self.spec.columns if column.purpose in values}
         known, schema = set(versions.columns), self.types
         columns = []
@@ -158,10 +158,10 @@ class HistoryTable:
         return versions.select(*columns, *extra)
 
     def differing(self, result: DataFrame, columns: Sequence[FoldColumn]) -> DataFrame:
-        """The versions to put and to remove, from the arrays ``old`` and ``new`` of ``result``, one row a key.
+        """Return the versions to put and to remove, from each key's arrays ``old`` and ``new``.
 
-        With the key's and the data's columns under their names, what follows from them, ``__action``,
-        and the version itself as the struct ``__version``.
+        Rows have the key and data columns under their names, the columns computed from them, ``__action``,
+        and the version as the struct ``__version``.
         """
         changed, gone = "NOT exists(old, o -> o <=> n)", "NOT exists(new, n -> n.start = o.start)"
         puts = f"transform(filter(new, n -> {changed}), n -> {struct(action=text(PUT), version='n')})"
@@ -181,10 +181,10 @@ class HistoryTable:
     # --- writing ----------------------------------------------------------------------------------
 
     def write(self, rows: DataFrame, sequence: int, *, touches: bool, small: bool, segments: set[str]) -> None:
-        """Put and remove versions, found by key and start, in one commit.
+        """Put and remove versions, matched by key and start, in one commit.
 
-        ``rows`` has the table's columns and ``__action``. ``touches``: some version that is there
-        changes or goes; it lies in one of ``segments``. ``small``: the table is written anew.
+        ``rows`` has the table's columns and ``__action``. ``touches``: a stored version in one of
+        ``segments`` changes or is removed. ``small``: the whole table is rewritten.
         """
         puts = rows.where(F.col(ACTION) == PUT).drop(ACTION)
         commit_to = (self.files, self.spec.key, sequence)

@@ -1,7 +1,7 @@
-"""Bringing small files together and leaving dead rows behind: which tables need it, and how Delta does it.
+"""Compaction of tables with many small files or many deleted rows.
 
-Two statements, because OPTIMIZE brings files together but leaves a large one as it is, however many of
-its rows are dead; REORG rewrites every file that has dead rows, and leaves the others alone.
+Delta needs two statements: OPTIMIZE merges small files but leaves a large file as it is, however many of its
+rows are deleted; REORG rewrites every file with deleted rows and no other.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ _BOUNDS = "spark.databricks.delta.optimize."
 
 
 def is_crowded(table: DeltaTable) -> bool:
-    """Return whether a table needs compaction (``loader.domain.runs.maintenance``).
+    """Return True if a table needs compaction (``loader.domain.runs.maintenance``).
 
     Its checksum file usually suffices.
     """
@@ -53,7 +53,7 @@ def _has_small_files(table: DeltaTable) -> bool:
 
 
 def compact(house: House, manifest: CompactManifest) -> dict[str, int]:
-    """Compact every table of a dataset that is crowded; returns how many files there were and are."""
+    """Compact every table of a dataset that needs it; return the number of files before and after."""
     from delta.tables import DeltaTable as Delta
 
     house.session.conf.set(_BOUNDS + "minFileSize", str(maintenance.SMALL_FILE_BYTES))

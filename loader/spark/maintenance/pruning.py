@@ -1,14 +1,12 @@
-"""Removing closed versions that ended before a date; an open one, or an open tombstone, never goes.
+"""Pruning: removal of closed versions that ended before a date; open versions and open tombstones stay.
 
-The versions are read from the closed files only, archived if that is asked, and removed in one
-commit that notes from when on the past is forgotten: a late row into the pruned time is refused and
-counted (rule 11), because what it would have split is no longer there.
+Only closed files are read. The versions are archived if requested, then removed in one commit that notes the
+horizon: a late row before it is refused and counted (rule 11), because the version it would split is gone.
 
-Where history is the fold of a memory, a fold never writes what does not change; so versions that were
-pruned do not come back though their events are still known. The memory is brought down all the same:
-of every key it keeps what came from the start of the newest pruned version on. That one event more is
-why the version after it is still told to be a change, and why a late row of a key that is gone is
-known to be late.
+If the history is folded from an event log, a fold never writes unchanged versions, so pruned versions do not
+return while their events exist. The event log is pruned as well: each key keeps its events from the start of
+its newest pruned version on. That extra event is needed so that the next version still counts as a change,
+and a late row of a deleted key is recognised as late.
 """
 
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ _EPOCH = "1970-01-01T00:00:00+00:00"
 
 
 def prune(house: House, manifest: PruneManifest) -> dict[str, int]:
-    """Do it, or what is left of it; returns the counts."""
+    """Prune a history, or finish an interrupted prune; return the counts."""
     return _Prune(house, manifest).perform()
 
 
@@ -109,7 +107,7 @@ class _Prune:
         return counts | {"removed": removed}
 
     def _later(self, before: str | None) -> str:
-        """The horizon is never lowered."""
+        """Return the later of the requested and the recorded horizon, since a horizon is never lowered."""
         asked = self.manifest.ended_before
         if before is None:
             return asked
@@ -118,7 +116,7 @@ class _Prune:
         return max(asked, before, key=place)
 
     def _archive(self, rows: DataFrame, place: str, expected: int) -> None:
-        """Write the versions to a Delta table that keeps every run's; this run's own are replaced."""
+        """Write the versions to a Delta table with the archives of all runs, replacing this run's rows."""
         run_id = self.house.run_id
         own = f"{quote_identifier(ARCHIVED_BY)} = {quote_text(run_id)}"
         reader = self.house.session.read.format("delta")
@@ -146,7 +144,7 @@ class _Prune:
     # --- the memory -------------------------------------------------------------------------------
 
     def _memory(self) -> int:
-        """Remove the events that only made pruned versions; what they are follows from the memory alone."""
+        """Remove the events that produced only pruned versions; the event log alone determines them."""
         target, load = self._target, self.manifest.load
         assert target.memory is not None
         assert load.memory is not None
@@ -173,7 +171,10 @@ class _Prune:
         return count
 
     def _bounds(self, events: DataFrame) -> DataFrame:
-        """Per key: from when on events stay, and the number below which the dropped absences made them void."""
+        """Return for each key the time from which events stay, and the number of its newest dropped absence.
+
+        Events of lower run numbers were void because of that absence, and must be removed with it.
+        """
         target, load = self._target, self.manifest.load
         assert target.memory is not None
         stamp = Stamp(self.house.run_id, _EPOCH, _EPOCH)

@@ -1,4 +1,4 @@
-"""Reverts, prunes and compactions as the runner's requests: told like a load's datasets, one at a time."""
+"""Maintenance runs as runner requests, reported with the same events as a load's datasets."""
 
 import logging
 import threading
@@ -37,7 +37,7 @@ def govern(
     canceled: threading.Event,
     job_group: str,
 ) -> dict:
-    """Perform one governed run; returns its ``finished``, whose answer has the versions of the tables."""
+    """Perform one maintenance run; return its ``finished`` event, whose answer has the tables' versions."""
     about = manifest if isinstance(manifest, CompactManifest) else manifest.load
     started = time.monotonic()
 

@@ -1,14 +1,14 @@
-"""Taking one run out of a history.
+"""Revert: removal of one run from a history.
 
-A history whose rows carry their own time is the fold of its memory: without the run's events, the
-keys they touch are folded anew, and what differs is written in one commit. So what the run opened
-goes, what it closed opens again, and later runs stay as right as if it had never been.
+A history of rows with their own time is folded from its event log: the keys of the run's events are folded
+again without them, and the difference is written in one commit. Versions that the run opened disappear, those
+it closed are open again, and later runs remain correct.
 
-Other histories do not remember what a run did. There the newest run that is applied can be reverted,
-by Delta's RESTORE: the table is what it was before the run's commit.
+Other histories do not record the effect of a run. There the newest applied run can be reverted with Delta's
+RESTORE, which resets the table to its state before the run's commit.
 
-The history comes first; then the memory loses the run's events, then rawcore follows. A revert that
-dies in between is finished by its repetition, or by the next load (``loader.spark.historization.event_log``).
+The history is written first, then the run's events are deleted, then rawcore is rebuilt. An interrupted
+revert is finished by repeating it, or by the next load (``loader.spark.historization.event_log``).
 """
 
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "COMPUTE STATS",
 
 
 def revert(house: House, manifest: RevertManifest) -> dict[str, int]:
-    """Do it, or what is left of it; returns the counts. Raises Refusal, and nothing is written."""
+    """Revert a run, or finish an interrupted revert; return the counts. Raise Refusal before any write."""
     return _Revert(house, manifest).perform()
 
 
@@ -157,7 +157,7 @@ class _Revert:
             batch.release()
 
     def _folded(self, batch: EventBatch, memory: DeltaTable) -> DataFrame:
-        """The keys of the run's events, with their versions before and after they go."""
+        """Return the keys of the run's events with their versions with and without these events."""
         spec, fold = self.manifest.load.memory, batch.fold
         assert spec is not None
         key, sequence = (quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "sequence"))
@@ -187,7 +187,10 @@ class _Revert:
             forget(events)
 
     def _refuse_what_came_again(self, target: Target) -> None:
-        """A row that a later run brought again is remembered once, as this run's: without it, it would be lost."""
+        """Raise Refusal LATER_RUNS if later runs delivered rows of this run again.
+
+        The event log stores such a row once, as this run's; a revert would lose it.
+        """
         manifest, load = self.manifest, self.manifest.load
         if not manifest.later_runs:
             return

@@ -13,7 +13,7 @@ from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
 
 @dataclass
 class House:
-    """One governed run at work. ``tables`` collects the Delta versions of what it touches, by name."""
+    """Context of one maintenance run; ``tables`` collects the Delta versions of its tables by name."""
 
     session: SparkSession
     warehouse: str
@@ -44,7 +44,7 @@ def carried(
     counts: dict[str, int] | None = None,
     notes: dict[str, str] | None = None,
 ) -> str:
-    """A signature that keeps what the newest one says of the table: its newest run's time and number, its notes."""
+    """Return commit metadata that repeat the newest run's time, number and notes."""
     return run_signature(
         run_id=run_id,
         at=signed.at if signed else "",

@@ -1,4 +1,4 @@
-"""Taking a table as it is: a run's commit on what somebody restored or made anew, from which loads go on."""
+"""Acceptance of a restored or recreated table: a commit from which further loads continue."""
 
 from dataclasses import replace
 
@@ -17,11 +17,11 @@ HELD, SEQUENCE = "held", "sequence"
 
 
 def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
-    """Commit this run to the table that leads, and bring the others after it; returns the counts.
+    """Commit this run to the leading table and update the other tables; return the counts.
 
-    The log of events loses what the missing runs brought, so that they can be loaded again. The run's number is
-    greater than every one that the table has seen, also where the control database is the older of the two.
-    Refused NO_TABLE.
+    The event log loses the events of missing runs, so that they can be loaded again. The run's number is
+    greater than every number the table has seen, even if the control database is older than the table. Raise
+    Refusal NO_TABLE.
     """
     load = manifest.load
     target = Target.of(house.session, house.warehouse, load)

@@ -1,4 +1,4 @@
-"""Masked columns: replaced before anything is asked of a table, so that no answer, order or match tells a value."""
+"""Masking of column values before a query runs, so that no result, order or match reveals them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,9 +17,8 @@ def masked(
 ) -> tuple[DataFrame, list[str]]:
     """Return the frame without masked values, and the names of the masked columns.
 
-    A masked column holds a hash of its value, of the row's entity key and of the secret: with it, versions of
-    one key are told apart, and nothing else. ``hidden`` takes it out of what is answered. ``keys`` are stable
-    keys by column name.
+    A masked column holds a hash of its value, the row's entity key and the secret, which only shows if
+    versions of one key differ. ``hidden`` replaces it in the answer. ``keys`` are stable keys by column name.
     """
     salt = _salt(frame, keys, table, masking)
     columns, names = [], []
@@ -42,7 +41,7 @@ def _salt(frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: 
 
 
 def _hash(*parts: Column) -> Column:
-    """Return the hash of the parts; NULL has one of its own, unless it is all there is."""
+    """Return the hash of the parts; a NULL value has its own hash, but a hash of two parts stays NULL."""
     *first, last = parts
     absent = F.when(last.isNull(), F.lit("-")).otherwise(F.lit("+"))
     hashed = F.sha2(F.concat_ws(" ", *first, absent, last), 256)
@@ -50,7 +49,10 @@ def _hash(*parts: Column) -> Column:
 
 
 def hidden(columns: Sequence[str], rows: Iterable[Sequence[Any]], names: Sequence[str]) -> list[list[Any]]:
-    """Return rows with the mark in the masked columns; a value that differs from the row before is marked so."""
+    """Return rows with masked columns replaced: one mask for a changed value, another for the rest.
+
+    A value is changed if it differs from the previous row's.
+    """
     places = [place for place, name in enumerate(columns) if name in names]
     found: list[list[Any]] = []
     before: Sequence[Any] | None = None

@@ -1,4 +1,4 @@
-"""Going on after a key: how a long answer is read in parts."""
+"""Paging by business key."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from metadata.domain.sql import quote_identifier
 
 
 def after_key(frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> DataFrame:
-    """The rows whose business key comes after ``after`` in its order; all of them where that is not asked.
+    """Return the rows whose business key follows ``after``; all rows without ``after``.
 
-    The values are text, as an answer has them. Refusal BAD_KEY for one that its column cannot hold.
+    Its values are text, as in answers. Raise Refusal BAD_KEY if a column cannot hold its value.
     """
     given = arguments.get("after")
     if not given:

@@ -1,21 +1,22 @@
-"""Reads for pages: bounded questions to one table or file, answered as JSON values.
+"""Bounded queries for pages: one table or file each, answered as JSON values.
 
 Kinds and their arguments:
 
-    sample      limit, newest                rows of a table; ``newest``: those loaded last first
-    changes     run_id, op, limit            what a run did to a history, key by key (``historization.changes``)
+    sample      limit, newest                rows of a table; ``newest``: the last loaded first
+    changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
     key_search  text, limit                  business keys of a history or rawcore table that start with text
     versions    entity_key | business_key    every version of one key, oldest first
-    as_of       at, limit, text, known_at    the rows that were valid at an instant (of a history that is
-                                             dated by numbers: at a number), as the table was known at
-                                             another, by the clock; ``tombstone`` is the state of rows
-                                             that say that a key is gone, ``inclusive_ends`` as it says
-    changes, key_search and as_of come in the order of the business key; ``after``, its columns' values
-    as text, leaves out what does not come after that key
+    as_of       at, limit, text, known_at    rows valid at an instant (at a number, if the history is dated by
+                                             numbers), from the table version of the clock time ``known_at``;
+                                             ``tombstone``: state label of rows that mark a deleted key,
+                                             ``inclusive_ends``: an interval includes its end
     discover    (source)                     columns and inferred types of a file
 
-Every answer names the Delta version it was read at. Values are text, as Spark casts them, and NULL
-is null: a page shows them and computes nothing.
+changes, key_search and as_of are ordered by business key; ``after`` (its columns' values as text) starts
+behind that key.
+
+Every answer names the Delta version that was read. Values are text, as Spark casts them, and NULL is null:
+pages show them without computing.
 """
 
 import threading
@@ -42,14 +43,14 @@ from metadata.domain.sql import quote_identifier
 
 
 def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
-    """Answer one read; Refusal where the table is not there or it takes too long."""
+    """Answer one query; raise Refusal if the table does not exist or the query takes too long."""
     with in_time(spark, job_group, f"read {manifest.kind}", manifest.timeout_seconds):
         return _answer(spark, warehouse, manifest)
 
 
 @contextmanager
 def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> Iterator[None]:
-    """Do jobs in the readers' pool; after ``seconds`` they are cancelled: Refusal ``READ_TIMEOUT``."""
+    """Run jobs in the scheduler pool of reads; cancel them and raise ``READ_TIMEOUT`` after ``seconds``."""
     context = spark.sparkContext
     context.setLocalProperty("spark.scheduler.pool", "read")
     context.setJobGroup(job_group, what)
@@ -117,7 +118,7 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
 
 
 def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
-    """Return the table of a version as its reader may see it, and the names of masked columns."""
+    """Return the frame of a table version with values masked for the reader, and the masked columns' names."""
     frame = table.frame_as_of(version)
     if manifest.masking is None:
         return frame, []
@@ -125,7 +126,7 @@ def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[
 
 
 def _rows(asked: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
-    """Return the rows as text. ``in_order``: a masked value tells whether it differs from the row before."""
+    """Return the rows as text; with ``in_order`` the mask shows if a value differs from the previous row."""
     limit = _limit(arguments)
     rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
     chosen = [list(row) for row in rows[:limit]]
@@ -154,7 +155,7 @@ def _business_key(table: TableSpec) -> list[str]:
 
 
 def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Rows as they lie in the files, or those that were loaded last first: then the table is read whole."""
+    """Return rows in file order, or the last loaded first, which reads the whole table."""
     if not arguments.get("newest"):
         return frame
     last_first = F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last()
@@ -162,7 +163,7 @@ def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
 
 
 def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Keys whose first business-key column starts with the text, whatever its case."""
+    """Return the keys whose first business-key column starts with the text, ignoring case."""
     names = _business_key(table)
     text = str(arguments.get("text", ""))
     matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
@@ -171,7 +172,7 @@ def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFram
 
 
 def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """The versions of one key, found by its entity key or by its business-key values."""
+    """Return the versions of one key, given its entity key or its business-key values."""
     if arguments.get("entity_key"):
         condition = F.col(quote_identifier(table.column("entity_key").name)) == F.lit(arguments["entity_key"])
     else:
@@ -184,7 +185,7 @@ def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
 
 
 def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
-    """Rows whose interval holds the instant: ``[started_at, ended_at)``, for ever if they are open."""
+    """Return the rows whose interval ``[started_at, ended_at)`` contains the instant; open ones have no end."""
     at = _instant(arguments["at"], table.column("started_at"))
     started, ended, segment, state = (
         F.col(quote_identifier(table.column(purpose).name))
@@ -205,7 +206,7 @@ def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
 
 
 def _instant(at: object, column: ColumnSpec) -> Column:
-    """The wanted instant as versions are dated: a timestamp, the day it lies in, or a number."""
+    """Return the requested instant in the type of the version start: a timestamp, its day, or a number."""
     dated_by = types.parse(column.type).name
     try:
         if dated_by in (types.INTEGER, types.BIGINT):

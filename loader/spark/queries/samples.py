@@ -1,4 +1,4 @@
-"""A few of the rows that something is refused for, as a person reads them."""
+"""Sample rows for refusals."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ _LONGEST = 200
 
 
 def sample_rows(rows: DataFrame, columns: Iterable[str]) -> tuple[str, ...]:
-    """The first rows as ``name=value`` of these columns, each cut short; read only when this is called."""
+    """Return the first rows as ``name=value`` of these columns, each truncated; this reads the frame."""
     names = list(columns)
     chosen = rows.select(*(F.col(quote_identifier(name)).cast("string") for name in names)).limit(SAMPLES)
     return tuple(_cut(", ".join(map(_said, names, row))) for row in chosen.collect())

@@ -1,4 +1,4 @@
-"""Time travel: a table as it was known at an instant, by the clock, under its columns' present names."""
+"""Time travel: a table as of a clock time, with the present names of its columns."""
 
 import json
 from collections.abc import Iterator
@@ -29,16 +29,17 @@ _GONE = (
 
 @dataclass(frozen=True)
 class Commit:
-    """A version of a table and the clock time of its commit."""
+    """Version of a table and the clock time of its commit."""
 
     version: int
     at: datetime
 
 
 def commit_known_at(table: DeltaTable, spec: TableSpec, known_at: str) -> Commit:
-    """The newest commit at or before ``known_at`` (ISO 8601).
+    """Return the newest commit at or before ``known_at`` (ISO 8601).
 
-    Refusal ``NOT_KNOWN_YET`` before the first commit, ``BEYOND_RETENTION`` before what is kept.
+    Raise Refusal ``NOT_KNOWN_YET`` before the first commit, ``BEYOND_RETENTION`` before the oldest readable
+    one.
     """
     instant = parse_instant(known_at)
     commit = _nearest_commit(table, instant)
@@ -55,7 +56,7 @@ def commit_known_at(table: DeltaTable, spec: TableSpec, known_at: str) -> Commit
 
 
 def _nearest_commit(table: DeltaTable, instant: datetime) -> Commit:
-    """The newest commit at or before ``instant``; if all are later, the oldest that can be read."""
+    """Return the newest commit at or before ``instant``; if all are later, the oldest that can be read."""
     jvm = table.spark._jvm
     clock = jvm.java.sql.Timestamp(int(instant.timestamp() * 1000))
     last, recreatable, earliest = True, True, True
@@ -65,9 +66,9 @@ def _nearest_commit(table: DeltaTable, instant: datetime) -> Commit:
 
 
 def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version: int) -> DataFrame:
-    """Return a table's frame of a version with the names that columns have now.
+    """Return the frame of an earlier table version with the present names of its columns.
 
-    Refusal ``OTHER_LAYOUT`` where a column that says which row and when was not there yet.
+    Raise Refusal ``OTHER_LAYOUT`` if a technical column that queries need did not exist then.
     """
     now = _names_now(table, spec, version)
     present = [now.get(name, name) for name in frame.columns]
@@ -84,7 +85,7 @@ def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version
 
 
 def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
-    """Return the stable keys of the columns of a version, by the names they had then."""
+    """Return the stable keys of a version's columns by the names they had then."""
     log = table.snapshot().deltaLog()
     metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
     properties = properties_of(metadata.configuration())
@@ -95,7 +96,7 @@ def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
 
 
 def _names_now(table: DeltaTable, spec: TableSpec, version: int) -> dict[str, str]:
-    """By its name in ``version``, what a column is called now: the stable key leads from one to the other."""
+    """Return the present name of each column by its name in ``version``, matched by stable key."""
     log = table.snapshot().deltaLog()
     metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
     then = {
@@ -112,7 +113,7 @@ def _nothing(table: DeltaTable):
 
 @contextmanager
 def within_retention(spec: TableSpec, known_at: str) -> Iterator[None]:
-    """Turn what Delta says of a version whose files are gone into a Refusal."""
+    """Convert Delta's errors about missing files of a version into a Refusal."""
     try:
         yield
     except Exception as failure:

@@ -1,8 +1,8 @@
-"""``python -m loader.spark.runtime.classes FILE``: keep Spark's classes as the JVM has them once they are loaded.
+"""``python -m loader.spark.runtime.classes FOLDER``: archive of Spark's loaded classes for faster JVM starts.
 
-Reading and checking some twenty thousand classes is a third of what a runner's start and first load
-cost. A JVM that is given the archive (class data sharing) maps them into memory instead; one
-that it does not fit leaves it aside and reads the jars.
+Reading and verifying some twenty thousand classes takes a third of a runner's start and first load. A JVM
+that is given the archive (class data sharing) maps the classes into memory; if the archive does not fit the
+JVM, it is ignored and the jars are read.
 """
 
 import sys
@@ -39,7 +39,7 @@ _CASES = """[
 
 
 def keep_classes(jars: Path) -> None:
-    """Put the archive beside Delta's jars, in one move; SystemExit with what went wrong if there is none."""
+    """Write the archive beside Delta's jars in one move; raise SystemExit with the reason on failure."""
     archive = jars / CLASS_ARCHIVE
     pending = archive.with_name(f"{archive.name}.new")
     archive.unlink(missing_ok=True)

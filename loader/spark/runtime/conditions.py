@@ -1,7 +1,7 @@
-"""Many expressions or frames as one, folded as a balanced tree.
+"""Balanced combination of many expressions or frames.
 
-Spark walks an expression and a plan by recursion: a chain as long as a contract has columns (``a | b | c …``)
-ends in a StackOverflowError, a tree of the same parts is only a few levels deep.
+Spark walks expressions and plans by recursion: a chain as long as a contract has columns (``a | b | c …``)
+ends in a StackOverflowError, while a balanced tree of the same parts is only a few levels deep.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,24 +14,24 @@ _Part = TypeVar("_Part", Column, DataFrame)
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """Return whether one of the conditions holds; false if there is none."""
+    """Return the condition that at least one of the conditions holds; false if there are none."""
     return _folded(list(conditions) or [F.lit(False)], lambda one, other: one | other)
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
-    """Return whether each of the conditions holds; true if there is none."""
+    """Return the condition that all conditions hold; true if there are none."""
     return _folded(list(conditions) or [F.lit(True)], lambda one, other: one & other)
 
 
 def total(numbers: Iterable[Column]) -> Column:
-    """Return the sum of the numbers; 0 if there is none."""
+    """Return the sum of the numbers; 0 if there are none."""
     return _folded(list(numbers) or [F.lit(0)], lambda one, other: one + other)
 
 
 def united(
     frames: Iterable[DataFrame], join: Callable[[DataFrame, DataFrame], DataFrame] = DataFrame.unionAll
 ) -> DataFrame:
-    """Return the rows of all the frames; ``join`` unites two of them, without it columns go by their place."""
+    """Return the rows of all frames; ``join`` unites two of them, by default by column position."""
     return _folded(list(frames), join)
 
 

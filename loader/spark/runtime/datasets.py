@@ -1,4 +1,4 @@
-"""Loading one dataset: a delivery into raw, or stage into history and rawcore."""
+"""Load of one dataset: a delivery into raw, or stage into history and rawcore."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -45,14 +45,14 @@ class Outcome:
 
 
 class Canceled(Exception):
-    """Somebody asked for the run to stop; nothing is half-done."""
+    """Cancellation of a run by a user, raised only between complete writes."""
 
 
 @dataclass
 class Task:
     """Context of a dataset's load: the run, and its progress callback.
 
-    ``phase`` reports what it is doing and raises Canceled when the run is to stop.
+    ``phase`` reports the current phase and raises Canceled if the run was cancelled.
     """
 
     spark: SparkSession
@@ -82,16 +82,16 @@ class Task:
 
 
 def guard_of(manifest: LoadManifest) -> rules.DeleteGuard:
-    """Return the bounds of what absent keys may close in this run."""
+    """Return this run's limits on deletes by absent keys."""
     return rules.DeleteGuard(
         manifest.allow_empty, manifest.allow_deletes, manifest.deletes_share, manifest.deletes_keys
     )
 
 
 def load_raw(task: Task, load: RawLoad) -> Outcome:
-    """Read and check the whole delivery, then write it: a feed is added to, anything else overwritten.
+    """Check the whole delivery, then write it to raw: feeds append, other sources overwrite.
 
-    All of it again if another writer's commit came before this run's.
+    Everything is repeated if another writer commits first.
     """
     outcome = Outcome()
     _retried(lambda: _load_raw(task, load, outcome), outcome)
@@ -160,9 +160,10 @@ def _write_raw(
 
 
 def check_before_load(task: Task, load: RawcoreLoad) -> None:
-    """Refuse what no delivery could mend, before anything of the run is written.
+    """Raise Refusal for problems that no delivery could correct, before the run writes anything.
 
-    That is a feed without a history, a table without the newest applied run, rule 3, and a history of another policy.
+    These are a feed without a history, a table without the newest applied run, a run that breaks rule 3, and
+    a history written under another history policy.
     """
     policy = HistoryPolicy.from_dict(load.policy)
     rules.check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
@@ -187,9 +188,9 @@ def check_before_load(task: Task, load: RawcoreLoad) -> None:
 
 
 def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
-    """Work out what the batch does, commit the history, then bring rawcore after it.
+    """Compute the batch's changes, commit the history, then update rawcore.
 
-    All of it again if another writer's commit came between the comparison and the commit.
+    Everything is repeated if another writer commits between the comparison and the commit.
     """
     outcome = Outcome()
     _retried(lambda: _load_rawcore(task, load, outcome), outcome)
@@ -197,7 +198,7 @@ def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
 
 
 def _retried(do: Callable[[], None], outcome: Outcome) -> None:
-    """Do it, and again where another writer moved the table; the outcome warns of it. Refused TableMoved at last."""
+    """Call ``do`` again, with a warning, if another writer changed the table; raise TableMoved in the end."""
     for left in reversed(range(_COMPARISONS)):
         try:
             return do()
@@ -260,7 +261,7 @@ def _load_batch(
 
 @contextmanager
 def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int) -> Iterator[Batch]:
-    """The run's batch, checked and worked out: from stage, or from the files of a history batch."""
+    """Yield the run's prepared batch, from stage or from the files of a history batch."""
     with ExitStack() as held:
         if load.files is not None:
             task.phase("reading files")
@@ -282,14 +283,14 @@ def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Targ
 
 
 def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
-    """Return the largest possible number of stage rows, by the statistics of the files it reads."""
+    """Return the largest possible number of stage rows by file statistics, None if these are missing."""
     tables = [DeltaTable(session, task.warehouse, one.table.key) for one in load.inputs]
     counts = [rows_in(TableFiles(session, table).all) for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -> None:
-    """Commit what a prepared batch does to the history, signed with what the next run must know."""
+    """Commit a prepared batch's changes to the history, with the notes for the next run."""
     notes = batch.notes | feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
     signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)
     session.conf.set(USER_METADATA, signature)
@@ -297,7 +298,7 @@ def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -
 
 
 def _require_commit_of_this_run(task: Task, load: RawcoreLoad, table: DeltaTable, committed: int) -> None:
-    """A number already used is this run's own only if the log holds this run's commit."""
+    """Raise Refusal unless the table's log holds a commit of this run, whose number is already used."""
     commits, run_id = table.run_commits(), task.manifest.run_id
     by = next((one for one in commits if one.what == REVERT and one.notes.get("reverted") == run_id), None)
     if by is not None:

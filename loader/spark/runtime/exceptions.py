@@ -1,4 +1,4 @@
-"""The chain of exceptions behind a failure, Python's and Java's, as plain values."""
+"""Exception chain of a failure, Python's and Java's, as plain values."""
 
 from typing import Any
 
@@ -10,20 +10,23 @@ from loader.spark.sources.files import JAVA_ERRORS
 
 
 def accident(about: str, failure: Exception, *, code: str = "UNEXPECTED") -> Refusal:
-    """Return an accident as a person can read it: its cause if it is known, else its first line; the log has it all."""
+    """Return an unexpected failure as a Refusal with its known cause, else its first line.
+
+    The log has the details.
+    """
     return cause_of(about, thrown_by(failure)) or Refusal(
         code, f"{about}: {first_line(failure)}", hint="The runner's log has the details."
     )
 
 
 def first_line(failure: Exception) -> str:
-    """Return what an accident says first."""
+    """Return the first line of a failure's message."""
     text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
     return (text.splitlines() or [type(failure).__name__])[0][:500]
 
 
 def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
-    """Return the chain, outermost first; what a Java process that is gone can no longer tell is left out."""
+    """Return the chain, outermost first, without parts that an ended Java process can no longer return."""
     return chain_of(
         failure, lambda one: _java_chain(getattr(one, "java_exception", None) or getattr(one, "_origin", None))
     )

@@ -1,4 +1,4 @@
-"""Java's classes as Python reaches them."""
+"""Cache of Java class lookups from Python."""
 
 from functools import wraps
 from typing import Any
@@ -7,10 +7,10 @@ from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 
 
 def remember_classes() -> None:
-    """Have py4j ask Java once for each part of a class's name, instead of each time it is written.
+    """Make py4j look up each part of a class name once instead of at every use.
 
-    Java looks through every jar before it says that ``org.apache`` is no class, and PySpark's own code asks so
-    as often as ours: it was a sixth of what a small load computed. A package never becomes a class.
+    Java searches every jar before it reports that ``org.apache`` is no class, and PySpark's own code asks as
+    often as ours; this took a sixth of a small load's CPU time. A package never becomes a class.
     """
     for owner in (JVMView, JavaPackage):
         if not hasattr(owner.__getattr__, "__wrapped__"):

@@ -1,4 +1,4 @@
-"""One attempt of a load run: datasets in dependency order, independent ones side by side."""
+"""One attempt of a load run: datasets in dependency order, independent ones in parallel."""
 
 import logging
 import threading
@@ -24,9 +24,9 @@ SUCCEEDED, FAILED, SKIPPED, CANCELED = "succeeded", "failed", "skipped", "cancel
 
 
 class LoadAttempt:
-    """Runs the datasets of a manifest and tells of each as it goes.
+    """Execution of a manifest's datasets, with an event for each step.
 
-    ``emit(event, **fields)`` sends an event; ``canceled`` is set when the run is to stop.
+    ``emit(event, **fields)`` sends an event; ``canceled`` is set when the run is cancelled.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LoadAttempt:
         self._status: dict[str, str] = dict.fromkeys(manifest.already_done, SUCCEEDED)
 
     def run(self) -> str:
-        """Run everything; returns succeeded, failed or canceled."""
+        """Load every dataset; return succeeded, failed or canceled."""
         self._refuse_what_comes_too_early()
         futures: dict[Future, str] = {}
         with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=f"{self._job_group}/dataset") as pool:
@@ -70,7 +70,10 @@ class LoadAttempt:
         )
 
     def _refuse_what_comes_too_early(self) -> None:
-        """A run dated before the newest applied one is refused before its deliveries replace raw."""
+        """Fail rawcore datasets whose checks before loading fail, before their deliveries replace raw.
+
+        Raw datasets with only such readers are skipped.
+        """
         for load in [load for load in self._waiting.values() if isinstance(load, RawcoreLoad)]:
             try:
                 check_before_load(Task(self._spark, self._warehouse, self._manifest, lambda _: None), load)
@@ -92,7 +95,7 @@ class LoadAttempt:
                 self._finish(load.dataset, SKIPPED, skipped_because=self._names[sorted(readers)[0]])
 
     def _skip_what_cannot_run(self) -> None:
-        """Skip, transitively, what depends on a dataset that did not succeed; drop all when canceled."""
+        """Skip, transitively, datasets after one that did not succeed; cancel all if the run is cancelled."""
         while True:
             stopped = {
                 key: upstream
@@ -133,7 +136,7 @@ class LoadAttempt:
             return self._finish(load.dataset, FAILED, error=accident(load.name, failure), started=started)
 
     def _crowded(self, load: RawLoad | RawcoreLoad) -> list[str]:
-        """The dataset's tables that are to be compacted; not to know it must not fail a load that is done."""
+        """Return the dataset's tables that need compaction; an error here must not fail a finished load."""
         specs = [load.table] if isinstance(load, RawLoad) else [load.table, load.history, load.memory]
         try:
             tables = [(spec, DeltaTable(self._spark, self._warehouse, spec.key)) for spec in specs if spec]
@@ -181,7 +184,7 @@ class LoadAttempt:
 
 
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:
-    """A table whose log Delta cannot read, named with its place."""
+    """Return the refusal for a table whose log Delta cannot read, with its location."""
     said = f"{name}: " if name else ""
     return Refusal(
         "UNREADABLE_TABLE",

@@ -1,8 +1,7 @@
-"""History cases on the real engine: each in tables of its own, thrown away with the folder they are in.
+"""History cases on the Spark engine, each in temporary tables of its own.
 
-What a case's batch says of the source's columns becomes steps on the tables, as metadata would
-make them; its rows go through the same checks and the same commit as a load's. A batch that is
-refused leaves the table as it was, its columns too.
+A case's column changes become steps on the tables, as changed metadata would; its rows pass the same checks
+and commits as a load's. A refused batch leaves the tables and their columns unchanged.
 """
 
 import logging
@@ -52,7 +51,7 @@ _LAYER = "rawcore"
 def replay(
     spark: SparkSession, warehouse: str, cases: Iterable[Case], tell: Callable[[Outcome], None] = lambda _: None
 ) -> list[Outcome]:
-    """Run the cases, several side by side; ``tell`` hears of each as it ends."""
+    """Run the cases, several in parallel; call ``tell`` with each outcome."""
 
     def run(case: Case) -> Outcome:
         try:
@@ -69,7 +68,7 @@ def replay(
 
 @dataclass
 class SparkEngine:
-    """One history table that batches are applied to; the same two calls as the reference's."""
+    """History table of one case, with the same methods ``apply`` and ``rows`` as the reference engine."""
 
     spark: SparkSession
     warehouse: str
@@ -82,13 +81,13 @@ class SparkEngine:
         self.key = str(uuid5(NAMESPACE_URL, f"{self.header.id}/{id(self)}/{threading.get_ident()}"))
 
     def change_policy(self, policy: HistoryPolicy) -> None:
-        """From the next batch on this policy holds."""
+        """Use this history policy from the next batch on."""
         self.header = replace(self.header, policy=policy)
 
     # --- batches ----------------------------------------------------------------------------------
 
     def apply(self, batch: Mapping[str, Any]) -> None:
-        """Apply a batch, all of it or, raising Refusal, nothing."""
+        """Apply a batch completely, or raise Refusal and change nothing."""
         run_id = batch["run_id"]
         if run_id in self.sequences:
             self._load(batch, self.sequences[run_id])
@@ -153,7 +152,7 @@ class SparkEngine:
             batch.release()
 
     def _stage(self, session: SparkSession, rows: list[Mapping[str, Any]], name: str) -> DataFrame:
-        """The rows of a batch, typed and checked like a delivery's."""
+        """Return a batch's rows, typed and checked like a delivery's."""
         policy, names = self.header.policy, self._physical
         delivered = {*self.columns.present, *self.header.carried}
         wanted = {n: type_ for n, type_ in self.columns.types.items() if n in delivered}
@@ -166,7 +165,7 @@ class SparkEngine:
         return typed_columns(frame, columns, name)
 
     def _file_rows(self, rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The rows of a batch file, with what is read of them: what the source has (rule 5), and the file's own."""
+        """Return a batch file's rows with the columns that are read: the source's (rule 5), the file's own."""
         names = self._physical
         read = {*self.columns.present, *self.header.keys, *self._of_the_files}
         return [{names.get(n, n): value for n, value in row.items() if n in read} for row in rows]
@@ -174,7 +173,7 @@ class SparkEngine:
     # --- columns ----------------------------------------------------------------------------------
 
     def _evolve(self, batch: Mapping[str, Any]) -> None:
-        """Bring the tables to the columns that the batch says its source has (rules 16 and 17)."""
+        """Change the tables to the columns that the batch gives for its source (rules 16 and 17)."""
         header, columns = self.header, self.columns
         rename = batch.get("rename") or {}
         if rename:
@@ -205,18 +204,18 @@ class SparkEngine:
 
     @property
     def _name(self) -> str:
-        """Name of the case in the catalog: cases run side by side, and each publishes its tables."""
+        """Catalog name of the case, unique since parallel cases publish their tables."""
         return f"case_{self.key.replace('-', '')}"
 
     @property
     def _of_the_files(self) -> tuple[str, ...]:
-        """The columns that batch files bring of themselves: the history has its own for them."""
+        """Technical columns of batch files, for which the history has columns of its own."""
         policy = self.header.policy
         return (policy.time, END, ACTIVE) if policy.input == BATCH_FILES else ()
 
     @property
     def _physical(self) -> dict[str, str]:
-        """Names of the data's columns in the tables: their own, unless a technical column has it."""
+        """Names of the data columns in the tables: their own, or another one if that is reserved."""
         reserved = naming.reserved_column_names(_LAYER, self._name)
         names: dict[str, str] = {}
         for name in self.columns.types:
@@ -274,7 +273,7 @@ class SparkEngine:
     # --- what the table holds ---------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per version, values typed as a case has them; an open end is None but for batch files."""
+        """Return one dict per version, values typed as in cases; open ends are None except for batch files."""
         if not self.columns.types:
             return []
         spec, policy = history_table(self._state()), self.header.policy
@@ -305,7 +304,7 @@ class SparkEngine:
 
 
 def _plain(name: str, type_: T.DataType):
-    """A timestamp as microseconds: what Python makes of one depends on the machine's time zone."""
+    """Return timestamps as microseconds, since their Python values depend on the machine's time zone."""
     column = F.col(quote_identifier(name))
     return F.unix_micros(column) if isinstance(type_, T.TimestampType) else column
 

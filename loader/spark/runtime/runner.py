@@ -1,9 +1,9 @@
-"""The runner: a child process with one warm Spark session, driven by JSON lines.
+"""Runner: a child process with one warm Spark session, driven by JSON lines.
 
-``python -m loader.spark.runtime.runner`` with ELEVATA_RUNNER_CONFIG (``loader.spark.runtime.session.RunnerConfig``
-as JSON) and ELEVATA_EVENTS_FD (the descriptor that events go to; standard output if absent). The
-protocol is ``loader.domain.runs.protocol``. It ends when its standard input closes, and takes the JVM
-with it, so it dies with its worker.
+``python -m loader.spark.runtime.runner`` with ELEVATA_RUNNER_CONFIG
+(``loader.spark.runtime.session.RunnerConfig`` as JSON) and ELEVATA_EVENTS_FD (the descriptor that events are
+written to; standard output if absent). The protocol is ``loader.domain.runs.protocol``. The runner ends, with
+its JVM, when its standard input closes, so it never outlives its worker.
 """
 
 import json
@@ -50,7 +50,7 @@ log = logging.getLogger("loader.spark.runtime.runner")
 
 
 class Events:
-    """Writes events, one JSON object a line, from any thread."""
+    """Thread-safe writer of events, one JSON object a line."""
 
     def __init__(self, descriptor: int):
         self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
@@ -64,7 +64,7 @@ class Events:
 
 
 class Runner:
-    """Takes requests and answers each in a thread of its own, with exactly one ``finished``."""
+    """Request loop; each request runs in its own thread and ends with exactly one ``finished``."""
 
     def __init__(self, spark: SparkSession, config: RunnerConfig, events: Events):
         self._spark, self._config, self._events = spark, config, events
@@ -83,7 +83,7 @@ class Runner:
         }
 
     def take(self, request: dict) -> None:
-        """Start on a request, or cancel one that is under way."""
+        """Start a request, or cancel a running one."""
         if request["kind"] == "cancel":
             event = self._cancels.get(request["id"])
             if event is not None:

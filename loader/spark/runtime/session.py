@@ -1,8 +1,7 @@
-"""The Spark session of a runner, and the sessions of their own that datasets work in.
+"""Spark session of a runner, and the separate sessions of its datasets.
 
-One JVM serves a runner for its whole life. ``userMetadata`` is a setting of a
-session, so every dataset of a run gets a session of its own: two datasets side by side in one
-session would sign each other's commits.
+One JVM serves a runner for its whole life. ``userMetadata`` is a session setting, so every dataset of a run
+has its own session: parallel datasets in one session would write each other's commit metadata.
 """
 
 import json
@@ -28,7 +27,7 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """Settings of the Spark session: all come from the worker, none is looked up."""
+    """Settings of the Spark session, all given by the worker."""
 
     warehouse: str
     master: str = "local[*]"
@@ -43,7 +42,7 @@ class RunnerConfig:
 
 
 def settings_of(config: RunnerConfig) -> dict[str, str]:
-    """Spark's settings for a runner."""
+    """Return Spark's settings for a runner."""
     cores = os.cpu_count() or 2
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -100,7 +99,7 @@ def settings_of(config: RunnerConfig) -> dict[str, str]:
 
 
 def _java_options(config: RunnerConfig) -> str:
-    """Return the configured Java options, and the archive of Spark's classes where set-up has made one."""
+    """Return the configured Java options, and the class archive if set-up has created one."""
     archive = Path(config.jars, CLASS_ARCHIVE)
     own = config.java_options.split()
     if config.jars and archive.is_file() and not any(option.startswith("-XX:ArchiveClasses") for option in own):
@@ -109,13 +108,13 @@ def _java_options(config: RunnerConfig) -> str:
 
 
 def source_roots(spark: SparkSession) -> Roots:
-    """Return the places below which sources may stand, as the runner was started with them."""
+    """Return the folders that sources may be read from, as configured at the runner's start."""
     given = json.loads(spark.sparkContext.getConf().get(SOURCES, "{}"))
     return Roots.of(given.get("roots", ()), given.get("closed", ()), folder="/")
 
 
 def start_session(config: RunnerConfig) -> SparkSession:
-    """The runner's session; raises what pyspark raises when Java or the master is missing."""
+    """Start and return the runner's session; raise pyspark's errors if Java or the master is missing."""
     builder = SparkSession.builder.master(config.master).appName(f"elevata runner ({config.environment})")
     for name, value in settings_of(config).items():
         builder = builder.config(name, value)
@@ -126,16 +125,16 @@ def start_session(config: RunnerConfig) -> SparkSession:
 
 
 def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
-    """A session of its own for one dataset of one run; its commits carry ``user_metadata``."""
+    """Return a separate session for one dataset of a run, with ``user_metadata`` in its commits."""
     session = spark.newSession()
     session.conf.set(USER_METADATA, user_metadata)
     return session
 
 
 def commit_metadata(fields: Mapping[str, Any]) -> str:
-    """Return the JSON that a session's ``USER_METADATA`` is set to.
+    """Return the JSON value for a session's ``USER_METADATA``.
 
-    Spark replaces ``${…}`` in the values of settings, whatever ``spark.sql.variable.substitute`` says, so
-    ``$`` is written as JSON's escape of it.
+    Spark replaces ``${…}`` in setting values, whatever ``spark.sql.variable.substitute`` says, so ``$`` is
+    written as its JSON escape.
     """
     return json.dumps(fields, sort_keys=True).replace("$", "\\u0024")

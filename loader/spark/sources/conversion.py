@@ -1,7 +1,7 @@
-"""From what a source delivers to the product's types: strict, and NULL for what does not fit.
+"""Strict conversion of delivered values to the product's types; values that do not fit become NULL.
 
-Spark's own casts are too kind for a contract: they read ``2020`` as a date, ``12:30`` as a moment of
-today, ``1d`` as a number, 1.005 as 1.01 and 1e400 as Infinity. What fits a type as text:
+Spark's own casts are too lenient for a contract: they read ``2020`` as a date, ``12:30`` as a time of today,
+``1d`` as a number, 1.005 as 1.01 and 1e400 as Infinity. A text fits a type if it is:
 
 =============  =============================================================================
 integer,       digits, also with an integral point or exponent: ``450``, ``450.0``, ``1e2``; in range
@@ -13,7 +13,7 @@ date           ``yyyy-mm-dd``, from year 1
 time           ``hh:mm``, ``hh:mm:ss``, up to six decimals; stays text
 timestamp      a date, or date and time with ``T`` or a blank; six decimals; ``Z``, ``UTC``, an offset
                or none: then it is local time in the zone of the option ``timezone``, UTC if absent.
-               A time that the zone's clocks skip does not fit; one that they show twice is the
+               A local time skipped by a clock change does not fit; a repeated one is the
                earlier instant
 binary         hexadecimal digits, an even number of them
 uuid           8-4-4-4-12 hexadecimal digits; stays text
@@ -21,8 +21,8 @@ json           one JSON value; stays text
 string(n)      at most n characters
 =============  =============================================================================
 
-Blanks, tabs and line ends around a value are tolerated for all but string and json, where they are
-part of it. An empty text fits string only.
+Blanks, tabs and line ends around a value are ignored for all types except string and json, where they belong
+to the value. An empty text fits string only.
 """
 
 from pyspark.sql import Column
@@ -51,10 +51,10 @@ _CLOCK_SHIFTS = ("INTERVAL 1 HOUR", "INTERVAL 30 MINUTES", "INTERVAL 2 HOURS")
 
 
 def typed(column: Column, type_text: str, options: dict | None = None, source: T.DataType | None = None) -> Column:
-    """``column`` as the product's type ``type_text``; NULL where it is NULL or does not fit.
+    """Return ``column`` as the product's type ``type_text``; NULL where it is NULL or does not fit.
 
-    ``source`` is the column's own type where it is known not to be text; without it the value is
-    read by its text. Needs ``spark.sql.session.timeZone=UTC``.
+    ``source`` is the column's Spark type if it is not text; without it the value is read as text. Needs
+    ``spark.sql.session.timeZone=UTC``.
     """
     target = ours.parse(type_text)
     zone = (options or {}).get("timezone") or "UTC"
@@ -72,7 +72,7 @@ def fits(column: Column, type_text: str, options: dict | None = None, source: T.
 
 
 def stored_ddl(type_text: str) -> str:
-    """The Spark type that ``typed`` answers with."""
+    """Return the Spark type of ``typed``'s result."""
     target = ours.parse(type_text)
     return "STRING" if target.length is not None else ours.spark_type(target)
 
@@ -112,13 +112,13 @@ def is_json(text: Column) -> Column:
 
 
 def _integer(text: Column, ddl: str) -> Column:
-    """Digits take the quick way; only what holds a point or exponent is looked at closely."""
+    """Convert text to an integer: digits by a fast cast, values with a point or exponent by a full check."""
     integral = F.when(text.rlike("[.eE]"), _decimal(text, 38, 0)).try_cast(ddl)
     return F.coalesce(text.try_cast(ddl), integral)
 
 
 def _decimal(text: Column, precision: int, scale: int) -> Column:
-    """Spark rounds to the scale, so the text itself has to say that nothing is lost."""
+    """Convert text to a decimal; the text itself is checked for lost digits, since Spark rounds to the scale."""
     ascii_only = F.octet_length(text) == F.char_length(text)  # Java takes the digits of any script
     exact = F.when(text.rlike("[eE]"), _exact_with_exponent(text, scale)).otherwise(_exact(text, scale))
     return F.when(ascii_only & exact, text.try_cast(f"decimal({precision},{scale})"))
@@ -167,13 +167,13 @@ def _timestamp(text: Column, zone: str) -> Column:
 
 
 def _instant(local: Column, zone: str) -> Column:
-    """Return the instant of a local time; NULL where the zone's clocks skip it: Spark would take a later one."""
+    """Return the instant of a local time; NULL if a clock change skips it (Spark would take a later one)."""
     instant = F.to_utc_timestamp(local, zone)
     return F.when(F.from_utc_timestamp(instant, zone) == local, instant)
 
 
 def comes_twice(column: Column, source: T.DataType, zone: str) -> Column:
-    """Return whether a local time without a zone of its own is shown twice by the zone's clocks; never NULL."""
+    """Return the condition that a local time without offset is repeated by a clock change; never NULL."""
     if isinstance(source, _TEXT):
         trimmed = F.trim(column.cast("string"), F.lit(_BLANKS))
         local = F.when(~trimmed.rlike(f"{_ZONED}|{_DATE}"), _timestamp(trimmed, "UTC"))
@@ -187,17 +187,20 @@ def comes_twice(column: Column, source: T.DataType, zone: str) -> Column:
 
 
 def has_nanoseconds(text: Column) -> Column:
-    """Return whether a timestamp's text says more than microseconds; never NULL."""
+    """Return the condition that a timestamp's text has more than six decimals; never NULL."""
     return F.coalesce(text.rlike(_NANOSECONDS), F.lit(False))
 
 
 def cut_to_microseconds(text: Column) -> Column:
-    """Return a timestamp's text without what is smaller than microseconds."""
+    """Return a timestamp's text without digits below microseconds."""
     return F.regexp_replace(text, _BEYOND_MICROSECONDS, "$1")
 
 
 def _respelled(text: Column) -> Column:
-    """With seconds, no blank and ``+01:00``: ISO 8601 and databases leave them out, Spark wants them."""
+    """Rewrite a timestamp's text for Spark: with seconds, without blanks, with an offset like ``+01:00``.
+
+    ISO 8601 and databases allow the shorter forms, Spark does not.
+    """
     clock = F.replace(F.substring(text, 12, 40), F.lit(" "), F.lit(""))
     with_seconds = F.when(F.substring(clock, 6, 1) == ":", clock).otherwise(
         F.concat(F.left(clock, F.lit(5)), F.lit(":00"), F.substring(clock, 6, 40))
@@ -210,7 +213,7 @@ def _from_year_one(value: Column, ddl: str) -> Column:
 
 
 def _from_value(column: Column, source: T.DataType, target: ours.DataType, zone: str) -> Column:
-    """A typed value as another type, where nothing is lost: cast there and back must give it again."""
+    """Cast a typed value to another type; NULL unless casting it back gives the same value."""
     ddl = stored_ddl(str(target))
     kind = target.name
     if source.simpleString().upper() == ddl:

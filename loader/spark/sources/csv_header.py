@@ -1,6 +1,6 @@
-"""The first record of a CSV file: its names, and how the file ends its lines.
+"""First record of a CSV file: column names and line separator.
 
-Read before Spark sees the file, because Spark drops a header without comparing it with anything.
+It is read before Spark reads the file, because Spark drops a header without checking it.
 """
 
 import csv
@@ -19,9 +19,9 @@ _USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Beginning:
-    """``fields`` of the first record, ``lines`` it took, and the line separator for Spark's reader.
+    """``fields`` of the first record, the number of ``lines`` before its end, and the separator for Spark.
 
-    ``separator`` is None where only Spark's own guess fits: blank lines before the first record.
+    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then.
     """
 
     fields: tuple[str, ...]
@@ -30,9 +30,9 @@ class Beginning:
 
 
 def read_beginning(spark: SparkSession, file: DeliveredFile, options: Options) -> Beginning:
-    """The file's first record that is not blank; no fields at all if there is none.
+    """Return the file's first record that is not blank; without one, no fields.
 
-    Raises Refusal WRONG_ENCODING, and UNREADABLE_HEADER where the record does not end.
+    Raise Refusal WRONG_ENCODING, or UNREADABLE_HEADER if the record does not end.
     """
     for size in (_USUAL_HEADER, _LONGEST_HEADER):
         raw = beginning(spark, file, size)
@@ -55,7 +55,7 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: Options) -
 
 
 def _first_record(lines: list[str], options: Options) -> tuple[list[str], int]:
-    """The first record that is not blank, and how many lines end with it."""
+    """Return the first record that is not blank, and the number of lines up to its end."""
     dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
     if not options.quote:
         dialect |= {"quoting": csv.QUOTE_NONE}
@@ -79,9 +79,9 @@ def _unreadable_header(file: DeliveredFile, error: csv.Error) -> Refusal:
 
 
 def header_names(file: DeliveredFile, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in a header: without blanks around them, a nameless column by its place.
+    """Return a header's names without surrounding blanks; a column without a name is named by its position.
 
-    Raises Refusal EMPTY_FILE or DUPLICATE_COLUMN.
+    Raise Refusal EMPTY_FILE or DUPLICATE_COLUMN.
     """
     if not fields:
         raise Refusal(
@@ -107,7 +107,10 @@ def header_names(file: DeliveredFile, fields: tuple[str, ...]) -> tuple[str, ...
 
 
 def _check_decodes(raw: bytes, file: DeliveredFile, options: Options) -> None:
-    """A replacement character in the header is either the file's own or a sign of the wrong encoding."""
+    """Raise Refusal WRONG_ENCODING if the header's bytes are invalid in the encoding.
+
+    A replacement character that the file itself contains is valid.
+    """
     try:
         raw.decode(options.encoding)
     except UnicodeDecodeError as error:

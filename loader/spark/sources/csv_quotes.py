@@ -1,10 +1,10 @@
-"""Quotes of CSV files: each that opens a field is closed, and nothing but a delimiter or a line end follows.
+"""Check of CSV quotes: every opening quote is closed, and a delimiter or line end follows the closing one.
 
-Spark's parser is lenient in both: it takes the end of the file for the end of a quoted field, so that one missing
-quote swallows every row after it, and it goes on reading after a quote that closes too early. So every file is read
-once more by the same parser, with the same settings, but strict, as a stream and beside Spark's own reading. A
-record that no delivery has is put after the file's end: the parser refuses it (too many columns), unless an open quote
-has swallowed it.
+Spark's parser is lenient in both: it accepts the end of the file as the end of a quoted field, so that one
+missing quote swallows all following rows, and it continues after a quote that closes too early. Therefore
+every file is read once more by the same parser with strict settings, as a stream in parallel to Spark's own
+reading. A record that no delivery contains is appended: the parser rejects it (too many columns) unless an
+open quote has swallowed it.
 """
 
 from collections.abc import Iterator
@@ -31,8 +31,8 @@ _HINT = "A quote inside a quoted field must be escaped, and each quoted field be
 def checked_quotes(opened: Opened) -> Iterator[None]:
     """Check the quotes of a CSV delivery while the caller reads it.
 
-    Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of what the caller raises: rows
-    that were swallowed make further trouble.
+    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of the caller's exception,
+    since swallowed rows cause further errors.
     """
     if opened.format != CSV or not opened.options.quote:
         yield
@@ -69,7 +69,7 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
 
 
 def _parser(opened: Opened, separator: str | None, records: int | None = None) -> Any:
-    """The parser that Spark reads with, strict about quotes; it keeps no values."""
+    """Return Spark's CSV parser with strict quotes; it stores no values."""
     spark = opened.spark
     options = reading_options(opened.options, separator) | {"unescapedQuoteHandling": "RAISE_ERROR"}
     del options["encoding"]  # the parser is handed characters
@@ -103,7 +103,10 @@ def _parse(opened: Opened, parser: Any, file: DeliveredFile, after: str) -> None
 
 
 def _line_of_record(opened: Opened, file: DeliveredFile, separator: str | None, record: int) -> int:
-    """The line that a record begins on; ``record`` counts from 1. The parser counts no lines inside of quotes."""
+    """Return the line on which a record begins (``record`` counts from 1).
+
+    The parser itself does not count lines inside quotes.
+    """
     if record <= 1:
         return 1
     parser = _parser(opened, separator, records=record - 1)
@@ -115,7 +118,7 @@ def _line_of_record(opened: Opened, file: DeliveredFile, separator: str | None, 
 
 
 def _characters(opened: Opened, stream: Any) -> Any:
-    """The stream's text without a byte order mark, as Java's reader."""
+    """Return a Java reader over the stream's text without a byte order mark."""
     return opened.spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
 
 

@@ -1,35 +1,35 @@
-"""Reading one delivery and checking it as a whole, before anything is written.
+"""Reading and checking of a whole delivery, before anything is written.
 
-A location is a file, a folder (everything below it that is not hidden) or a pattern; a path or the
-URI of any file system that Hadoop knows; packed files are told by their ending. Formats are ``csv``,
-``jsonl`` and ``parquet``; options are described in ``loader.spark.sources.options``, what fits a type
-in ``loader.spark.sources.conversion``.
+A location is a file, a folder (all files below it that are not hidden) or a pattern, given as a path or a URI
+of any file system that Hadoop supports; compression is recognised by the file's ending. Formats are ``csv``,
+``jsonl`` and ``parquet``. Options are described in ``loader.spark.sources.options``, conversion of values in
+``loader.spark.sources.conversion``.
 
-Refusals, in the order they are looked for:
+Refusals, in the order of the checks:
 
 =====================  =====================================================================
-UNKNOWN_FORMAT,        the source asks for something that there is not
+UNKNOWN_FORMAT,        the source has an unknown format, option or option value
 UNKNOWN_OPTION,
 BAD_OPTION
-BAD_LOCATION           the location cannot be read as a path or URI of a source
-OUTSIDE_ROOTS          it leads, or a link among its files leads, out of the places of sources
-MISSING_FILE           nothing is there
-UNFINISHED_FOLDER      its writer is still at work there, or died
-UNREADABLE_FILE        it is there but broken, locked away or of another format
-TRUNCATED_FILE         a bzip2 file that stops before its end
+BAD_LOCATION           the location is no path or URI of a source
+OUTSIDE_ROOTS          the location, or a link among its files, leads out of the source roots
+MISSING_FILE           no file exists
+UNFINISHED_FOLDER      its writer is still writing, or died
+UNREADABLE_FILE        the file is broken, not permitted or of another format
+TRUNCATED_FILE         a bzip2 file that ends early
 EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed
 DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
-WRONG_ENCODING         bytes that are no characters in the encoding the source says
+WRONG_ENCODING         bytes that are invalid in the source's encoding
 BAD_JSON               a line that is not one JSON object
-UNCLOSED_QUOTE         a CSV field in quotes that the end of the file leaves open
-STRAY_QUOTE            text between the quote that closes a CSV field and the next delimiter
+UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
+STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
-NULL_KEY, NULL_VALUE   no value where there must be one
+NULL_KEY, NULL_VALUE   no value in a required column
 CONFLICTING_ROWS       rows of one key that differ (contract: history rule 1)
-CHANGED_FILE           somebody wrote it while it was checked (``Delivery.check_unchanged``)
+CHANGED_FILE           the file changed while it was checked (``Delivery.check_unchanged``)
 =====================  =====================================================================
 """
 
@@ -56,12 +56,12 @@ _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_
 
 @dataclass
 class Delivery:
-    """A delivery that keeps its contract.
+    """Delivery that fulfils its contract.
 
-    ``frame`` has the contract's columns, in its order and with the names they were delivered under:
-    text from CSV and JSON lines, the contract's types from Parquet. ``rows`` counts what was
-    delivered, ``duplicates`` the identical rows among it that ``frame`` does not repeat. ``unknown``
-    describes delivered columns that the contract does not name; they are not in ``frame``.
+    ``frame`` has the contract's columns in its order, with the delivered names: text from CSV and JSON lines,
+    the contract's types from Parquet. ``rows`` counts the delivered rows, ``duplicates`` the identical ones
+    that are missing in ``frame``. ``unknown`` describes delivered columns outside the contract; they are not
+    in ``frame``.
     """
 
     frame: DataFrame
@@ -73,9 +73,9 @@ class Delivery:
     warnings: tuple[str, ...] = ()
 
     def check_unchanged(self) -> None:
-        """To be asked when ``frame`` has been written, before that counts: what was checked must be what was read.
+        """Raise Refusal CHANGED_FILE if a file changed between check and read.
 
-        Rows that are kept are the same rows. Raises Refusal CHANGED_FILE.
+        Call it after ``frame`` is written and before the commit. Cached rows cannot differ.
         """
         if self._kept is None:
             check_unchanged(self._opened.spark, self._opened.location, self._opened.roots, self._opened.files)
@@ -87,16 +87,16 @@ class Delivery:
             yield
 
     def release(self) -> None:
-        """Give back the memory that the rows were kept in; ``frame`` would read the files anew."""
+        """Release the cached rows; afterwards ``frame`` reads the files again."""
         if self._kept is not None:
             self._kept.unpersist()
 
 
 def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[DeliveredFile, ...] = ()) -> Delivery:
-    """Read and check ``source``, or these of its files; the caller calls ``release`` when the frame is written.
+    """Read and check ``source`` or some of its files; the caller calls ``release`` after writing the frame.
 
-    Raises Refusal. Text is parsed once: its rows are kept while they are checked. Parquet is read again, because
-    a check needs few of its columns and to keep them all costs more.
+    Raise Refusal. Text is parsed once and its rows are cached while they are checked. Parquet is read again,
+    since the checks need few of its columns and caching all of them costs more.
     """
     wanted = tuple(column.name for column in source.columns)
     opened = open_delivery(
@@ -133,7 +133,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
 def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
     """Return the content of a delivery: ``{"columns": [{"name", "type", "nullable"}], "rows", "files"}``.
 
-    Types are inferred from every row. Raises Refusal for a delivery that cannot be read.
+    Types are inferred from every row. Raise Refusal for a delivery that cannot be read.
     """
     source = SourceSpec(name=location, location=location, format=format_name, columns=(), options=options or {})
     opened = open_delivery(spark, source.name, location, format_name, source.options, roots=source_roots(spark))
@@ -153,7 +153,7 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
 
 @contextmanager
 def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
-    """Broken files show where rows are first read; those that are read ``again`` may have changed since."""
+    """Convert read errors into Refusal UNREADABLE_FILE, or CHANGED_FILE for files that are read ``again``."""
     try:
         yield
     except JAVA_ERRORS as error:

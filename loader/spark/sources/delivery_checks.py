@@ -1,7 +1,7 @@
-"""Checking a delivery row by row and key by key, and saying what is wrong with it.
+"""Checks of a delivery by row and by key, with refusals that name the first errors.
 
-All rows are looked at once, all keys once; only a delivery that is refused is read again, to say
-where. What is refused first is what could be the cause of the rest: encoding, shape, values, NULLs.
+One pass reads all rows, another all keys; only a refused delivery is read again, to locate the errors. Checks
+whose failure could cause others come first: encoding, shape, values, NULLs.
 """
 
 from dataclasses import dataclass
@@ -25,22 +25,23 @@ _REPLACEMENT = "\ufffd"  # what Java puts where bytes are no character
 
 
 def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
-    """A delivered column as its contract's type."""
+    """Return a delivered column in its contract's type."""
     return typed(opened.column(column.name), column.type, options, opened.type_of(column.name))
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A delivery's number of rows, and what is said of values that were taken."""
+    """Result of the row checks: number of rows, and warnings about accepted values."""
 
     rows: int
     warnings: tuple[str, ...]
 
 
 def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
-    """Check that every row keeps the contract. One pass.
+    """Check every row against the contract in one pass.
 
-    Raises Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or NULL_VALUE.
+    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE, WRONG_ENCODING, RAGGED_ROW, VALUE_DOES_NOT_FIT, NULL_KEY or
+    NULL_VALUE.
     """
     misfits = {column: _misfit(opened, column, source.options) for column in source.columns}
     null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
@@ -81,10 +82,10 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
 
 
 def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> tuple[DataFrame, int]:
-    """The frame with identical rows collapsed, and how many were. Rows compare by typed values.
+    """Return the frame without repeated identical rows, and their number. Rows compare by typed values.
 
-    Raises Refusal CONFLICTING_ROWS where rows of one key differ. A contract without a key says
-    nothing of which rows are the same, and in a feed a key has many rows: they all stay.
+    Raise Refusal CONFLICTING_ROWS if rows of one key differ. Without a key in the contract, and in a feed,
+    where a key has many rows, all rows stay.
     """
     if not source.one_row_per_key:
         return frame, 0
@@ -115,9 +116,9 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
 
 
 def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
-    """Return whether every row's key has a hash of its own: then no two keys are the same.
+    """Return True if every row's key has a different hash, so that no key is repeated.
 
-    If not, they may still differ.
+    Equal hashes prove nothing: the keys may still differ.
     """
     hashes = frame.select(F.xxhash64(*keys).alias("hash"))
     if rows <= ONE_TASK_UP_TO_ROWS:
@@ -132,7 +133,10 @@ def _misfit(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
 
 
 def _check_encoding(opened: Opened, replaced: Column, count: int) -> None:
-    """A replacement character may be the file's own: in UTF-8, its bytes tell. Elsewhere it cannot be."""
+    """Raise Refusal WRONG_ENCODING for replacement characters that the file itself does not contain.
+
+    In UTF-8 the file's bytes are checked; other encodings cannot contain the character.
+    """
     if not opened.options.utf8:
         place = first_places(opened, replaced, F.concat_ws(",", *(opened.column(name) for name in opened.names)))
         raise Refusal(
@@ -227,7 +231,7 @@ def _null_value(opened: Opened, source: SourceSpec, column: DeliveredColumn, cou
 
 
 def _described(opened: Opened, columns: tuple[DeliveredColumn, ...]) -> Column:
-    """A row as ``name=value`` of its columns, key first; a sample cuts it short."""
+    """Return a row as ``name=value`` of its columns, key first; samples truncate it."""
     ordered = sorted(columns, key=lambda column: not column.business_key)
     values = [
         F.concat(F.lit(f"{c.name}="), F.coalesce(opened.column(c.name).cast("string"), F.lit("NULL"))) for c in ordered

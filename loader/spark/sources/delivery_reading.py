@@ -1,8 +1,8 @@
-"""A delivery as Spark reads it, before anything is checked against its contract.
+"""Delivery as Spark reads it, before it is checked against its contract.
 
-Whatever the format, the frame has the columns ``d0`` … in the order of ``names`` and ``malformed``,
-which is the text of a record that has too few or too many fields or is not JSON, else NULL. Text
-formats deliver text, Parquet its own types.
+In every format the frame has the columns ``d0`` … in the order of ``names``, and ``malformed``: the text of a
+record with too few or too many fields or invalid JSON, else NULL. Text formats give text, Parquet its own
+types.
 """
 
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ _ABSENT = "\ue000absent\ue000"
 
 @dataclass(frozen=True)
 class Opened:
-    """A delivery that was found and whose columns are known.
+    """Files and columns of an opened delivery.
 
-    ``header_lines`` says, per file's path, how many lines come before its first record.
+    ``header_lines`` gives by file path the number of lines before the first record.
     """
 
     spark: SparkSession
@@ -50,7 +50,7 @@ class Opened:
 
     @property
     def shown(self) -> str:
-        """Name of the delivery in messages: its file, or the first of them and how many more."""
+        """Name of the delivery in messages: its first file, and the number of others."""
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return self.files[0].shown + more
 
@@ -65,10 +65,10 @@ class Opened:
         return self.types[self.names.index(name)]
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
-        """The rows; ``numbered`` adds ``file`` and ``order``, which rises with the place in the file.
+        """Return the rows; ``numbered`` adds ``file`` and ``order``, which increases along the file.
 
-        A numbered frame is for looking at what is wrong. It has to be persisted before columns are
-        chosen from it, and read inside ``loader.spark.sources.files.whole_files``.
+        A numbered frame serves to locate errors. Persist it before selecting columns, and read it inside
+        ``loader.spark.sources.files.whole_files``.
         """
         frames = [_group_frame(self, group, numbered) for group in self.groups]
         return united(frames)
@@ -76,7 +76,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class _Group:
-    """Files of the same layout: the delivery's name for each of their fields, in their order."""
+    """Files with the same layout; ``names`` are the delivery's names of their fields, in order."""
 
     files: tuple[DeliveredFile, ...]
     names: tuple[str, ...]
@@ -96,9 +96,9 @@ def open_delivery(
 ) -> Opened:
     """Find the files and their columns. ``contract`` names the columns of CSV without a header.
 
-    The files stand below ``roots``; ``files`` are those of the location that are wanted, else all are.
+    The files must be below ``roots``; ``files`` selects some of the location's files, by default all.
 
-    Raises Refusal for what is wrong with the delivery as a whole: see ``loader.spark.sources.deliveries``.
+    Raise Refusal for errors of the whole delivery: see ``loader.spark.sources.deliveries``.
     """
     checked = checked_options(spark, name, format_name, options)
     files = files or tuple(list_files(spark, location, roots))
@@ -124,7 +124,7 @@ def open_delivery(
 
 
 def _open_csv(facts: dict, contract: tuple[str, ...]) -> Opened:
-    """Files may order their columns differently: each layout is read by itself, then united by name."""
+    """Read CSV files grouped by the order of their columns; the groups are united by column name."""
     options: Options = facts["options"]
     layouts: dict[tuple, list[DeliveredFile]] = {}
     begins: dict[str, Beginning] = {}
@@ -207,15 +207,15 @@ def _text_frame(opened: Opened, group: _Group, paths: list[str]) -> tuple[DataFr
 
 
 def _one_per_case(names: tuple[str, ...]) -> list[str]:
-    """Without keys that differ from an earlier one by case only: a frame cannot hold both."""
+    """Return the names without those that differ from an earlier one in case only, which a frame cannot hold."""
     return list({name.lower(): name for name in reversed(names)}.values())[::-1]
 
 
 def _csv_values(frame: DataFrame, fields: list[str], separator: str | None) -> tuple[DataFrame, list[Column]]:
-    """The fields without what is left of a line's end.
+    """Return the fields without the CR of a CR LF line end.
 
-    Lines may end with CR LF, but Spark is told LF: so a CR LF inside quotes stays as it is, and
-    both kinds may stand in one file. The CR is then the end of the last field, or a blank line.
+    Spark is told LF as line end, so that a CR LF inside quotes is preserved and one file may contain both
+    kinds. The CR is then the end of the last field, or a blank line.
     """
     values = [F.col(field) for field in fields]
     if separator != "\n":
@@ -228,7 +228,7 @@ def _csv_values(frame: DataFrame, fields: list[str], separator: str | None) -> t
 
 
 def reading_options(options: Options, separator: str | None) -> dict[str, str]:
-    """Return what Spark's CSV reader is told. Without a separator it guesses the lines' end."""
+    """Return the options of Spark's CSV reader; without a separator Spark detects the line end."""
     said = {
         "header": str(options.header).lower(),
         "sep": options.delimiter,
@@ -244,7 +244,7 @@ def reading_options(options: Options, separator: str | None) -> dict[str, str]:
 
 
 def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:
-    """Refusal MISSING_COLUMN if the delivery, or any of its files, lacks a column of the contract."""
+    """Raise Refusal MISSING_COLUMN if the delivery, or any of its files, lacks a column of the contract."""
     absent = [name for name in wanted if name not in opened.names or name in opened.missing]
     if not absent:
         return

@@ -1,6 +1,6 @@
-"""Places of errors in a delivery: file, record and, where it is certain, line.
+"""Places of errors in a delivery: file, record and, if it is certain, line.
 
-Only for a delivery that is refused: it is read again, in whole files, with the rows numbered.
+Used only for a refused delivery: it is read again in whole files with numbered rows.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SAMPLE_LENGTH = 80  # characters
 
 @dataclass(frozen=True)
 class Place:
-    """One offending row. ``record`` counts rows from 1, ``line`` lines; ``text`` is what is wrong."""
+    """Place of one faulty row. ``record`` and ``line`` count from 1; ``text`` is the faulty value."""
 
     file: str
     record: int
@@ -42,7 +42,7 @@ class Place:
 
 
 def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
-    """The first few rows that are ``wrong``, in the order of files and rows; ``text`` describes them."""
+    """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
     described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
     with whole_files(opened.spark):
         numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
@@ -59,7 +59,10 @@ def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
 
 
 def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[str, int]) -> list[int | None]:
-    """A row's line follows from the rows and line ends before it, unless blank lines were skipped."""
+    """Return each row's line, computed from the rows and line ends before it; None if it is uncertain.
+
+    Skipped blank lines make it uncertain.
+    """
     if not opened.is_text or not rows or not _lines_are_bytes(opened):
         return [None] * len(rows)
     skipped = _files_with_blank_lines(opened)
@@ -81,7 +84,7 @@ def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[
 
 
 def _lines_are_bytes(opened: Opened) -> bool:
-    """Return whether a line end is one byte, as in every encoding but UTF-16 and UTF-32."""
+    """Return True if a line end is one byte, as in every encoding except UTF-16 and UTF-32."""
     return not opened.options.encoding.lower().startswith(("utf-16", "utf-32", "utf16", "utf32"))
 
 

@@ -1,4 +1,4 @@
-"""A feed's location and its raw table: the files a run reads, and what its commits record of them."""
+"""Feed files: the selection of those a run reads, and their record in the commits of the raw table."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from metadata.domain.sql import quote_identifier
 
 @dataclass(frozen=True)
 class Feed:
-    """The files of a feed that one run reads, and the rows of this run already in raw."""
+    """Files of a feed that one run reads, and the number of this run's rows already in raw."""
 
     load: RawLoad
     run_id: str
@@ -30,7 +30,10 @@ class Feed:
 
     @classmethod
     def of(cls, session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest) -> "Feed":
-        """Look at the location and the tables. Refused CHANGED_SINCE_LOADED, and what ``list_files`` refuses."""
+        """Return the files to read, from the location and the tables' logs.
+
+        Raise Refusal CHANGED_SINCE_LOADED, or those of ``list_files``.
+        """
         raw = DeltaTable(session, warehouse, load.table.key)
         table, run_id = TableFiles(session, raw), manifest.run_id
         log = _log_of(table.snapshot)
@@ -64,11 +67,11 @@ class Feed:
 
     @property
     def recorded(self) -> dict[str, int]:
-        """The transaction identifiers of the run's commit."""
+        """Transaction identifiers of the run's commit."""
         return self.log.transactions(self.run_id, self.choice.files)
 
     def replaced_rows(self) -> DataFrame | None:
-        """The places of the rows in raw whose files are read again."""
+        """Return the places of raw rows whose files are read again."""
         if not self.choice.replaced or not self.table.all:
             return None
         run_id = F.col(quote_identifier(self.load.table.column("run_id").name))
@@ -78,7 +81,7 @@ class Feed:
 def feed_notes(
     session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, signed: RunCommit | None
 ) -> dict[str, str]:
-    """Return what a history's commit notes of the feeds it has read, as ``loader.domain.sources.feeds`` says."""
+    """Return the note in a history's commit about the feeds it has read (``loader.domain.sources.feeds``)."""
     note = signed.notes.get(NOTE) if signed else None
     for one in load.inputs:
         if one.feed and load.history is not None:
@@ -88,7 +91,10 @@ def feed_notes(
 
 
 def _held(session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest, log: FeedLog) -> int:
-    """The newest number that every history holds which this run brings rows to; all of them if it brings none."""
+    """Return the newest feed number that all histories reading this feed in the run hold.
+
+    It is the log's newest number if no history reads the feed.
+    """
     found = [log.newest]
     for reader in manifest.rawcore:
         if reader.history and any(one.feed and one.table.key == load.table.key for one in reader.inputs):
@@ -98,7 +104,7 @@ def _held(session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadMa
 
 
 def _log_of(snapshot: Any) -> FeedLog:
-    """Return the files and runs of a raw table's log; not of its checksum, which lists few transactions only."""
+    """Return the files and runs in a raw table's log; its checksum file lists only a few transactions."""
     if snapshot.version() < 0:
         return FeedLog("")
     pairs = snapshot.transactions().iterator()

@@ -1,6 +1,6 @@
-"""The files of a delivery: which they are, and how the first of them begin.
+"""Files of a delivery: listing, checks and reading of their first bytes.
 
-Any file system that Hadoop knows, and any compression that Spark reads by a file's ending.
+Supports every file system of Hadoop, and every compression that Spark recognises by a file's ending.
 """
 
 import os
@@ -31,9 +31,9 @@ _HIDDEN = ("_", ".")  # what Spark leaves out: markers of other writers
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file: its full path with scheme, how many bytes it has as stored, when it was last written (ms).
+    """One file: full path with scheme, stored size in bytes, time of the last write (ms).
 
-    ``etag`` tells its content, where the store says so.
+    ``etag`` identifies its content, if the store has one.
     """
 
     path: str
@@ -43,31 +43,31 @@ class DeliveredFile:
 
     @property
     def shown(self) -> str:
-        """The path as a person writes it."""
+        """Path for messages."""
         return shown(self.path)
 
     @property
     def pattern(self) -> str:
-        """The path with what Spark would take for a wildcard made plain."""
+        """Path with Spark's wildcard characters escaped."""
         return "".join(f"\\{c}" if c in _GLOB else c for c in self.path)
 
 
 def shown(path: str) -> str:
-    """``path`` without ``file:``, and with no more slashes than a person writes."""
+    """Return ``path`` for messages: without ``file:`` and without superfluous slashes."""
     return "/" + path[5:].lstrip("/") if path.startswith("file:") else path
 
 
 def from_uri(uri: str) -> str:
-    """The path that Spark's ``_metadata.file_path`` means: the same spelling as ``list_files``."""
+    """Return the path of Spark's ``_metadata.file_path``, spelled as in ``list_files``."""
     path = unquote(uri)
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
 
 
 def list_files(spark: SparkSession, location: str, roots: Roots) -> list[DeliveredFile]:
-    """The files at ``location``: one file, all below a folder, or what a pattern matches; sorted.
+    """Return the sorted files at ``location``: one file, all below a folder, or the matches of a pattern.
 
-    Every one is below one of ``roots``, links followed. Raises Refusal MISSING_FILE, UNFINISHED_FOLDER,
-    BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE where the place itself cannot be asked.
+    All are below one of ``roots``, with links followed. Raise Refusal MISSING_FILE, UNFINISHED_FOLDER,
+    BAD_LOCATION, OUTSIDE_ROOTS, or UNREADABLE_FILE if the location cannot be listed.
     """
     found = _found(spark, location, roots)
     taken = [file for name, file in found if not name.startswith(_HIDDEN)]
@@ -84,7 +84,7 @@ def list_files(spark: SparkSession, location: str, roots: Roots) -> list[Deliver
 
 
 def check_unchanged(spark: SparkSession, location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
-    """Refusal CHANGED_FILE if ``location`` no longer holds each of these files as it was listed."""
+    """Raise Refusal CHANGED_FILE unless ``location`` still holds each of these files as listed."""
     now = {file.path: (file.size, file.written) for _, file in _found(spark, location, roots)}
     for file in files:
         if now.get(file.path) != (file.size, file.written):
@@ -97,13 +97,13 @@ def check_unchanged(spark: SparkSession, location: str, roots: Roots, files: tup
 
 
 def check_places(location: str, roots: Roots, files: tuple[DeliveredFile, ...]) -> None:
-    """Refusal OUTSIDE_ROOTS if one of these files, which were read, is a link by now that leads out of the roots."""
+    """Raise Refusal OUTSIDE_ROOTS if one of the files read is by now a link that leads out of the roots."""
     for file in files:
         _real_path(file.path, location, roots)
 
 
 def _found(spark: SparkSession, location: str, roots: Roots) -> list[tuple[str, DeliveredFile]]:
-    """Every file at ``location`` by its name there, checked."""
+    """Return every file at ``location`` with its name there, after the check against the roots."""
     place = location if roots.anywhere else str(_place(location, roots))
     found = []
     try:
@@ -127,7 +127,10 @@ def _place(location: str, roots: Roots) -> Location:
 
 
 def _real_path(path: str, location: str, roots: Roots) -> str:
-    """The path to read a listed file by. Refusal OUTSIDE_ROOTS, or UNREADABLE_FILE for what is no regular file."""
+    """Return the path by which to read a listed file.
+
+    Raise Refusal OUTSIDE_ROOTS, or UNREADABLE_FILE if it is no regular file.
+    """
     if not path.startswith("file:"):
         try:
             return roots.check_key(path)
@@ -153,7 +156,7 @@ def _refused(location: str, file: str, problem: MetadataError) -> Refusal:
 
 
 def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
-    """The first ``size`` bytes of what the file holds, unpacked. Raises Refusal UNREADABLE_FILE."""
+    """Return the first ``size`` bytes of the uncompressed content. Raise Refusal UNREADABLE_FILE."""
     try:
         with content_of(spark, file) as content:
             return bytes(content.readNBytes(size))
@@ -163,7 +166,7 @@ def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
 
 @contextmanager
 def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
-    """The file's content, unpacked, as Java's stream."""
+    """Yield the uncompressed content as a Java stream."""
     path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
     configuration = _configuration(spark)
     with _closing(path.getFileSystem(configuration).open(path)) as stream:
@@ -174,8 +177,8 @@ def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
 def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
     """Raise Refusal TRUNCATED_FILE for a bzip2 file without its end marker.
 
-    Hadoop's codec takes a file that stops between two blocks for a whole one; the other codecs that have an end say
-    so themselves where it is missing.
+    Hadoop's codec accepts a file that stops between two blocks; the other codecs with an end marker report a
+    missing one themselves.
     """
     if not file.path.endswith(_BZIP2):
         return
@@ -196,7 +199,7 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
 
 
 def _ends_bzip2(end: bytes) -> bool:
-    """Return whether these last bytes are bzip2's end marker, a checksum of 32 bits, and padding."""
+    """Return True if these last bytes are bzip2's end marker, a 32-bit checksum, and padding."""
     number = int.from_bytes(end, "big")
     return any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8))
 
@@ -211,7 +214,7 @@ def _closing(stream: Any) -> Iterator[Any]:
 
 @contextmanager
 def whole_files(spark: SparkSession) -> Iterator[None]:
-    """Inside, Spark reads no file in pieces, so that an order of rows is their order in the file."""
+    """Make Spark read files unsplit within the context, so that row order is the order in the file."""
     settings = {"spark.sql.files.maxPartitionBytes": str(1 << 50), "spark.sql.files.minPartitionNum": "1"}
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
@@ -227,7 +230,7 @@ def whole_files(spark: SparkSession) -> Iterator[None]:
 
 
 def unreadable(file: str, error: Exception) -> Refusal:
-    """A file that is there but cannot be read: broken compression, no permission, no such scheme."""
+    """Return the refusal for a file that cannot be read: broken compression, no permission, unknown scheme."""
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
@@ -241,7 +244,7 @@ def unreadable(file: str, error: Exception) -> Refusal:
 
 
 def _statuses(spark: SparkSession, location: str):
-    """Hadoop's description of every file at ``location``. A name is a pattern only if no file has it."""
+    """Yield Hadoop's status of every file at ``location``; a name is a pattern only if no file has it."""
     path = spark._jvm.org.apache.hadoop.fs.Path(location)
     system = path.getFileSystem(_configuration(spark))
     found = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
@@ -272,7 +275,7 @@ def _unfinished(location: str) -> Refusal:
 
 
 def is_one_file(spark: SparkSession, location: str) -> bool:
-    """Return whether the location names a file, neither a folder nor a pattern."""
+    """Return True if the location is a single file, not a folder or pattern."""
     try:
         path = spark._jvm.org.apache.hadoop.fs.Path(location)
         system = path.getFileSystem(_configuration(spark))
@@ -282,7 +285,7 @@ def is_one_file(spark: SparkSession, location: str) -> bool:
 
 
 def _etag(spark: SparkSession, status) -> str:
-    """The tag of a file's content; file systems without one have none."""
+    """Return the ETag of a file's content, empty for file systems without one."""
     tagged = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
     return (status.getEtag() or "") if tagged.isInstance(status) else ""
 

@@ -1,7 +1,7 @@
 """Inference of types from the values of delivered columns.
 
-Text is a number only where nothing is lost by reading it as one: ``007`` and numbers of twenty
-digits stay string. JSON says itself what is text and what is a number.
+Text is a number only if reading it as one loses nothing: ``007`` and numbers of twenty digits stay string.
+JSON itself distinguishes text and numbers.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -20,7 +20,7 @@ _TIME_OF_DAY = r"^.{10}[T ]"
 
 
 def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -> list[dict]:
-    """``{"name", "type", "nullable_seen"}`` per name, in order. One pass over ``frame``."""
+    """Return ``{"name", "type", "nullable_seen"}`` for each name, in order, in one pass over ``frame``."""
     if not names:
         return []
     tests = {name: _tests(opened, name) for name in names}
@@ -40,7 +40,10 @@ def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -
 
 
 def _tests(opened: Opened, name: str) -> dict[str, Column]:
-    """From narrow to wide: the first type that all values pass is taken. None where types are given."""
+    """Return a condition for each type, from narrow to wide; the first type that all values satisfy is used.
+
+    Empty if the format gives the type.
+    """
     if not opened.is_text:
         return {}
     value = opened.column(name)
@@ -71,9 +74,9 @@ def _choice(fitting: list[str], described: T.DataType | None) -> str:
 
 
 def _json_types(opened: Opened) -> dict[str, T.DataType]:
-    """Return the types that JSON's own notation gives.
+    """Return the types of JSON's own notation.
 
-    Empty where keys differ by case only: Spark cannot tell them apart.
+    Empty if keys differ only in case, since Spark cannot distinguish them.
     """
     if opened.format != JSONL or len({name.lower() for name in opened.names}) < len(opened.names):
         return {}

@@ -1,7 +1,7 @@
-"""JSON lines looked at as lines: is each one object, and which keys are there?
+"""Line checks of JSON lines: each must be one object, and its keys are collected.
 
-Spark's JSON reader keeps the literal text of values, but it says nothing of keys it was not asked
-for and nothing of what follows an object on its line. So lines are looked at once as text before.
+Spark's JSON reader preserves the literal text of values, but ignores keys it was not asked for and any text
+after an object on its line. So the lines are first read once as text.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,10 +15,10 @@ _SAMPLE_LENGTH = 80  # characters
 
 
 def keys_of_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Every key of every object: the wanted ones first, then the others by name.
+    """Return every key of every object: the wanted ones first, then the others by name.
 
-    A wanted key counts as delivered if there is no line at all. Raises Refusal WRONG_ENCODING,
-    BAD_JSON or DUPLICATE_COLUMN, naming lines.
+    If there are no lines, the wanted keys count as delivered. Raise Refusal WRONG_ENCODING, BAD_JSON or
+    DUPLICATE_COLUMN with line numbers.
     """
     lines = text_lines(spark, files)
     line = F.trim(F.col("value"), F.lit(" \t\r"))
@@ -51,14 +51,14 @@ def _is_one_object(line: Column) -> Column:
 
 
 def text_lines(spark: SparkSession, files: tuple[DeliveredFile, ...]) -> DataFrame:
-    """The lines as ``value``, their bytes as they are."""
+    """Return the lines as column ``value``, with their bytes unchanged."""
     return spark.read.text([file.pattern for file in files])
 
 
 def first_lines(
     spark: SparkSession, files: tuple[DeliveredFile, ...], wrong: Column
 ) -> tuple[str, int, tuple[str, ...]]:
-    """The file and number of the first line that is ``wrong``, and how the first few begin."""
+    """Return file and number of the first ``wrong`` line, and the beginnings of the first few."""
     with whole_files(spark):
         numbered = text_lines(spark, files).select(
             "value", F.col("_metadata.file_path").alias("file"), F.monotonically_increasing_id().alias("order")
@@ -76,7 +76,7 @@ def _wrong_encoding(count: int, file: str, line: int, samples: tuple[str, ...]) 
 
 
 def wrong_encoding(encoding: str, count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
-    """Bytes that are no characters in the encoding that the source says."""
+    """Return the refusal for bytes that are invalid in the source's encoding."""
     return Refusal(
         "WRONG_ENCODING",
         f"{file}, line {line}: not {encoding}; {count} lines in all",

@@ -1,20 +1,20 @@
 r"""Reading options of sources, per format.
 
 ================  =======  ==========================================================================
-option            formats  meaning, and what holds without it
+option            formats  meaning; default
 ================  =======  ==========================================================================
 delimiter         csv      one character between fields, ``\t`` for a tab; a comma
-quote             csv      one character around a field that holds a delimiter, quote or line end; ``"``. Empty: no
-                           field is in quotes
+quote             csv      one character around a field that contains a delimiter, quote or line end; ``"``. Empty: no
+                           field is quoted
 escape            csv      one character before a quote inside such a field; the quote itself, doubled. Empty: none
 encoding          csv      a character set that Java and Python know; UTF-8
-header            csv      whether the first record holds the names; true. If false, the fields are the
+header            csv      true if the first record has the names; true. If false, the fields are the
                            contract's columns in their order
-empty_is_null     csv,     whether an empty text is NULL, quoted or not; true for csv, where false keeps a
+empty_is_null     csv,     true if an empty text is NULL, quoted or not; true for csv, where false keeps a
                   jsonl    quoted empty text as it is; false for jsonl, which has a null of its own
 null_string       csv,     a text that stands for NULL, quoted or not; none
                   jsonl
-timezone          all      the zone of timestamps that say none, like Europe/Berlin; UTC
+timezone          all      the zone of timestamps without one, like Europe/Berlin; UTC
 ================  =======  ==========================================================================
 """
 
@@ -40,7 +40,7 @@ _SPARK_CHARSETS = {"utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf
 
 @dataclass(frozen=True)
 class Options:
-    """Options after checking. ``null_string`` is None where nothing but emptiness means NULL."""
+    """Checked options. ``null_string`` is None if no text stands for NULL."""
 
     delimiter: str = ","
     quote: str = '"'
@@ -57,7 +57,7 @@ class Options:
 
 
 def checked_options(spark: SparkSession, name: str, format_name: str, given: dict) -> Options:
-    """The options of a source; Refusal UNKNOWN_FORMAT, UNKNOWN_OPTION or BAD_OPTION if one is wrong."""
+    """Return a source's checked options; raise Refusal UNKNOWN_FORMAT, UNKNOWN_OPTION or BAD_OPTION."""
     if format_name not in _KNOWN:
         raise Refusal(
             "UNKNOWN_FORMAT",
@@ -105,7 +105,7 @@ def _character(name: str, option: str, value: str) -> str:
 
 
 def _check_encoding(spark: SparkSession, name: str, encoding: str) -> None:
-    """Both sides must know it: Python reads the header, Java the rows."""
+    """Raise Refusal unless both Python, which reads the header, and Java, which reads the rows, know it."""
     try:
         codecs.lookup(encoding)
         spark._jvm.java.nio.charset.Charset.forName(encoding)

@@ -1,7 +1,7 @@
-"""Names in the catalog: who holds which, told by the place behind it.
+"""Catalog names of tables, compared by location.
 
-The catalog publishes names and is never the truth, so a name is only taken away from the table that
-is to lose it, and a name that points elsewhere gives way to the table whose log says it is called so.
+The catalog only publishes names; the Delta logs are authoritative. So a name is dropped only from the table
+that loses it, and a name of another location is replaced by the table whose log has that name.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _PUBLISHING = (CREATE_TABLE, RENAME_TABLE, PUBLISH_TABLE)
 def publish_step(
     session: SparkSession, step: Step, statements: Iterable[Statement], warehouse: str, prefix: str = ""
 ) -> None:
-    """Run a step's statements for the catalog. They may run again at any time."""
+    """Run a step's catalog statements, which can be repeated at any time."""
     texts = [statement.sql for statement in statements if statement.part == CATALOG]
     location = location_of(step.table.key, warehouse)
     if step.op in (RENAME_TABLE, DROP_TABLE):
@@ -34,13 +34,13 @@ def publish_step(
 
 
 def make_room(session: SparkSession, name: str, location: str) -> None:
-    """Take the name from a table that lies elsewhere."""
+    """Drop the catalog name if it belongs to a table at another location."""
     if session.catalog.tableExists(name) and not held_at(session, name, location):
         session.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 def held_at(session: SparkSession, name: str, location: str) -> bool:
-    """Return whether the catalog has the name, for the table at this location."""
+    """Return True if the catalog has the name for the table at this location."""
     if not session.catalog.tableExists(name):
         return False
     described = session.sql(f"DESCRIBE TABLE EXTENDED {name}").where("col_name = 'Location'").collect()

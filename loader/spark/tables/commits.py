@@ -1,15 +1,14 @@
-"""Delta commits of our own making: which files are read, which rows are marked as gone, what is added.
+"""Delta commits built directly: files to read, rows to mark as deleted, rows to add.
 
-Delta's public ways find out for themselves what a write touches: a MERGE reads the target twice,
-an overwrite asks the log, and each costs Spark jobs before the first row moves. A load knows all
-of it already: it has just read the rows it closes, and knows their files and places. So it makes
-the commit itself, from the parts that Delta's own commands are made of: files are written by
-Delta's transaction, rows that go are marked in deletion vectors, and everything is one commit with
-the table's transaction id and number. The protocol, the log and every reader stay Delta's.
+Delta's public interfaces determine the affected rows themselves: a MERGE reads the target twice, an overwrite
+queries the log, and each costs Spark jobs before the first row is written. A load has already read the rows
+it closes, with their files and places. So it builds the commit itself from the parts of Delta's own commands:
+Delta's transaction writes the files, deleted rows are marked in deletion vectors, and one commit with the
+table's transaction id and number contains everything. Protocol, log and readers are unchanged Delta.
 
-These parts are not a public interface: the versions are pinned, and ``tests/loader`` proves each
-one on real tables. A transaction starts from the snapshot whose files were read, and says that it has
-read them all: if another writer committed meanwhile, Delta refuses the commit (``TableMoved``).
+These parts are not a public interface: the versions are pinned, and ``tests/loader`` tests each part on real
+tables. A transaction starts from the snapshot whose files were read and registers a read of the whole table:
+if another writer commits in between, Delta refuses the commit (``TableMoved``).
 """
 
 from collections.abc import Callable, Mapping
@@ -49,24 +48,24 @@ _CONFLICTS = (
 
 
 class TableMoved(Refusal):
-    """Another writer committed to a table between this run's reading and its commit; nothing was written."""
+    """Conflict: another writer committed after this run read the table; nothing was written."""
 
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The files of a table at one version, as the log names them; nothing is read until asked."""
+    """Files of a table at one version, as listed in the log; read on first access."""
 
     session: SparkSession
     table: DeltaTable
 
     @cached_property
     def snapshot(self) -> Any:
-        """The table's newest snapshot when first asked; what is read and committed rests on this one."""
+        """Newest snapshot at the first access; reads and the commit use this one."""
         return self.table.snapshot()
 
     @cached_property
     def all(self) -> list[Any]:
-        """Delta's AddFile entries. A small table's stand in its checksum file; else the log is asked."""
+        """Delta's AddFile entries, from the checksum file if it lists them (small tables), else from the log."""
         checksum = self.snapshot.checksumOpt()
         known = checksum.get().allFiles() if checksum.isDefined() else checksum
         if known.isDefined():
@@ -75,7 +74,7 @@ class TableFiles:
         return list(self.snapshot.allFiles().collectAsList())
 
     def where(self, column: str, *values: str) -> list[Any]:
-        """The files of some partitions."""
+        """Return the files of the partitions with these values."""
         physical = self.table.physical_names()[column]
         found = []
         for file in self.all:
@@ -85,10 +84,10 @@ class TableFiles:
         return found
 
     def frame(self, files: list[Any] | None = None, *, placed: bool = False) -> DataFrame:
-        """The rows of these files, else of all; with ``placed`` also where each lies.
+        """Return the rows of these files, by default of all, and with ``placed`` the place of each row.
 
-        Which files there are is known by then; ``DeltaTable.frame`` has the log asked for them by jobs of its
-        own, and skips some by their statistics. This reads every one.
+        The file list is known, unlike for ``DeltaTable.frame``, whose log query runs jobs of its own and
+        skips files by statistics. This reads every file.
         """
         files = self.all if files is None else files
         log = self.snapshot.deltaLog()
@@ -102,7 +101,7 @@ class TableFiles:
 
 
 def rows_in(files: list[Any]) -> int | None:
-    """Return the number of rows in the files by their statistics, None if they lack it; no file is read."""
+    """Return the number of rows in the files by their statistics, None if these are missing; no file is read."""
     counts = [file.numLogicalRecords() for file in files]
     return sum(count.get() for count in counts) if all(count.isDefined() for count in counts) else None
 
@@ -119,12 +118,12 @@ def commit(
     last: Callable[[], None] | None = None,
     recorded: Mapping[str, int] | None = None,
 ) -> bool:
-    """One commit: rows of ``add`` come, whole files go, rows at the places ``gone`` of ``gone_from`` go.
+    """Commit added rows, the removal of whole files, and of rows at places ``gone`` in ``gone_from``.
 
-    False, and nothing is done, if the table holds this application's ``sequence`` already. Without
-    an application the commit has no number. ``last`` is called when all is written and nothing of it counts
-    yet; what it raises leaves the table as it was. ``recorded`` are further transaction identifiers with their
-    numbers. Refused TableMoved if the table is no longer as ``files`` has it.
+    Return False without a write if the table already has this application's ``sequence``. Without an
+    application the commit has no number. ``last`` is called after all files are written and before the
+    commit; its exception leaves the table unchanged. ``recorded`` adds transaction identifiers with their
+    numbers. Raise TableMoved if the table has changed since ``files`` was read.
     """
     session, jvm = files.session, files.session._jvm
     jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
@@ -167,7 +166,10 @@ def commit(
 
 
 def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, to be called in another thread: its jobs belong to this one's run and are cancelled with it."""
+    """Return the function for use in another thread, with this thread's Spark session and job group.
+
+    Its jobs are cancelled together with the run.
+    """
 
     def work(*arguments: Any) -> Any:
         session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
@@ -177,7 +179,7 @@ def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any
 
 
 def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
-    """Deletion vectors over the rows that go; a file of which nothing is left goes whole."""
+    """Return the actions that mark rows as deleted; a file without remaining rows is removed."""
     generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
     by_name = {_name(file.path()): file for file in files}
     _, numbers = _numbered(session, list(by_name))
@@ -205,9 +207,9 @@ def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], 
 
 
 def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, str]]:
-    """The names by their numbers, as a placed frame has them, and the salt that gives each its own.
+    """Return the salt that gives each name a distinct number, and the names by number, as in placed frames.
 
-    The same names get the same salt, so a frame and the commit after it agree.
+    The salt depends on the names only, so a frame and its later commit agree.
     """
     jvm = session._jvm
     text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
@@ -222,7 +224,7 @@ def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, s
 
 
 def _low_half(number: int) -> int:
-    """Return the lower half of a number, as the signed number that shifting left and back gives."""
+    """Return the lower half of a number as a signed number, as after a left and right shift."""
     return ((number & _ROW_BITS) ^ (1 << (_HALF - 1))) - (1 << (_HALF - 1))
 
 
@@ -243,7 +245,7 @@ def _operation(session: SparkSession, *, overwrites: bool) -> Any:
 
 
 def _seq(session: SparkSession, items: list[Any]) -> Any:
-    """An immutable Scala sequence."""
+    """Return an immutable Scala sequence."""
     held = session._jvm.java.util.ArrayList()
     for item in items:
         held.add(item)

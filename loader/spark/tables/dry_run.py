@@ -1,8 +1,7 @@
-"""A rehearsal: steps on shallow clones of the touched tables, looked at before and after, then dropped.
+"""Dry run: steps executed on shallow clones of the tables, compared before and after, then dropped.
 
-Clones lie in a folder of their own below the warehouse and are published in schemas of their own, so
-neither tables nor names of the warehouse are touched. What remained of a rehearsal that died is
-removed by the next one.
+The clones are in a separate folder of the warehouse and are published in schemas of their own, so tables and
+names of the warehouse are unchanged. The next dry run removes the remains of an interrupted one.
 """
 
 import logging
@@ -43,11 +42,11 @@ def rehearse(
     emit: Callable[..., None],
     canceled: threading.Event | None = None,
 ) -> dict[str, Any]:
-    """Run the steps on clones; returns what was seen.
+    """Run the steps on clones and return the results.
 
-    ``succeeded``, ``error`` of the step that failed, ``steps`` (ordinal, status, error), ``tables`` by
-    key with ``before`` and ``after`` (name, schema, rows, bytes, samples; None where there is no table)
-    and ``queries`` (name, before, after: None if it works, else the error; ``breaks``).
+    ``succeeded``, ``error`` of the failed step, ``steps`` (ordinal, status, error, seconds), ``tables`` by
+    key with ``before`` and ``after`` (name, columns, rows, bytes, samples; None without a table), and
+    ``queries`` (name, before, after: None if the query works, else the error; ``breaks``).
     """
     rehearsal = _Rehearsal(dataset_session(spark, user_metadata=""), warehouse.rstrip("/"), manifest)
     with _lock:
@@ -123,7 +122,7 @@ class _Rehearsal:
         return DeltaTable(self.session, self.folder, key)
 
     def _clone(self, keys: list[str]) -> dict[str, str]:
-        """Clone the tables that are there and publish them; returns their names by key."""
+        """Clone the existing tables and publish the clones; return their names by key."""
         for key in keys:
             if DeltaTable(self.session, self.warehouse, key).exists():
                 source, clone = place_of(key, self.warehouse), place_of(key, self.folder)
@@ -161,7 +160,10 @@ class _Rehearsal:
         }
 
     def _compared(self, before: dict[str, str | None], names: list[str]) -> list[dict[str, Any]]:
-        """A query breaks if it worked before the steps, or is one that is to work after them, and does not."""
+        """Return each query's errors before and after the steps.
+
+        A query breaks if it worked before the steps, or must work after them, and fails.
+        """
         after = self._explain(self.manifest.queries, names)
         new = self._explain(self.manifest.after, names)
         compared = [
@@ -171,7 +173,7 @@ class _Rehearsal:
         return compared + [{"name": name, "after": error, "breaks": error is not None} for name, error in new.items()]
 
     def _explain(self, queries: tuple[DownstreamQuery, ...], names: list[str]) -> dict[str, str | None]:
-        """Return, for each query, None if it can be planned over the clones, or else Spark's error."""
+        """Return for each query None if it can be planned over the clones, else Spark's error."""
         renamed = renamed_schemas(names, self.prefix)
         said: dict[str, str | None] = {}
         for query in queries:
@@ -186,14 +188,17 @@ class _Rehearsal:
         return said
 
     def drop_clones(self, name: str = "") -> None:
-        """Everything that a rehearsal (this one) made; its folder goes last, by which the rest is found."""
+        """Remove all clones and schemas of a dry run, by default this one; its folder is deleted last.
+
+        The folder is needed to find the rest after an interruption.
+        """
         name = name or self.name
         for schema in self._schemas(_prefix(name)):
             self.session.sql(f"DROP SCHEMA IF EXISTS {quote_identifier(schema)} CASCADE")
         self._delete(f"{self.warehouse}/{FOLDER}/{name}")
 
     def clear_what_remained(self) -> None:
-        """Remove clones that interrupted dry runs left; one runner owns the warehouse."""
+        """Remove the remains of interrupted dry runs; one runner owns the warehouse."""
         jvm = self.session._jvm
         root = jvm.org.apache.hadoop.fs.Path(f"{self.warehouse}/{FOLDER}")
         files = root.getFileSystem(self.session._jsc.hadoopConfiguration())
@@ -217,7 +222,10 @@ class _Rehearsal:
 
 
 def _without_values(names: Sequence[str], row: Sequence[str | None], masked: Collection[str]) -> list[str | None]:
-    """Return a row's values; beside masked columns hashes are masked too, since whoever guesses a value finds its."""
+    """Return a row with masked columns replaced.
+
+    Hashes in such rows are masked too, since a guessed value can be confirmed by its hash.
+    """
     if not masked:
         return list(row)
     return [

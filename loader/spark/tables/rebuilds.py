@@ -1,6 +1,6 @@
-"""Rewriting a table's rows in other types, and moving a dropped table out of the way.
+"""Rebuild of a table with other column types, and removal of a dropped table's files from its location.
 
-A rebuild is one atomic overwrite at the same place, verified, or taken back.
+A rebuild is one atomic overwrite in place; it is verified, and restored if rows are missing.
 """
 
 from pyspark.sql import DataFrame
@@ -19,7 +19,7 @@ _LENGTH = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def rebuild(step: Step, table: DeltaTable) -> int:
-    """Overwrite the table with the step's types; returns its rows, counted before and after. RESTORE if they differ."""
+    """Overwrite the table with the step's types and return its row count; RESTORE if the counts differ."""
     shape = becomes(step)
     assert shape is not None
     before, rows = table.version(), table.rows()
@@ -39,7 +39,7 @@ def rebuild(step: Step, table: DeltaTable) -> int:
 
 
 def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:
-    """The keys that follow from columns of another type by now: a hash must be that of the value beside it."""
+    """Recompute keys over columns with a new type, since a hash must match the value beside it."""
     types = {field.name: field.dataType for field in frame.schema.fields}
     for key in step.rehashed:
         parts = [(part, F.col(quote_identifier(name)), types[name]) for part, name in key.parts]
@@ -51,9 +51,9 @@ def _hashed_anew(frame: DataFrame, step: Step) -> DataFrame:
 
 
 def set_aside(table: DeltaTable, warehouse: str) -> None:
-    """Move the files of a dropped table out of the way of a new one: its log starts anew, nothing is lost.
+    """Move a dropped table's files to another folder, so that a new table starts with a new log.
 
-    A log that went on would tell the next load of runs whose rows the new table does not have.
+    A continued log would give the next load runs whose rows the new table lacks.
     """
     jvm, session = table.spark._jvm, table.spark._jsparkSession
     folder = jvm.org.apache.hadoop.fs.Path(f"{warehouse.rstrip('/')}/{DROPPED_FOLDER}")
@@ -74,7 +74,7 @@ def set_aside(table: DeltaTable, warehouse: str) -> None:
 
 
 def _with_lengths(frame: DataFrame, shape: TableShape) -> DataFrame:
-    """A text's length is kept beside its type, or an overwrite would lose it."""
+    """Add the lengths of text columns as metadata, which an overwrite would otherwise lose."""
     selected = []
     for column in shape.columns:
         described, value = parse(column.type), F.col(quote_identifier(column.name))
@@ -93,7 +93,7 @@ def _overwrite(frame: DataFrame, shape: TableShape, table: DeltaTable) -> None:
 def _rows_written(table: DeltaTable, before: int) -> int | None:
     """Return the number of rows that the commit after ``before`` wrote.
 
-    None if it is not the newest or lacks the number.
+    None if that commit is not the newest or lacks the number.
     """
     if table.version() != before + 1:
         return None

@@ -1,4 +1,4 @@
-"""Sizes of tables by their logs: no row is read."""
+"""Sizes of tables from their logs, without reading rows."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from loader.spark.tables.tables import DeltaTable
 
 
 def sizes(spark: SparkSession, warehouse: str, keys: Iterable[str]) -> dict[str, dict[str, int | None]]:
-    """Version, rows, bytes and files of each table that is there, by stable key.
+    """Return version, rows, bytes and files of each existing table, by stable key.
 
-    ``rows`` is None where a file was written without statistics; deleted rows are not counted.
+    ``rows`` is None if a file lacks statistics; deleted rows are not counted.
     """
     found = {}
     for key in keys:
@@ -22,7 +22,7 @@ def sizes(spark: SparkSession, warehouse: str, keys: Iterable[str]) -> dict[str,
 
 
 def size_of(table: DeltaTable) -> dict[str, int | None]:
-    """Rows, bytes and files of the newest version."""
+    """Return rows, bytes and files of the newest version."""
     files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
     records = F.get_json_object("stats", "$.numRecords").cast("bigint")
     live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))

@@ -1,8 +1,8 @@
-"""The executor of steps: step → statement → observed → told.
+"""Executor of architecture steps: run each step's statements, then verify the table and report.
 
-Every step is idempotent: where the table stands among its steps is found by looking at it, what is
-done is not done again, and a step is proved done by looking once more. ALTER carries no transaction
-id, so observing is the only proof there is.
+Every step is idempotent: the position of a table among its steps is read from the table, finished steps are
+skipped, and a step is finished only when the table shows it. ALTER carries no transaction id, so reading the
+table again is the only proof.
 """
 
 import threading
@@ -58,12 +58,12 @@ def execute(
     schema_prefix: str = "",
     sensitive: Collection[str] = (),
 ) -> bool:
-    """Run the steps in order; stops at the first that fails, and between two when cancelled. True if all are done.
+    """Run the steps in order until one fails or the execution is cancelled; return True if all are done.
 
-    Before the first statement every table must be at a place among its steps, and every value that a
-    pending step depends on is checked. ``done`` are places of steps that were recorded as finished:
-    they are not run again, and the tables must show them. ``schema_prefix`` stands before the
-    catalog's schemas in a rehearsal. Refusals tell no value of the columns whose stable keys are ``sensitive``.
+    Before the first statement, every table must be at a position among its steps, and every value that a
+    pending step depends on is checked. ``done`` are the ordinals of steps recorded as finished: they are not
+    run again, and the tables must show them. ``schema_prefix`` precedes the catalog's schemas in a dry run.
+    Refusals contain no values of columns whose stable keys are ``sensitive``.
     """
     session = dataset_session(spark, user_metadata="")
     return _Execution(
@@ -108,7 +108,7 @@ class _Execution:
         return DeltaTable(self.session, self.warehouse, step.table.key)
 
     def _preflight(self) -> bool:
-        """Find where each table stands, and ask the data what pending steps depend on; nothing is written."""
+        """Find each table's position among its steps and check the data of pending steps, without writing."""
         by_table: dict[str, list[int]] = {}
         for ordinal, step in enumerate(self.steps):
             by_table.setdefault(step.table.key, []).append(ordinal)
@@ -139,7 +139,7 @@ class _Execution:
         return ordinal in self.recorded or ordinal in self.seen_done
 
     def _checked(self, ordinal: int, step: Step) -> Refusal | None:
-        """Ask the data now, if the columns are called so already; else when the step's turn comes."""
+        """Check the step's data now if its columns already have their names; otherwise the step checks later."""
         table = self._table(step)
         observed = table.observe()
         names = {column.name for column in observed.columns} if observed else set()
@@ -154,7 +154,7 @@ class _Execution:
         return None
 
     def _refuse(self, ordinal: int, step: Step, refusal: Refusal) -> bool:
-        """Tell of a step that cannot run; no statement did."""
+        """Report a step as failed before any statement ran."""
         self._started(ordinal, step, None)
         self._finished(ordinal, step, refusal, None, 0.0)
         return False
@@ -184,7 +184,7 @@ class _Execution:
         return not step.leaves_trace or self._is_done(ordinal) or done_by(step, observed)
 
     def _do(self, ordinal: int, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
-        """The statements that are still missing: the change unless the table shows it, then the keys."""
+        """Run the missing statements: the change, unless the table shows it, then the column keys."""
         if ordinal not in self.checked:
             check(step, table)
         if not half_done_by(step, table.observe()):
@@ -203,7 +203,7 @@ class _Execution:
             self.session.sql(statement.sql)
 
     def _tie(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
-        """Tie keys to the physical names that Delta chose."""
+        """Store the stable keys of columns with the physical names that Delta chose."""
         if step.untied:
             self.session.sql(next(statement.sql for statement in todo if "UNSET" in statement.sql))
         ties = ties_of(step)

@@ -1,9 +1,9 @@
-"""Delta tables of the warehouse: where they are, what they hold, who committed last.
+"""Delta tables of the warehouse: location, content and newest run commit.
 
-A table's folder is named by its stable key and its Delta log is the truth about it. Identity is
-kept in table properties: ``elevata.key``, ``elevata.name`` and, per column,
-``elevata.column.<stable key>`` = Delta's physical column name, which no rename changes.
-``elevata.dropped`` is true of a table that was taken out of the catalog and whose files are kept.
+A table's folder is named by its stable key, and its Delta log is authoritative. Table properties hold its
+identity: ``elevata.key``, ``elevata.name`` and, per column, ``elevata.column.<stable key>`` = Delta's
+physical column name, which no rename changes. ``elevata.dropped`` is true for a table that was removed from
+the catalog while its files remain.
 """
 
 import json
@@ -41,9 +41,9 @@ _proven: dict[str, tuple[int, int]] = {}
 class RunCommit:
     """Commit metadata of a run in ``userMetadata``.
 
-    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run
-    must know (``loader.spark.runtime.datasets``). ``what`` is load, or the kind of a governed run. ``foreign`` are
-    the later commits of other writers that changed rows: ``DELETE (version 7)``, newest first.
+    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run must know
+    (``loader.spark.runtime.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are
+    later commits of other writers that changed rows, as ``DELETE (version 7)``, newest first.
     """
 
     run_id: str
@@ -57,7 +57,7 @@ class RunCommit:
 
 
 class DeltaTable:
-    """One table by its location. Opening is cheap; nothing is read until asked."""
+    """One table, identified by its location. Opening is cheap; the log is read on access."""
 
     def __init__(self, spark: SparkSession, warehouse: str, key: str):
         self.spark = spark
@@ -79,8 +79,8 @@ class DeltaTable:
     def snapshot(self) -> Any:
         """Return the newest snapshot as a JVM object; its checksum, if it has one, agrees with the log.
 
-        Delta asks for the thread's session as soon as the snapshot is asked for its files; a thread that
-        ran no statement before has none.
+        Delta needs the thread's active session when files are requested; a thread without earlier statements
+        has none, so it is set here.
         """
         self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
         snapshot = self._update()
@@ -95,9 +95,9 @@ class DeltaTable:
         return self._log.update(False, none, none)
 
     def _proven(self, snapshot: Any) -> Any:
-        """Return the snapshot, or one without its checksum where the log contradicts that; the file is removed.
+        """Return the snapshot, or one without its checksum if the log contradicts it; that file is removed.
 
-        Delta makes the next version's checksum from this one, so a wrong one would be carried on.
+        Delta derives the next version's checksum from this one, so an error would persist.
         """
         version, said = snapshot.version(), snapshot.checksumOpt()
         if not said.isDefined():
@@ -126,7 +126,7 @@ class DeltaTable:
         return self.version() >= 0
 
     def version(self) -> int:
-        """The newest version in the log, -1 where there is no table."""
+        """Return the newest version in the log, -1 without a table."""
         return self.snapshot().version()
 
     def frame(self) -> DataFrame:
@@ -157,7 +157,7 @@ class DeltaTable:
         return found.get() if found.isDefined() else -1
 
     def observe(self) -> ObservedTable | None:
-        """Structure and version as the log has them, or None where there is no table."""
+        """Return structure and version from the log, None without a table."""
         snapshot = self.snapshot()
         if snapshot.version() < 0:
             return None
@@ -176,18 +176,18 @@ class DeltaTable:
         )
 
     def schema(self) -> StructType:
-        """The columns as the log has them; asked without a query."""
+        """Return the columns from the log, without a query."""
         return StructType.fromJson(json.loads(self.snapshot().metadata().schema().json()))
 
     def physical_names(self) -> dict[str, str]:
-        """Delta's physical name of every column, by its present name."""
+        """Return Delta's physical name of every column, by its present name."""
         fields = json.loads(self.snapshot().metadata().schema().json())["fields"]
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
 
     def newest_run_commit(self) -> RunCommit | None:
-        """Return the newest run commit that the table's content rests on, None if none does.
+        """Return the newest run commit in the table's present content, None if there is none.
 
-        Where somebody restored an older version, what came after that version does not count.
+        After a RESTORE to an older version, commits after that version do not count.
         """
         version, left = self.version(), _COMMITS_TO_SEARCH
         foreign: list[str] = []
@@ -203,7 +203,7 @@ class DeltaTable:
         return None if left else self._older_run_commit(version)
 
     def _restored(self, info: dict[str, Any]) -> int:
-        """Return the version that a RESTORE went back to."""
+        """Return the version that a RESTORE restored."""
         parameters = info["operationParameters"]
         if parameters.get("version") is not None:
             return int(parameters["version"])
@@ -216,17 +216,17 @@ class DeltaTable:
         return next((one for one in self.run_commits() if one.version <= version), None)
 
     def has_commit_of(self, run_id: str) -> bool:
-        """Return whether the log still holds a commit of this run."""
+        """Return True if the log still holds a commit of this run."""
         return any(signed.run_id == run_id for signed in self.run_commits())
 
     def run_commits(self) -> list[RunCommit]:
-        """Every commit that a run signed and the log still holds, newest first."""
+        """Return every commit with a run's commit metadata that the log still holds, newest first."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()
         found = [_signature(row.userMetadata, row.version) for row in history]
         return sorted((one for one in found if one is not None), key=lambda one: one.version, reverse=True)
 
     def commit(self, version: int) -> list[dict] | None:
-        """The actions of one commit, as the log has them; None where the log was cleaned of it."""
+        """Return the actions of one commit; None if the log no longer has it."""
         lines = self._commit_lines(version)
         return None if lines is None else [json.loads(line) for line in lines]
 
@@ -269,7 +269,7 @@ def run_signature(
 
 
 def _is_ours(user_metadata: str | None) -> bool:
-    """Return whether a commit carries commit metadata of a run or an execution."""
+    """Return True if a commit has the commit metadata of a run or an execution."""
     return (user_metadata or "").startswith('{"') and '"what"' in (user_metadata or "")
 
 
@@ -333,17 +333,17 @@ def _list_of(scala_seq) -> list[Any]:
 
 
 def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
-    """Give the table its name in the catalog; the catalog holds names only, never the truth."""
+    """Create the table's catalog name; the catalog only publishes names, the log is authoritative."""
     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")
 
 
 def publish_views(spark: SparkSession, views: Iterable[str]) -> None:
-    """Run the statements that publish what stands over a history (``architecture.domain.history_views``).
+    """Run the statements that publish the views over a history (``architecture.domain.history_views``).
 
-    The history has its name by then (``publish``). Every statement replaces what was there, so a
-    column that came or was renamed is in the views after the next load.
+    The history must be published before (``publish``). Every statement replaces its view, so added or renamed
+    columns appear after the next load.
     """
     for statement in views:
         spark.sql(statement)

@@ -1,4 +1,4 @@
-"""Questions to the data that a step depends on: they read, write nothing, and refuse with counts and samples."""
+"""Checks of table data that a step depends on: read-only, with counts and samples in refusals."""
 
 import json
 
@@ -21,12 +21,12 @@ EXECUTION = "execution"
 
 
 def asks(step: Step) -> bool:
-    """Return whether a step depends on the table's rows or its log."""
+    """Return True if a step depends on the table's rows or its log."""
     return step.op in (REBUILD_TABLE, RETYPE_COLUMN, CHECK_NOT_NULL, RESTORE_TABLE) or step.only_empty
 
 
 def check(step: Step, table: DeltaTable) -> None:
-    """Refuse a step that the table's rows do not allow; nothing is asked of steps that touch no rows."""
+    """Raise Refusal for a step that the table's rows do not allow; other steps are not checked."""
     if step.op in (REBUILD_TABLE, RETYPE_COLUMN):
         _casts(step, table)
     elif step.op == CHECK_NOT_NULL and step.column is not None:
@@ -38,7 +38,7 @@ def check(step: Step, table: DeltaTable) -> None:
 
 
 def _casts(step: Step, table: DeltaTable) -> None:
-    """Every value must survive its new type."""
+    """Raise Refusal CAST_FAILS if a value does not survive its new type."""
     broken = dict(zip(step.retyped, lost_values(step), strict=True))
     asked = (f"count_if({test}) AS c{place}" for place, test in enumerate(broken.values()))
     counts = table.frame().selectExpr(*asked).first()
@@ -87,7 +87,7 @@ def _all_null(column: str, table: DeltaTable) -> None:
 
 
 def _nothing_written_since(step: Step, table: DeltaTable) -> None:
-    """Going back to a version would take rows with it that a load wrote after it."""
+    """Raise Refusal WRITTEN_SINCE if a RESTORE would lose rows written after its version."""
     newest = table.version()
     for version in range((step.version or 0) + 1, newest + 1):
         actions = table.commit(version)
@@ -101,7 +101,7 @@ def _nothing_written_since(step: Step, table: DeltaTable) -> None:
 
 
 def _writes_rows(actions: list[dict]) -> bool:
-    """Return whether a commit changed rows, unless it belongs to an execution."""
+    """Return True if a commit changed rows and does not belong to an execution."""
     changed = any(
         part["dataChange"] for action in actions for part in (action.get("add"), action.get("remove")) if part
     )

@@ -1,4 +1,4 @@
-"""Shared fixtures of the loader's control side: metadata of two systems, and a scripted runner."""
+"""Fixtures for tests of jobs: metadata of two systems, and a scripted runner."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ if connection.vendor == "sqlite":
 
 
 class Script:
-    """Instructions for the fake runner; see fake_runner.py."""
+    """Instructions for the fake runner (see fake_runner.py)."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -53,7 +53,7 @@ def script(tmp_path) -> Script:
 
 @pytest.fixture
 def make_runner(tmp_path, script):
-    """Make runners that live in this test's folder; all are closed at its end."""
+    """Return a function that makes runners in this test's folder; all are closed at its end."""
     made = []
 
     def make(holder: str = "the test", folder: Path | None = None, **patience: float) -> Runner:
@@ -77,7 +77,7 @@ def runner(make_runner) -> Runner:
 
 
 def source(system, name: str, columns: dict[str, str], keys: tuple[str, ...]):
-    """A source dataset with its columns, and the targets that follow from it."""
+    """Create a source dataset with its columns and its generated targets."""
     dataset = create_source_dataset(system=system, name=name, location=f"{name}.csv", format="csv")
     for column, type_ in columns.items():
         ordinal = keys.index(column) + 1 if column in keys else None
@@ -88,7 +88,7 @@ def source(system, name: str, columns: dict[str, str], keys: tuple[str, ...]):
 
 @pytest.fixture
 def airports(db):
-    """Airports, and routes that refer to them."""
+    """Create airports, and routes that refer to them."""
     return remembered("airports and routes", _airports)
 
 
@@ -117,7 +117,10 @@ def column(name: str) -> TargetColumn:
 
 @pytest.fixture
 def in_threads():
-    """Run functions at once, each with a database connection of its own; returns their results."""
+    """Return a function that runs functions in parallel threads with own database connections.
+
+    It returns their results.
+    """
 
     def run(*functions):
         results = [None] * len(functions)

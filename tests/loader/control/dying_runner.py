@@ -1,8 +1,8 @@
-"""The real runner, that kills itself or its worker at a step of an execution, when it is told to.
+"""Real runner that kills itself or its worker at a chosen step of an execution.
 
-Its argument names a file that says when, JSON: ``step`` (the step's ordinal), ``told`` (whether the
-worker still hears that the step is done) and ``who`` (``runner`` or ``worker``). The file is taken away
-first, so nobody dies twice.
+Its argument names a JSON file: ``step`` (the step's ordinal), ``told`` (true if the worker still receives the
+step's event) and ``who`` (``runner`` or ``worker``). The file is deleted first, so that only one process
+dies.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A worker's one attempt at an execution, with the runner that dies when it is told to.
+"""Worker's attempt at an execution, with the dying runner.
 
-``python dying_worker.py EXECUTION``: gives up whoever died at it, resumes it as the one who asked for it,
-performs it on real Spark and prints how it ended. A worker that is killed leaves its rows as they are.
+``python dying_worker.py EXECUTION`` marks earlier attempts as lost, resumes the execution as the user who
+requested it, performs it on real Spark, and prints its result. A killed worker leaves its rows unchanged.
 """
 
 import os

@@ -1,29 +1,29 @@
-"""A stand-in for the Spark runner: it speaks the protocol and does what a script tells it.
+"""Stand-in for the Spark runner that speaks the protocol and follows a script.
 
-The script is the file that its argument names, a JSON object, read anew for every request:
+The script is a JSON file named by the argument, read anew for every request:
 
     fatal          refuse to start with this refusal
-    mute           never say ready
+    mute           never send ready
     die_on         kind of request at which the process kills itself
-    hang_on        kinds that are never answered (cancel is heard)
-    deaf_on        kinds that are never answered, cancel or not
+    hang_on        kinds that are never answered (cancel works)
+    deaf_on        kinds that are never answered, even when cancelled
     ignore_ping    pings are not answered
-    observed       tables by stable key, as the warehouse has them (changes with every step)
-    sizes          rows, bytes and files of every table that is there
-    rehearsal      the answer of every rehearsal
+    observed       tables of the warehouse by stable key (changes with every step)
+    sizes          rows, bytes and files of every existing table
+    rehearsal      the answer of every dry run
     fail_steps     table names whose steps fail
     fail           dataset names that fail, with the refusal
-    held           number of the newest run that an accepted table holds
-    seen           the newest number that the table of a governed run has seen
-    unreadable     stable keys of tables whose log is damaged
+    held           number of the newest run in an accepted table
+    seen           the newest number that the table of a maintenance run has seen
+    unreadable     stable keys of tables with a damaged log
     crowded        dataset names whose tables have too many small files
     answers        answers of reads, by kind; of checks, by the history's name
     pause          seconds that each dataset takes
     step_pause     seconds that each step takes
-    print          what is printed on standard error for every request but pings, line by line
-    log            the message of an error with a traceback that is logged for it, as the real one logs
+    print          output on standard error for every request except pings, line by line
+    log            message of an error with a traceback that is logged for it, as the real runner logs
 
-Every request that comes is appended to ``<script>.log``, so a test can see what was asked.
+Every request is appended to ``<script>.log`` for the tests.
 """
 
 import json
@@ -94,7 +94,7 @@ def observe(_id, body, told, _stop) -> dict:
 
 
 def execute(request_id, body, told, stop) -> dict:
-    """Each step's table becomes what the step leads to; the script hears of it at once."""
+    """Change each step's table to the step's result, and update the script at once."""
     known = told.get("observed", {})
     manifest = from_json(ExecuteManifest, body)
     for ordinal, step in enumerate(manifest.steps):
@@ -188,7 +188,7 @@ def load(request_id, body, told, stop) -> dict:
 
 
 def govern(request_id, body, told, stop) -> dict:
-    """A revert, prune, compaction or acceptance: its dataset's name may be among those that ``fail``."""
+    """Answer a revert, prune, compaction or acceptance, which fails if its dataset is listed in ``fail``."""
     about = body.get("load", body)
     key = about["dataset"]
     emit("dataset_started", id=request_id, dataset=key)

@@ -1,6 +1,6 @@
-"""An installation of its own for tests: a shop's data, people with tokens, a real worker with its Spark.
+"""Installation for tests: data of a shop, users with tokens, a real worker with Spark.
 
-Everything goes through the command line, as people use it; the worker is one process with one JVM.
+Everything runs through the command line; the worker is one process with one JVM.
 """
 
 import json
@@ -59,7 +59,7 @@ print(json.dumps(read.answer))
 
 @dataclass
 class Installation:
-    """Commands run in ``folder``, each as the person whose token it is given; ``servers`` are its variables."""
+    """Installation in ``folder``: commands run with the token of a user and the variables ``servers``."""
 
     folder: Path
     tokens: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Installation:
         )
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        """Start a command and go on; its output is read by ``communicate``."""
+        """Start a command without waiting; its output is read by ``communicate``."""
         return subprocess.Popen(
             [sys.executable, "manage.py", *arguments],
             cwd=settings.BASE_DIR,
@@ -93,20 +93,20 @@ class Installation:
         )
 
     def json(self, *arguments: str, by: str = "", code: int = 0) -> Any:
-        """The command's document; it must end with ``code``."""
+        """Return the command's JSON document; the exit code must be ``code``."""
         done = self.run(*arguments, "--json", by=by)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return json.loads(done.stdout)
 
     def shell(self, code: str) -> str:
-        """Return the output of code in the installation, for actions of pages that no command has."""
+        """Run code in the installation's shell and return its output, for actions without a command."""
         done = self.run("shell", "--verbosity", "0", "--command", code)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def allow(self, **policies: Any) -> None:
-        """Change the environment's policy as two administrators, as the page does: one proposes, the other accepts."""
+        """Change the environment's change policy as two administrators: one proposes, the other accepts."""
         self.shell(
             "from architecture.services import current_environment as now\n"
             "from architecture.services.policies.policies import accept_policy, update_policies\n"
@@ -132,7 +132,7 @@ class Installation:
     def edit_columns(
         self, dataset: str, by: str, facts: dict[str, Any] | None = None, **changes: dict[str, Any]
     ) -> None:
-        """Export everything, change ``facts`` and columns (by name) in the dataset's file, import that as somebody."""
+        """Export the metadata, change ``facts`` and columns (by name) in the dataset's file, and import it."""
         metadata = self.folder / "metadata"
         done = self.run("export_metadata", str(metadata))
         assert done.returncode == 0, done.stderr
@@ -145,13 +145,13 @@ class Installation:
         self.import_text(yaml.safe_dump(document, sort_keys=False), by=by)
 
     def rows(self, dataset: str, *names: str) -> list[tuple]:
-        """A table's rows as a page shows them, as texts, by columns; asked of the worker."""
+        """Return the columns of a table's rows as text, read through the worker."""
         answer = json.loads(self.shell(SAMPLE.format(name=dataset)))
         places = [answer["columns"].index(name) for name in names]
         return sorted(tuple(row[place] for place in places) for row in answer["rows"])
 
     def commits(self) -> dict[str, list[dict]]:
-        """The signatures of executions' commits by table folder, in order."""
+        """Return the commit metadata of executions by table folder, in order."""
         found: dict[str, list[dict]] = {}
         for log in sorted((self.folder / "warehouse").glob("*/_delta_log/*.json")):
             for line in log.read_text().splitlines():
@@ -163,7 +163,7 @@ class Installation:
 
 
 def make_installation(folder: Path, described: str = SHOP, servers: dict[str, str] | None = None) -> Installation:
-    """Two people, and a shop's data, described by one of them and not loaded yet."""
+    """Create an installation with two users and a shop described by one of them, not yet loaded."""
     made = Installation(folder, servers=servers or {})
     made.deliver()
     done = made.run("migrate", "--verbosity", "0")
@@ -177,7 +177,7 @@ def make_installation(folder: Path, described: str = SHOP, servers: dict[str, st
 
 @contextmanager
 def working(installation: Installation) -> Iterator[subprocess.Popen]:
-    """A real worker in a process group of its own."""
+    """Run a real worker in its own process group."""
     log = installation.folder / "worker.log"
     with log.open("a") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Running the product's commands as a person does: in processes and a data folder of their own."""
+"""Product commands in separate processes with their own data folder."""
 
 import os
 import signal
@@ -12,13 +12,13 @@ PUT_ASIDE = ("DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE")
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The shell's, pointing to an embedded installation in ``folder``."""
+    """Return the environment variables of an embedded installation in ``folder``."""
     kept = {name: value for name, value in os.environ.items() if name not in PUT_ASIDE}
     return kept | {"ELEVATA_DATA_DIR": str(folder)}
 
 
 def start(folder: Path, *arguments: str, output=subprocess.PIPE) -> subprocess.Popen:
-    """``manage.py`` with these arguments, in a process group of its own."""
+    """Start ``manage.py`` with these arguments in its own process group."""
     return subprocess.Popen(
         [sys.executable, "manage.py", *arguments],
         cwd=settings.BASE_DIR,
@@ -42,7 +42,7 @@ def manage(folder: Path, *arguments: str, seconds: float = 180) -> subprocess.Co
 
 
 def below(pid: int) -> set[int]:
-    """The processes that descend from this one."""
+    """Return the ids of the descendants of a process."""
     from loader.management.peak_memory import _descendants
 
     return set(_descendants(pid))

@@ -1,4 +1,4 @@
-"""Whoever asked is who acts while a worker does it, and nobody acts for them afterwards."""
+"""Actor of jobs: a worker acts as the user who requested the job, and only during it."""
 
 import pytest
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def workplace(make_runner, monkeypatch):
-    """A worker that notes in the change log what it asks its runner for."""
+    """Worker that writes its runner requests to the change log."""
     place = Workplace(make_runner=make_runner)
     ask = place.runner.request
 
@@ -39,7 +39,7 @@ def workplace(make_runner, monkeypatch):
 
 
 def noted() -> list[tuple[str, str, str]]:
-    """Each request to the runner, with who made it."""
+    """Return each request to the runner with its actor."""
     entries = ChangeLogEntry.objects.filter(subject_kind="runner").order_by("pk")
     return list(entries.values_list("subject_key", "actor", "actor_kind"))
 
@@ -50,7 +50,7 @@ def olga():
 
 @pytest.fixture
 def loaded(airports, workplace) -> LoadRun:
-    """A load that Olga asked for."""
+    """Load that Olga requested."""
     run = request_load_run(user=olga(), wake_worker=False).run
     tasks.perform(run.pk)
     return LoadRun.objects.get(pk=run.pk)

@@ -1,4 +1,4 @@
-"""The worked example of docs/use/api.md: its Python is run as it stands, its curl commands are the same requests."""
+"""Worked example of docs/use/api.md: its Python runs unchanged, its curl commands make the same requests."""
 
 import re
 import shlex
@@ -40,7 +40,7 @@ def blocks(language: str) -> str:
 
 
 def requests_of_curl() -> list[tuple[str, re.Pattern]]:
-    """(method, path as a pattern) of every curl command: a variable in a path is one part of it."""
+    """Return (method, path pattern) of every curl command; a variable matches one part of a path."""
     found = []
     for line in re.findall(r"^curl .*?(?=^curl |\Z)", blocks("sh"), re.M | re.S):
         words = shlex.split(line)
@@ -71,7 +71,7 @@ def run_example(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[dict
 
 @pytest.fixture
 def busy_worker(make_runner, monkeypatch) -> Iterator[None]:
-    """Somebody who does whatever is queued, with a runner that obeys its script."""
+    """Worker that performs everything queued, with a scripted runner."""
     place, over = Workplace(make_runner=make_runner), threading.Event()
     monkeypatch.setattr(tasks, "_workplace", place)
 

@@ -1,4 +1,4 @@
-"""Breaking a lease shuts its holder out: none of its writes finds its row any more."""
+"""Breaking a lease locks its holder out: its later writes match no row."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def olga(db):
 
 
 def claimed(run_id: str = "busy"):
-    """A run that a worker has begun; its attempt, with its leases."""
+    """Return the attempt, with its leases, of a run that a worker has started."""
     run = request_load_run(run_id=run_id).run
     work = claim_with_leases(run_pk=run.pk, worker="w1")
     attempt = attempt_of(work.run)

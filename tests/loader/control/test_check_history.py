@@ -1,4 +1,4 @@
-"""``manage.py check_history``: what is checked, how it ends, what it says."""
+"""``manage.py check_history``: checks, exit codes and output."""
 
 import io
 import json
@@ -30,13 +30,13 @@ AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 
 @pytest.fixture
 def local(monkeypatch, make_runner):
-    """--local takes the runner that obeys."""
+    """Make --local use the scripted runner."""
     monkeypatch.setattr(command, "Runner", make_runner)
 
 
 @pytest.fixture
 def worker(monkeypatch, runner):
-    """A worker that is alive; whatever is asked of it is answered in a thread."""
+    """Live worker that answers requests in a thread."""
     now = timezone.now()
     Worker.objects.create(name="w", started_at=now, heartbeat_at=now)
     working = []
@@ -59,7 +59,7 @@ def worker(monkeypatch, runner):
 
 
 def check(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, output, and the line that explains a failure."""
+    """Return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("check_history", *arguments, stdout=out, stderr=io.StringIO())

@@ -1,4 +1,7 @@
-"""The same tables on a standalone cluster, chosen by SPARK_MASTER alone: nothing depends on the driver's machine."""
+"""The same tables on a standalone cluster, selected by SPARK_MASTER alone.
+
+Nothing depends on the driver's machine.
+"""
 
 import json
 import os
@@ -20,7 +23,7 @@ DEPLOY = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """A master and its workers, from pyspark's own scripts."""
+    """Spark master and workers, started by pyspark's own scripts."""
 
     def __init__(self, folder: Path):
         self._folder, self._started = folder, []

@@ -1,4 +1,4 @@
-"""Sending: signed requests to webhooks and mail to people, with an outcome whatever happens."""
+"""Webhook deliveries and mail: signed requests, and a recorded outcome in every case."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def posted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, bytes, dict[str, str]]]]:
-    """Let the other side answer as the test says; returns what it was sent."""
+    """Return a function that sets the receiver's answers and returns the requests sent."""
 
     def answers(*given: Any) -> list[tuple[str, bytes, dict[str, str]]]:
         sent, left = [], list(given)
@@ -200,7 +200,7 @@ def operators(db) -> None:
 
 
 def of_loads() -> QuerySet[Event]:
-    """Return the events but those about the accounts that a test makes."""
+    """Return the events except those about the test's accounts."""
     return Event.objects.exclude(kind=Kind.ACCOUNT_CHANGED)
 
 

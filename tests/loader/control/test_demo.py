@@ -1,4 +1,4 @@
-"""The demo's own parts: releases, folder, people. The demo itself is run on the real engine."""
+"""Parts of the demo: releases, folder, users. The demo itself runs on the real engine elsewhere."""
 
 import json
 import tarfile
@@ -135,7 +135,7 @@ def test_a_demos_folder_that_is_served_is_left_alone(tmp_path):
 
 @pytest.fixture
 def worker(make_runner, monkeypatch):
-    """A worker in this process, with a runner that does what it is told."""
+    """In-process worker with a scripted runner."""
     place = Workplace(make_runner=make_runner)
     monkeypatch.setattr(tasks, "_workplace", place)
     with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False, shutdown_timeout=30):
@@ -169,7 +169,7 @@ def test_a_column_that_comes_later_goes_from_editor_to_record(airports, worker, 
 
 @pytest.fixture
 def left(worker, script, tmp_path, monkeypatch):
-    """People, and the work that was left for them; the other team's column is there as Delta would show it."""
+    """Users with the demo's pending work; the other team's column is observed as Delta would show it."""
 
     def job(_folder):
         told = json.loads(script.path.read_text())

@@ -136,7 +136,7 @@ def test_references_may_form_a_circle():
 
 @st.composite
 def warehouses(draw) -> tuple[DatasetState, ...]:
-    """Rawcore tables that read raw tables, earlier rawcore tables and views over both."""
+    """Draw rawcore tables that read raw tables, earlier rawcore tables and views over both."""
     size = draw(st.integers(1, 8))
     made: list[DatasetState] = []
     for i in range(size):

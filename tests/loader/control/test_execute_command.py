@@ -1,4 +1,4 @@
-"""``manage.py execute --local``: from a previewed report to its record, or to an exit code that says why not."""
+"""``manage.py execute --local``: from a previewed report to its record, or to an exit code with its reason."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def person(name: str, role: Role) -> Any:
 
 @pytest.fixture
 def olga(monkeypatch) -> Any:
-    """An operator, whose token the command has."""
+    """Operator whose token the command uses."""
     user = person("olga", Role.OPERATOR)
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=user)[1])
     return user
@@ -41,7 +41,7 @@ def olga(monkeypatch) -> Any:
 
 @pytest.fixture
 def loaded(airports, make_runner, monkeypatch) -> None:
-    """Tables that a load made; the command takes the runner that obeys."""
+    """Tables of a load; the command uses the scripted runner."""
     first = make_runner("the load")
     perform(queued(), first)
     first.close()
@@ -50,7 +50,7 @@ def loaded(airports, make_runner, monkeypatch) -> None:
 
 @pytest.fixture
 def report(loaded) -> ChangeReport:
-    """A column is renamed on a historized table, which is safe."""
+    """Report that renames a column of a historized table, which is safe."""
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)
     return build_report(environment=current_environment())
@@ -63,7 +63,7 @@ def previewed(report, olga) -> ChangeReport:
 
 
 def execute(report: ChangeReport, *arguments: str) -> tuple[int, str, str, str]:
-    """Exit code, output, code of the reason, and the line that explains it."""
+    """Return exit code, output, reason code, and the line that explains it."""
     out = io.StringIO()
     try:
         call_command("execute", str(report.report_id), *arguments, stdout=out, stderr=io.StringIO())

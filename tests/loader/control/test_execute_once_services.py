@@ -1,4 +1,4 @@
-"""Whoever presses, whatever the broker delivers, however many workers hear of it: an execution runs once."""
+"""An execution runs once, for any number of requests, broker messages and workers."""
 
 import threading
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
 
 @pytest.fixture
 def report(airports, make_runner) -> ChangeReport:
-    """A column renamed on a historized table, previewed; the tables were made by a load."""
+    """Previewed report that renames a column of a historized table made by a load."""
     runner = make_runner("the load")
     perform(queued(), runner)
     runner.close()
@@ -44,7 +44,7 @@ def olga():
 
 @pytest.fixture
 def heard():
-    """The executions of every message that a worker of this process ended; those of earlier tests are gone."""
+    """Executions of the messages that a worker of this process has finished, without those of earlier tests."""
     app.control.purge()
     found: list[int] = []
 

@@ -1,4 +1,4 @@
-"""An execution performed by a worker, with a runner that does what it is told."""
+"""Execution performed by a worker with a scripted runner."""
 
 import json
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def preview(airports, runner):
-    """A column is renamed on a historized table, reported and previewed."""
+    """Preview of a report that renames a column of a historized table."""
     perform(queued(), runner)
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)

@@ -1,4 +1,4 @@
-"""``manage.py generate_cdc``: exact shares in files, the same bytes from the same seed, nothing lost."""
+"""``manage.py generate_cdc``: exact shares, the same bytes from the same seed, complete files."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from loader.management.synthetic_files import write_deliveries
 
 
 def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, output, and the line that explains a failure."""
+    """Return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("generate_cdc", str(folder), *arguments, stdout=out, stderr=io.StringIO())
@@ -26,7 +26,7 @@ def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def rows(file: Path) -> dict[tuple, tuple]:
-    """Values by key, of a file with two key columns."""
+    """Return the values by key, of a file with two key columns."""
     if file.suffix == ".parquet":
         found = [tuple(map(str, row.values())) for row in parquet.read_table(file).to_pylist()]
     else:

@@ -1,4 +1,4 @@
-"""History batches, reverts, prunes and compactions as runs: who, why, what; refused, repeated, followed."""
+"""Maintenance runs (history batch, revert, prune, compaction): request, refusal, repetition, progress."""
 
 import io
 import json
@@ -37,7 +37,7 @@ WHY = "the source sent test data"
 
 @pytest.fixture
 def eve(db):
-    """An operator, who acts throughout; their token is what commands go by."""
+    """Operator whose token the commands use."""
     person = create_person(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         yield person

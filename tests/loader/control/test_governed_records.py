@@ -1,4 +1,4 @@
-"""Governed runs: a person answers for each, and each attempt leaves a sealed record."""
+"""Maintenance runs: each has a responsible user, and each attempt leaves a sealed record."""
 
 import io
 import json

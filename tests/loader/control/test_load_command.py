@@ -1,4 +1,4 @@
-"""``manage.py load``: exit codes, one line for every trouble, one JSON document."""
+"""``manage.py load``: exit codes, one-line errors, one JSON document."""
 
 import io
 import json
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def local(monkeypatch, make_runner):
-    """--local takes the runner that obeys."""
+    """Make --local use the scripted runner."""
     monkeypatch.setattr(command, "Runner", make_runner)
 
 
 @pytest.fixture
 def worker(monkeypatch, runner):
-    """A worker that is alive; whatever is sent to it is done in a thread."""
+    """Live worker that performs its jobs in a thread."""
     from django.utils import timezone
 
     now = timezone.now()
@@ -53,7 +53,7 @@ def worker(monkeypatch, runner):
 
 
 def load(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, output, and the line that explains a failure."""
+    """Return exit code, output and the line that explains a failure."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command("load", *arguments, stdout=out, stderr=err)

@@ -211,7 +211,7 @@ def test_loads_know_the_names_of_sensitive_columns_as_delivered_and_as_stored(ai
 
 
 def test_loads_know_sensitive_columns_that_only_a_filter_reads(airports):
-    """Spark says in an error which value could not be cast."""
+    """Spark's error messages contain the value that could not be cast."""
     target("raw.raw_air_airport").generated_from.columns.filter(name="name").update(pii=True)
     dataset = create_target_dataset(
         schema=target("rawcore.rc_air_airport").schema,

@@ -1,4 +1,4 @@
-"""Objects with a changed stable key are loaded into their existing tables, and hashed as before."""
+"""Objects with a changed stable key use their existing tables and hashes."""
 
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
@@ -24,7 +24,7 @@ _OF_THE_RUN = ("sequence", "newest_applied_at", "newest_applied")
 
 @pytest.fixture
 def moved(airports, runner) -> LoadRun:
-    """Loaded once; then every target has another key, as if described anew in another installation."""
+    """Load once, then give every target another key, as if described anew in another installation."""
     run = perform(queued(), runner)
     for model in (TargetDataset, TargetColumn, Reference):
         for one in model.objects.all():

@@ -1,4 +1,4 @@
-"""A load run on the terminal."""
+"""Progress of a load run on the terminal."""
 
 import io
 

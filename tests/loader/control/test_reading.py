@@ -1,4 +1,4 @@
-"""Reading permissions: data by place, masked sensitive values, and a log entry for each read of them."""
+"""Read permissions: data by place, masked sensitive values, and a log entry for each read of them."""
 
 import json
 
@@ -123,7 +123,7 @@ def test_a_read_without_sensitive_values_leaves_no_entry(airports, runner, scrip
 
 
 def test_rehearsals_and_steps_know_hashes_of_sensitive_values_as_sensitive(airports):
-    """A hash of a key is found by whoever guesses the key."""
+    """The hash of a key can be found by guessing the key."""
     dataset = target(NAME)
     dataset.columns.filter(name="icao").update(pii=True)
     found = set(sensitive_keys(current_environment(), {str(dataset.key)}))

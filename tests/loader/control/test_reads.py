@@ -1,4 +1,4 @@
-"""Questions to the warehouse."""
+"""Queries on the warehouse."""
 
 import threading
 

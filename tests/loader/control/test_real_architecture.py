@@ -1,4 +1,4 @@
-"""Structure under control on the real engine, as two people have it on the command line."""
+"""Change control on the real engine, used by two users on the command line."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ DROPS_ALLOWED = {"severities": {"DROP_COLUMN": "needs_approval"}}
 
 @pytest.fixture
 def shop(tmp_path: Path):
-    """A loaded shop with a worker, in an environment where somebody else agrees to every change."""
+    """Loaded shop with a worker; another user must approve every change."""
     installation = make_installation(tmp_path / "data")
     with working(installation):
         installation.json("load", "--at", "2024-01-01", by="aron")
@@ -37,7 +37,7 @@ def shop(tmp_path: Path):
 
 
 def refused(shop: Installation, *arguments: str, by: str = "") -> str:
-    """The code that a command is refused with."""
+    """Return the code with which a command is refused."""
     return shop.json(*arguments, by=by, code=2)["error"]["code"]
 
 
@@ -46,7 +46,7 @@ def planned(shop: Installation) -> dict:
 
 
 def operations(report: dict) -> set[tuple]:
-    """Operation, dataset without its schema, and what it is about."""
+    """Return each operation with its dataset (without schema) and subject."""
     return {
         (
             one["op"],
@@ -58,7 +58,7 @@ def operations(report: dict) -> set[tuple]:
 
 
 def carried(shop: Installation, report: dict) -> dict:
-    """Approved by one who has no hand in it, previewed, executed: the execution."""
+    """Approve the report as another user, preview and execute it; return the execution."""
     fingerprint = report["fingerprint"]
     assert shop.json("approve", fingerprint, "--note", "agreed", by="aron")["status"] == "approved"
     preview = shop.json("preview", fingerprint, by="aron")
@@ -71,7 +71,7 @@ def carried(shop: Installation, report: dict) -> dict:
 
 
 def proved(shop: Installation, execution: dict) -> dict:
-    """The record of an execution, exported and verified from the file and against the chain."""
+    """Return an execution's record, verified from its exported file and against the chain."""
     file = shop.folder / "record.json"
     shop.json("records", execution["record"], "--artifact", str(file))
     assert shop.json("verify_artifact", str(file))["verified"]

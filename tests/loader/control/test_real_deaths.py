@@ -1,4 +1,4 @@
-"""An execution whose runner or worker is killed between any two steps, on the real engine: it ends right."""
+"""Executions whose runner or worker is killed between any two steps, on the real engine, end correctly."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ print(asked.execution.pk)
 
 @dataclass(frozen=True)
 class Death:
-    """Process to kill after a step; ``told``: after the worker received its event."""
+    """Process to kill after a step; ``told`` is true if the worker received the step's event."""
 
     step: int
     who: str
@@ -111,7 +111,7 @@ def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: li
 
 
 def queued(shop: Installation) -> int:
-    """A load, a change set of many steps, approved, previewed and asked for; the execution's id."""
+    """Create a load and an approved, previewed and requested change of many steps; return the execution's id."""
     with working(shop):
         shop.json("load", "--at", "2024-01-01")
         shop.import_text(AFTER, by="edda")
@@ -132,7 +132,7 @@ def queued(shop: Installation) -> int:
 
 
 def attempt(shop: Installation, execution: int, death: Death | None) -> bool:
-    """One worker's attempt, which comes to its end or to a death; whether the worker died."""
+    """Run one worker's attempt to its end or to a kill; return True if the worker died."""
     told = shop.folder / "death.json"
     if death is not None:
         told.write_text(json.dumps({"step": death.step, "who": death.who, "told": death.told}))
@@ -152,7 +152,7 @@ def attempt(shop: Installation, execution: int, death: Death | None) -> bool:
 
 
 def steps_of(shop: Installation, execution: int) -> list[tuple[int, str, str]]:
-    """Ordinal, kind and status of every row that is a statement."""
+    """Return ordinal, kind and status of every row with a statement."""
     rows = shop.shell(
         "import json; from architecture.models import ExecutionOperation as Row\n"
         f"rows = Row.objects.filter(execution={execution}).exclude(statement='').order_by('ordinal')\n"
@@ -162,7 +162,7 @@ def steps_of(shop: Installation, execution: int) -> list[tuple[int, str, str]]:
 
 
 def succeeded_without_statement(shop: Installation, execution: int) -> set[str]:
-    """The kinds of operations that were carried out and change no table."""
+    """Return the kinds of executed operations that change no table."""
     rows = shop.shell(
         "import json; from architecture.models import ExecutionOperation as Row\n"
         f"rows = Row.objects.filter(execution={execution}, statement='', status='succeeded')\n"

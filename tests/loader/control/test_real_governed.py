@@ -1,4 +1,4 @@
-"""Governed runs on the real engine, as a person starts them and a worker does them."""
+"""Maintenance runs on the real engine, started by a user and performed by a worker."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Loads while what they need goes away and comes back: databases, brokers, locks. On real servers and real Spark."""
+"""Loads during outages of databases, brokers and locks, on real servers and real Spark."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def ended(process: subprocess.Popen, seconds: float = 300) -> tuple[int, str, st
 
 
 def check(shop: Installation, items: int) -> None:
-    """The newest load is all there, once, in rawcore and history."""
+    """Check that the newest load is complete and stored once, in rawcore and history."""
     done = shop.run("check_history", "--local", "--json")
     assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, 0), done.stdout + done.stderr
     loaded = shop.json("load", "--local")
@@ -127,7 +127,7 @@ def test_a_load_outlasts_a_database_and_a_broker_that_crash(tmp_path, in_worker)
 
 
 def disturb(load: subprocess.Popen, shop: Installation, postgres: Server, redis: Server) -> None:
-    """Crash both servers while the load is at work, longer than a heartbeat, and start them again."""
+    """Crash both servers during the load, for longer than a heartbeat, and restart them."""
     running = "from loader.models import DatasetRun; print(DatasetRun.objects.filter(status='running').count())"
     wait_until(lambda: int(shop.shell(running)) > 0 or load.poll() is not None, 60)
     assert load.poll() is None, "the load ended before it could be disturbed"
@@ -142,7 +142,7 @@ def disturb(load: subprocess.Popen, shop: Installation, postgres: Server, redis:
 
 
 def test_a_load_outlasts_a_control_database_that_is_locked(shop):
-    """Longer than SQLite itself waits (30 s)."""
+    """The lock lasts longer than SQLite's own wait (30 s)."""
     shop.deliver(item=MANY)
     load = shop.start("load", "--local", "--run-id", "one")
     wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)

@@ -1,4 +1,4 @@
-"""Load runs on the real engine, as a person starts them; killed, repeated, and as the demo does."""
+"""Load runs on the real engine: started on the command line, killed, repeated, and in the demo."""
 
 import json
 import os
@@ -39,7 +39,7 @@ for source in SourceDataset.objects.all():
 
 @pytest.fixture
 def shop(tmp_path) -> Path:
-    """A data folder with one source of items."""
+    """Data folder with one source of items."""
     folder = tmp_path / "data"
     (folder / "landing").mkdir(parents=True)
     (folder / "shop.yaml").write_text(SYSTEM)
@@ -98,7 +98,7 @@ def test_a_run_killed_and_started_again_ends_right(shop, phases):
 
 
 def _kill_in(folder: Path, phase: str) -> None:
-    """Start the second run and kill its process as soon as it says that it is doing this."""
+    """Start the second run and kill its process as soon as it reports this phase."""
     process = start(folder, "load", "--local", "--run-id", "two", "--at", "2024-01-02")
     said: list[str] = []
 
@@ -174,6 +174,6 @@ def test_a_release_that_does_not_exist_is_one_line(tmp_path):
 
 
 def _java_below(folder: Path) -> list[str]:
-    """Java processes that still work in the folder."""
+    """Return the Java processes still running in the folder."""
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if "java" in line and str(folder) in line]

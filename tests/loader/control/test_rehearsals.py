@@ -1,4 +1,4 @@
-"""Rehearsals whose worker is gone: given up, told so, and out of the way of the next one."""
+"""Dry runs without a worker: marked as lost, reported, and no obstacle to the next one."""
 
 import subprocess
 from datetime import timedelta
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def preview(airports, runner) -> Preview:
-    """A column renamed on a historized table, previewed."""
+    """Preview of a report that renames a column of a historized table."""
     perform(queued(), runner)
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)
@@ -44,7 +44,7 @@ def olga():
 
 
 def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> Rehearsal:
-    """A rehearsal that a worker claimed, and was last heard of some time ago."""
+    """Return a dry run that a worker claimed, with its last heartbeat some time ago."""
     asked = request_rehearsal(preview=preview, person=olga()).rehearsal
     claim(job_pk=asked.pk, worker=by)
     Job.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)

@@ -1,4 +1,4 @@
-"""manage.py replay: what it prints, how it ends; the real engine once."""
+"""``manage.py replay``: output and exit codes; one test uses the real engine."""
 
 import json
 from io import StringIO
@@ -31,7 +31,7 @@ def cases(tmp_path):
 
 @pytest.fixture
 def answering(monkeypatch):
-    """The command without an engine: every case passes but those named ``bad``."""
+    """Replace the engine: every case passes except those named ``bad``."""
 
     def listen(self, text, found):
         return {c.id: {"id": c.id, "passed": c.id != "bad", "message": "", "actual": []} for c in found}

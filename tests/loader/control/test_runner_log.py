@@ -30,7 +30,7 @@ def json_logs(settings) -> None:
 
 
 def text_of(runner) -> str:
-    """The whole log, once the runner is closed."""
+    """Return the whole log after the runner is closed."""
     runner.close()
     return runner.log_file.read_text()
 

@@ -1,4 +1,4 @@
-"""Asking for runs, claiming them, cancelling them, sweeping up after them."""
+"""Load runs: request, claim, cancellation, sweep."""
 
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def sent(monkeypatch):
-    """Wake-ups that were sent; ``sent.reason`` is what the broker says instead of taking them."""
+    """Wake-ups that were sent; ``sent.reason`` makes the broker refuse them with this reason."""
 
     class Sent(list):
         reason = ""

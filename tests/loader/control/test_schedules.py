@@ -1,4 +1,4 @@
-"""Schedules: described by people, started by the clock, each due time exactly once."""
+"""Schedules: described by users, started by the clock, each due time exactly once."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -33,7 +33,7 @@ def nightly(**described) -> Schedule:
 
 
 def due(schedule: Schedule, ago: timedelta = timedelta(seconds=5)) -> datetime:
-    """Make the schedule due; the due time."""
+    """Make the schedule due and return the due time."""
     at = timezone.now().replace(microsecond=0) - ago
     Schedule.objects.filter(pk=schedule.pk).update(next_at=at)
     return at

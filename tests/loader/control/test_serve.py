@@ -1,4 +1,4 @@
-"""``manage.py serve``: three processes that come and go together."""
+"""``manage.py serve``: three processes that start and stop together."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def served(tmp_path):
-    """A running installation: its process, port and what it says."""
+    """Running installation: process, port and output."""
     port = free_port()
     output = tmp_path / "serve.log"
     with output.open("w") as file:

@@ -1,4 +1,4 @@
-"""Views inlined into what the runner selects, and the SQL that people read."""
+"""Views inlined into the runner's queries, and their SQL for users."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
@@ -73,7 +73,7 @@ CORE = dataset(
 
 
 def test_a_plain_column_stays_a_plain_column():
-    """The runner checks and types bare columns itself: a cast around one would hide what does not fit."""
+    """The runner checks and types bare columns itself; a cast around one would hide values that do not fit."""
     (one,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
     assert one.table.qualified_name == "raw.raw_a"
     assert {c.name: (c.type, c.expression) for c in one.columns} == {

@@ -1,4 +1,4 @@
-"""The states of a run's datasets as a table."""
+"""States of a run's datasets as a table."""
 
 import pytest
 

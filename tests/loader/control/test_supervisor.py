@@ -1,4 +1,4 @@
-"""The runner's owner, with a runner that obeys: death, hanging, several requests, one folder."""
+"""Runner supervisor with a scripted runner: death, hanging, parallel requests, one folder."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A load run from claim to end, with a runner that does what it is told."""
+"""Load runs from claim to end, with a scripted runner."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A worker process: one load run at a time, reads beside them, messages that come twice or never."""
+"""Worker process: one load run at a time, reads in parallel, repeated and lost messages."""
 
 import threading
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Calling an address that somebody typed: what is judged is what is connected to, and nothing takes too long."""
+"""Calls to addresses that users entered: the connected address is checked, and every call has a timeout."""
 
 import socket
 import threading
@@ -18,7 +18,7 @@ HERE = networks(["127.0.0.0/8"])
 
 
 class Receiver(ThreadingHTTPServer):
-    """A server on this machine that writes down what it is sent."""
+    """Local HTTP server that records its requests."""
 
     daemon_threads = True
 
@@ -33,7 +33,7 @@ class Receiver(ThreadingHTTPServer):
                 answer(self)
 
             def log_message(self, *_: object) -> None:
-                """Nothing is printed."""
+                """Suppress the log output."""
 
         super().__init__(("127.0.0.1", 0), Handler)
 
@@ -68,7 +68,7 @@ def receiver(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Recei
 
 @pytest.fixture
 def resolves(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Names lead where the test says, one list of addresses after the other; returns what was asked."""
+    """Return a function that sets the addresses of successive name lookups and returns the names looked up."""
     asked: list[str] = []
 
     def lead(*answers: list[str]) -> list[str]:
@@ -123,7 +123,7 @@ def test_a_name_that_leads_inside_and_outside_is_refused(resolves: Callable):
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A resolver that says nothing until it is told to; then it has never heard of the name."""
+    """Resolver that blocks until released and then does not know the name."""
     speak = threading.Event()
 
     def getaddrinfo(host: str, *_: object, **__: object) -> list:

@@ -1,4 +1,4 @@
-"""Sampling files: what a load would refuse is refused here, in the same words."""
+"""Sampling of files: refusals and their messages equal those of a load."""
 
 import bz2
 import gzip

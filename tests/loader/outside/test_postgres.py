@@ -1,4 +1,4 @@
-"""A real PostgreSQL, looked at as a source: reached, listed, sampled, imported."""
+"""PostgreSQL as a source: connection, listing, sampling, import."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ ANALYZE shop.orders;
 
 @pytest.fixture
 def database(settings: Any) -> Iterator[System]:
-    """The session's own server as an outside system; tables in a schema that goes with the test."""
+    """Test server as an outside system, with tables in a schema that is dropped after the test."""
     place = configured.DATABASES["default"]
     settings.SOURCE_HOSTS = ["127.0.0.1"]
     named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}

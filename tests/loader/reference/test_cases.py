@@ -1,4 +1,4 @@
-"""The contract's history cases, and our own of the same kind, on the reference implementation."""
+"""Documented history cases and additional ones, on the reference implementation."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""State of the reference engine beside the table: counts, warnings, runs, horizon."""
+"""State of the reference engine besides the table: counts, warnings, runs, horizon."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -97,7 +97,7 @@ def test_runs_of_a_version():
 
 
 def test_a_horizon_refuses_and_counts_older_rows():
-    """Rule 11: what is older than the memory and would alter history is counted, the rest applied."""
+    """Rule 11: rows before the horizon that would change history are counted, the others applied."""
     table = engine(input="effective", time="t", late_horizon=5)
     table.apply(batch(1, (1, "a", day(1))))
     table.apply(batch(20, (1, "b", day(20)), (2, "n", day(2))))
@@ -182,7 +182,7 @@ def test_absence_needs_a_time_that_a_run_has():
 
 
 def test_a_later_row_of_a_returned_key_never_fills_the_gap():
-    """Rule 9, read on: absent at 10, back at 20 with a row of 5; then rows of 7 and 15 speak of what is back."""
+    """Rule 9: absent at 10, back at 20 with a row of 5; later rows of 7 and 15 belong to the returned key."""
     table = engine(input="effective", time="t", absent_keys="deleted")
     table.apply(batch(8, (1, "a", day(1)), (2, "z", day(1))))
     table.apply(batch(10, (2, "z", day(1))))

@@ -1,4 +1,4 @@
-"""A history policy that changes while there is history: what is there stays, what comes is compared anew."""
+"""Change of the history policy of an existing history: old versions stay, new rows follow the new policy."""
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +31,7 @@ def intervals(table: ReferenceEngine) -> list[tuple]:
 
 
 def tracked_a() -> ReferenceEngine:
-    """Two rows that differ in what is not tracked: one version, updated in place."""
+    """Return a table of two rows that differ only in an untracked column: one version, updated in place."""
     table = effective(track=["a"])
     bring(table, 1, ("x", "u1", 1))
     bring(table, 2, ("x", "u2", 5))
@@ -90,7 +90,7 @@ tracked = st.sampled_from([{}, {"track": ["a"]}, {"track": ["b"]}, {"track": ["a
 
 
 def versions_of(table: ReferenceEngine) -> dict[tuple, object]:
-    """Every version by key and start: how the engine finds the rows that it puts and removes."""
+    """Return every version by key and start, as the engine finds rows to put and remove."""
     fold = table.table.fold
     return {
         (key, version.valid_from): version for key, log in table.table.logs.items() for version in fold.versions(log)
@@ -101,7 +101,7 @@ def versions_of(table: ReferenceEngine) -> dict[tuple, object]:
 @settings(max_examples=80)
 @given(data=st.data())
 def test_putting_and_removing_what_differs_gives_the_history_through_every_change(name, data):
-    """Compare differences put and removed one by one with the history after every change."""
+    """Apply differences one by one and compare with the history after every change."""
     policy_of, row_of, time_type = INPUTS[name]
     first = {k: v for k, v in data.draw(policy_of).items() if k not in ("track", "untracked")}
     table = engine(first | data.draw(tracked), time_type)

@@ -46,7 +46,7 @@ class Source:
         self.types, self.names, self.dropped = dict(columns), {name: name for name in columns}, frozenset()
 
     def next(self, step: str | None, found: list[dict]) -> tuple["Source", dict]:
-        """The source after a step, and the batch's content under the names it then has."""
+        """Return the source after a step, and the batch's content under its new names."""
         after, more = Source(self.types), {}
         after.names, after.dropped = dict(self.names), self.dropped
         if step == "drop or return":
@@ -90,7 +90,7 @@ INPUTS = {
 
 @st.composite
 def files(draw):
-    """A history batch file as a source would send it: an earliest start per key, or none."""
+    """Draw a history batch as a source would send it: at most one earliest start per key."""
 
     def times_of(n):
         return {"_fivetran_start": day(n)}
@@ -117,7 +117,7 @@ def batch(n, content, **more):
 
 
 def seen(table, *, without=()):
-    """The table as comparable text, whatever order its rows come in."""
+    """Return the table as comparable text, independent of row order."""
     left_out = {"opened_by", "closed_by", *without}
     return sorted(
         repr(
@@ -199,7 +199,7 @@ def test_as_of_a_run_a_snapshot_history_is_that_runs_snapshot(snapshots, tracked
 
 @st.composite
 def arrivals(draw, row_of):
-    """The same rows twice, each time shuffled and cut into batches in another way."""
+    """Draw the same rows twice, each time shuffled and cut into other batches."""
     found = draw(
         st.lists(row_of, min_size=1, max_size=12, unique_by=lambda one: (one["id"], one["t"], one.get("op") == "D"))
     )
@@ -234,7 +234,7 @@ def test_the_order_of_arrival_does_not_matter(name, data):
 @settings(max_examples=150)
 @given(data=st.data())
 def test_a_horizon_forgets_nothing_that_younger_rows_need(data):
-    """Rows that are at most two days late: with three days of memory the end is that of a memory for ever."""
+    """With rows at most two days late, an event log of three days gives the result of an unlimited one."""
     base = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     for_ever, forgetting = engine(base, "timestamp"), engine(base | {"late_horizon": 3}, "timestamp")
     for n in range(3, 3 + data.draw(st.integers(1, 6))):

@@ -1,4 +1,4 @@
-"""Synthetic CDC data: exact shares, the same from the same seed, made row by row."""
+"""Synthetic CDC data: exact shares, reproducible by seed, generated row by row."""
 
 from itertools import islice
 from uuid import UUID

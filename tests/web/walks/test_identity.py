@@ -156,7 +156,7 @@ def test_a_webhook_is_made_tried_and_sent_again(eve: Walker, receiver: Receiver)
     eve.press("Space")
     eve.fill("Variable with the secret", "ELEVATA_WEBHOOK_SECRET_TEAM")
     eve.picture("identity-webhook-form")
-    eve.use("button", "Make the webhook")
+    eve.use("button", "Create webhook")
     expect(eve.page.get_by_text("Webhook data platform is there. Send it a test.")).to_be_visible()
     assert Webhook.objects.get().events == ["load.failed"]
 

@@ -40,7 +40,7 @@ def test_a_report_is_previewed_executed_cancelled_and_resumed(olga: Walker, worl
     rename(world, "full_name", "display_name")
     report = world.report()
     olga.go(address(report))
-    olga.use("button", "Look and preview")
+    olga.use("button", "Scan and preview")
     olga.page.wait_for_url(re.compile("/looks/"))
     world.warehouse.show()
     ReadRequest.objects.update(status="succeeded", answer={"asked": 2, "found": 2})

@@ -28,14 +28,14 @@ def to_the_report(bob: Walker) -> None:
     bob.go("/")
     bob.open_menu()
     bob.use("link", re.compile("^Inbox"))
-    expect(bob.page.get_by_role("heading", name="To be decided on")).to_be_visible()
+    expect(bob.page.get_by_role("heading", name="To decide")).to_be_visible()
     bob.picture("reviewer-inbox")
     # The rows that follow the page take the place of those that have the focus.
     bob.page.wait_for_load_state("networkidle")
     link = bob.page.locator("#inbox a[href^='/reports/']").first
     link.focus()
     bob.press("Enter")
-    expect(bob.page.get_by_text("Still holds")).to_be_visible()
+    expect(bob.page.get_by_text("Up to date")).to_be_visible()
 
 
 def test_a_report_is_read_and_approved_with_a_note(bob: Walker, world: World):
@@ -67,7 +67,7 @@ def test_a_report_that_goes_stale_says_so_and_keeps_the_note(bob: Walker, world:
     bob.type("Half a thou")
     change(world, "balance", description="What is owed")
     change(world, "balance", type="decimal(14,2)")
-    expect(bob.page.locator("#standing")).to_contain_text("Stale.", timeout=30_000)
+    expect(bob.page.locator("#standing")).to_contain_text("Outdated.", timeout=30_000)
     bob.type("ght")
     expect(bob.page.get_by_role("textbox", name=re.compile("^Note"))).to_have_value("Half a thought")
     expect(bob.page.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
