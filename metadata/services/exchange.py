@@ -23,7 +23,8 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.common import snapshot, writing
-from metadata.services.metadata_import import Importer, Report
+from metadata.services.import_rows import Report
+from metadata.services.metadata_import import Importer
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
 
 SUFFIXES = (".yaml", ".yml")

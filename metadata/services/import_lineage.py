@@ -1,18 +1,15 @@
 """Lineage and references of imported datasets: names in files become rows."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elevata.core.errors import MetadataError
 from metadata.domain import keys
 from metadata.domain.exchange import Record
 from metadata.models import Reference, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.services.common import free_key, store
-from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED
+from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED, Report
 from metadata.services.references import check_reference, set_pairs
 from metadata.services.targets import link_column, link_dataset
-
-if TYPE_CHECKING:
-    from metadata.services.metadata_import import Report
 
 Dataset = SourceDataset | TargetDataset
 
@@ -20,7 +17,7 @@ Dataset = SourceDataset | TargetDataset
 class LineageImporter:
     """Resolves names after all datasets and columns of an import are there."""
 
-    def __init__(self, report: "Report", targets: list[tuple[Record, TargetDataset]]) -> None:
+    def __init__(self, report: Report, targets: list[tuple[Record, TargetDataset]]) -> None:
         self.report = report
         self._datasets: dict[tuple[str, str], Dataset] = {}
         self._columns: dict[tuple[type, int], dict[str, Any]] = {}

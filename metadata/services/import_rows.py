@@ -1,6 +1,7 @@
 """Writing one imported row: only what differs, and in an order that no constraint trips over."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from metadata.domain.naming import HISTORY_SUFFIX
@@ -8,6 +9,27 @@ from metadata.models import TargetColumn, TargetDataset
 from metadata.services.common import put_aside, store
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
+
+
+@dataclass
+class Report:
+    """Result of an import, or of its preview: (created | updated, kind, name) per object."""
+
+    changes: list[tuple[str, str, str]] = field(default_factory=list)
+    unchanged: int = 0
+
+    def note(self, did: str, kind: str, name: str) -> None:
+        if did == UNCHANGED:
+            self.unchanged += 1
+        else:
+            self.changes.append((did, kind, name))
+
+    def count(self, did: str) -> int:
+        return self.unchanged if did == UNCHANGED else sum(change[0] == did for change in self.changes)
+
+    def as_json(self) -> dict[str, Any]:
+        named = [{"change": did, "kind": kind, "name": name} for did, kind, name in self.changes]
+        return {**{did: self.count(did) for did in (CREATED, UPDATED, UNCHANGED)}, "changes": named}
 
 
 def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None]) -> str:

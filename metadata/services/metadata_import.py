@@ -8,7 +8,6 @@ checked when everything is there.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from elevata.core.errors import MetadataError
@@ -28,31 +27,10 @@ from metadata.services.checks import (
 from metadata.services.common import former_names, free_key
 from metadata.services.generation import ensure_history, generate_targets
 from metadata.services.import_lineage import LineageImporter
-from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED, arrange, clear_the_way, upsert
+from metadata.services.import_rows import CREATED, UPDATED, Report, arrange, clear_the_way, upsert
 from metadata.services.lifecycle import set_retired
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 from metadata.services.targets import refuse_cycle
-
-
-@dataclass
-class Report:
-    """Result of an import, or of its preview: (created | updated, kind, name) per object."""
-
-    changes: list[tuple[str, str, str]] = field(default_factory=list)
-    unchanged: int = 0
-
-    def note(self, did: str, kind: str, name: str) -> None:
-        if did == UNCHANGED:
-            self.unchanged += 1
-        else:
-            self.changes.append((did, kind, name))
-
-    def count(self, did: str) -> int:
-        return self.unchanged if did == UNCHANGED else sum(change[0] == did for change in self.changes)
-
-    def as_json(self) -> dict[str, Any]:
-        named = [{"change": did, "kind": kind, "name": name} for did, kind, name in self.changes]
-        return {**{did: self.count(did) for did in (CREATED, UPDATED, UNCHANGED)}, "changes": named}
 
 
 @contextmanager

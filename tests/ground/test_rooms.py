@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from grimp import ImportGraph
+from grimp import ImportGraph, build_graph
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 from elevata.bootstrap.places import ROOT
@@ -17,6 +18,11 @@ OURS = {"root_packages": ["metadata", "loader"]}
 def test_every_room_keeps_to_its_imports(capsys):
     outcome = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
     assert outcome == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    imports = build_graph("elevata", "metadata", "architecture", "loader")
+    TopologicalSorter({name: imports.find_modules_directly_imported_by(name) for name in imports.modules}).prepare()
 
 
 def test_the_web_process_does_not_load_spark():

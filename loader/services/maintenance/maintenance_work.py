@@ -1,11 +1,12 @@
 """Work of reverts, prunes, compactions and acceptances: the runner does each in one request."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from django.db import transaction
 
 from architecture.domain.states.tables import TableSpec, tables_of
+from architecture.services.reports.automatic_changes import Pending
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.domain.runs.maintenance import ACCEPT, COMPACT, PRUNE, REVERT
@@ -13,16 +14,29 @@ from loader.domain.runs.manifest import AcceptManifest, CompactManifest, PruneMa
 from loader.domain.runs.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.maintenance.maintenance import reversion
+from loader.services.runner.conversation import Conversation
+from loader.services.runs.attempts import LoadAttempt
 from loader.services.runs.manifests import LoadPlan, applied_rows, governed_load, plan_named, plan_one
-
-if TYPE_CHECKING:
-    from loader.services.runs.load_work import LoadWork
 
 # In the runner's answer: the number of the newest run that an accepted table holds, and that of the run itself.
 HELD, SEQUENCE = "held", "sequence"
 
 
-def govern(work: "LoadWork") -> str:
+class RunWork(Protocol):
+    """Work of one attempt of a run, as maintenance needs it (``loader.services.runs.load_work.LoadWork``)."""
+
+    @property
+    def run(self) -> LoadRun: ...
+
+    attempt: LoadAttempt
+    talk: Conversation
+
+    def pending(self, todo: LoadPlan) -> Pending: ...
+    def store(self, event: dict[str, Any]) -> None: ...
+    def must_answer(self, finished: dict[str, Any]) -> str: ...
+
+
+def govern(work: RunWork) -> str:
     """Perform a maintenance run; return the runner's result: succeeded or failed."""
     manifest = _MANIFESTS[work.run.kind](work)
     work.attempt.enter(_PHASES[work.run.kind])
@@ -56,7 +70,7 @@ def _take_over(run: LoadRun, held: int, sequence: int) -> None:
     DatasetRun.objects.filter(pk=row.pk).update(sequence=sequence)
 
 
-def _revert(work: "LoadWork") -> RevertManifest:
+def _revert(work: RunWork) -> RevertManifest:
     of_run, plan, rows = work.run.details["asked"]["run_id"], *_ready(work)
     found = retried(lambda: reversion(of_run, plan.steps[0].dataset.qualified_name, by=work.run))
     return RevertManifest(
@@ -70,7 +84,7 @@ def _revert(work: "LoadWork") -> RevertManifest:
     )
 
 
-def _prune(work: "LoadWork") -> PruneManifest:
+def _prune(work: RunWork) -> PruneManifest:
     asked, (plan, rows) = work.run.details["asked"], _ready(work)
     return PruneManifest(
         run_id=work.run.run_id,
@@ -80,12 +94,12 @@ def _prune(work: "LoadWork") -> PruneManifest:
     )
 
 
-def _accept(work: "LoadWork") -> AcceptManifest:
+def _accept(work: RunWork) -> AcceptManifest:
     plan, rows = _ready(work, plan_named)
     return AcceptManifest(work.run.run_id, retried(lambda: governed_load(run=work.run, plan=plan, rows=rows)))
 
 
-def _ready(work: "LoadWork", planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
+def _ready(work: RunWork, planned: Callable[[str], LoadPlan] = plan_one) -> tuple[LoadPlan, dict[str, DatasetRun]]:
     """Return the plan and its rows. Raise Refusal TABLES_DIFFER while the tables are not as described."""
     plan = retried(lambda: planned(work.run.scope["name"]))
     rows = work.attempt.prepare(steps=plan.steps, comes_last=True)
@@ -100,7 +114,7 @@ def _ready(work: "LoadWork", planned: Callable[[str], LoadPlan] = plan_one) -> t
     return plan, rows
 
 
-def _compact(work: "LoadWork") -> CompactManifest:
+def _compact(work: RunWork) -> CompactManifest:
     plan = retried(lambda: plan_named(work.run.scope["name"]))
     state = plan.steps[0].dataset
     work.attempt.prepare(steps=plan.steps, numbered=False)
