@@ -19,7 +19,7 @@ HANDLERS = (
         perform=lambda pk, **context: perform_rehearsal(rehearsal_pk=pk, **context),
         priority=0,
         lost_as=states.FAILED,
-        lost_hint="rehearse again",
+        lost_hint="repeat the dry run",
     ),
     Handler(
         kinds=(Execution.KIND,),

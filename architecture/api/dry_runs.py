@@ -1,4 +1,4 @@
-"""The API of rehearsals: how one stands, and what it saw. One is asked for at its report (``loader.api``)."""
+"""Endpoints of dry runs and their results. A dry run is requested at its report (``loader.api``)."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ class RehearsalSerializer(RehearsalListSerializer):
 
 
 class RehearsalViewSet(ReadOnly):
-    """Rehearsals of previews on clones, the newest first."""
+    """Dry runs of previews on clones, the newest first."""
 
     queryset = Rehearsal.objects.none()
     serializer_class = RehearsalSerializer

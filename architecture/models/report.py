@@ -184,4 +184,4 @@ class Rehearsal(Job):
         ordering = ["-id"]
 
     def __str__(self) -> str:
-        return f"rehearsal of {self.preview}"
+        return f"dry run of {self.preview}"

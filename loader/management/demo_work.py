@@ -87,7 +87,7 @@ def told(work: Work, people: People) -> list[tuple[str, str]]:
     waiting, blocked = (str(report.report_id)[:8] for report in (work.waiting, work.blocked))
     (difference, *_) = work.drifted.differences
     return [
-        (people.approver.name, f"Inbox: report {waiting} on {TIMETABLE} waits for an approval; it was rehearsed"),
+        (people.approver.name, f"Inbox: report {waiting} on {TIMETABLE} waits for an approval, after a dry run"),
         (people.editor.name, f"Inbox: report {blocked} on {BOARD} is blocked, for it would cut values off"),
         (people.operator.name, f"Drift: {SITE} has a column {difference.column} that nobody described"),
         (people.operator.name, f"Schedules: {work.schedule.name}, out of use; Executions: what was carried out"),
@@ -165,7 +165,7 @@ def _rehearse(report: ChangeReport, people: People) -> Rehearsal:
         rehearsal.refresh_from_db()
     if rehearsal.status != states.SUCCEEDED:
         said = Refusal.from_json(rehearsal.error).one_line() if rehearsal.error else rehearsal.status
-        raise CommandExit(FAILED, f"the change was not rehearsed: {said}")
+        raise CommandExit(FAILED, f"the dry run of the change did not succeed: {said}")
     return rehearsal
 
 

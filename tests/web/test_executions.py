@@ -288,7 +288,7 @@ def test_a_rehearsal_is_asked_for_and_watched(olga: Client, previewed: Preview):
     rehearsal = Rehearsal.objects.get()
     part = section(read(olga, address(previewed.report)), "rehearsal")
     assert "every 1s" in part
-    assert "Rehearse again" not in part
+    assert "Repeat dry run" not in part
     assert olga.get(f"/rehearsals/{rehearsal.pk}/?seen=queued").status_code == 204
 
 

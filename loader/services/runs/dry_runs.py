@@ -69,7 +69,7 @@ def _end(rehearsal: Rehearsal, talk: Conversation, worker: str) -> dict[str, Any
     except Fenced:
         raise
     except Stopped:
-        return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="rehearse again").as_json()}
+        return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="repeat the dry run").as_json()}
     except (Refusal, MetadataError) as refusal:
         return {"error": refusal.as_json()}
     except Exception as failure:  # a page waits for this row: it must end
