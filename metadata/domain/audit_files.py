@@ -1,8 +1,8 @@
-"""Exports of the audit chain as JSON lines, verified from the file alone: no database, no network, no clock.
+"""Audit chain exports as JSON lines, verified from the file alone: no database, no network, no clock.
 
-The first line says what the file is: a *segment* (every link of a range, with the row it stands for) or a
-*selection* (entries that fit a filter, each with its link). Then one line for each row, and at the end a
-line with their number and the SHA-256 of all bytes before it: so a file that was cut off is known.
+The first line states the content: a *segment* (every link of a range, with its row) or a *selection* (entries
+that match a filter, each with its link). One line for each row follows. The last line has the number of rows
+and the SHA-256 of all bytes before it, so a truncated file is detected.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ SEGMENT, SELECTION = "segment", "selection"
 
 @dataclass(frozen=True)
 class Exported:
-    """Content of a verified file. ``first``, ``last`` and ``head`` (its end) belong to a segment.
+    """Content of a verified export file.
 
-    ``rows`` counts rows by kind, ``unlinked`` those that were not linked yet when they were exported;
-    ``digest`` is the SHA-256 of the whole file.
+    ``first``, ``last``, ``previous`` and ``head`` (its end) are set for a segment only. ``rows`` counts rows
+    by kind, ``unlinked`` the rows that had no link when they were exported; ``digest`` is the SHA-256 of the
+    whole file.
     """
 
     content: str
@@ -47,7 +48,7 @@ class Exported:
 
 
 class Broken(Exception):
-    """The file is not as it was exported."""
+    """Error for an export file that was changed, truncated or extended."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
@@ -58,7 +59,7 @@ class Broken(Exception):
 
 
 def written(header: Mapping[str, Any], rows: Iterable[tuple[Link | None, Mapping[str, Any]]]) -> Iterator[bytes]:
-    """The lines of an export, each with its line feed; ``header`` without the format's name."""
+    """Yield the lines of an export, each with its line feed; ``header`` has no format name."""
     digest, count = hashlib.sha256(), 0
     for number, document in enumerate(_documents(header, rows)):
         line = canonical_json(document) + b"\n"
@@ -80,9 +81,9 @@ def _documents(
 
 
 def verified(lines: Iterable[bytes]) -> Exported:
-    """Return the content of a file that is unchanged since its export.
+    """Return the content of an export file, verified to be unchanged.
 
-    Raises Broken with the first thing that does not hold, MetadataError ``invalid`` for what is no export.
+    Raises Broken with the first problem found, MetadataError ``invalid`` for a file that is not an export.
     """
     try:
         return _Reader().read(lines)
@@ -91,7 +92,7 @@ def verified(lines: Iterable[bytes]) -> Exported:
 
 
 class _Reader:
-    """Reads an export line by line, keeping only where the chain has come to."""
+    """Line-by-line verification of an export; its state is hashes, counters and the last verified link."""
 
     def __init__(self) -> None:
         self.before, self.whole = hashlib.sha256(), hashlib.sha256()
@@ -155,7 +156,10 @@ class _Reader:
         self.at = Head(link.sequence, link.hash)
 
     def _alone(self, link: Link) -> Problem | None:
-        """A selection's link has no neighbours to be compared with, only its own hash and the chain's head."""
+        """Return the problem of a selection's link: a wrong hash, or a sequence after the chain's head.
+
+        The links of a selection are not consecutive, so each is checked without its neighbours.
+        """
         at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
         told = {name: value for name, value in vars(link).items() if name != "hash"}
         if link_hash(**told) != link.hash:

@@ -1,6 +1,6 @@
-"""A column as a line of cells: what each cell is called, what its text means, and how a value is written.
+"""Text representation of a column's fields as editable cells: names, labels, parsing and formatting.
 
-The grid, its paste and the column's own form read and write the same.
+The column grid, pasting into it and the column's own form share it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ TEXT, LONG, CHOICE = "text", "long", "choice"
 
 @dataclass(frozen=True)
 class Cell:
-    """``kind`` is how it is edited. ``clears``: an empty text empties it; otherwise it must say something."""
+    """Editable cell of a column.
+
+    ``kind`` is its input control. ``clears``: an empty text clears the field; otherwise a text is required.
+    """
 
     name: str
     label: str
@@ -49,7 +52,10 @@ MAX_KEY_ORDINAL = 1000
 
 
 def read_cell(name: str, text: str) -> dict[str, Any]:
-    """The fields of a column that the text of this cell sets; MetadataError, naming the cell, if it means nothing."""
+    """Return the column fields that the cell's text sets.
+
+    Raises MetadataError, naming the cell, for text that cannot be parsed.
+    """
     text = text.replace("\r\n", "\n").strip()
     if not text and not BY_NAME[name].clears:
         raise MetadataError("invalid", "must say something", name)
@@ -67,7 +73,7 @@ def read_cell(name: str, text: str) -> dict[str, Any]:
 
 
 def cell_text(name: str, values: Mapping[str, Any]) -> str:
-    """The text of a cell for a column with these values, as ``read_cell`` takes it."""
+    """Return the text of a cell for a column with these values, in the form that ``read_cell`` parses."""
     if name in BOOLEAN:
         return YES if values[name] else NO
     if name == "role":
@@ -78,12 +84,12 @@ def cell_text(name: str, values: Mapping[str, Any]) -> str:
 
 
 def role_text(role: str, key_ordinal: int | None) -> str:
-    """``attribute``, ``technical``, or ``business key 2``."""
+    """Return the text of a role: ``attribute``, ``technical``, or ``business key 2``."""
     return f"business key {key_ordinal}" if role == BUSINESS_KEY else role
 
 
 def role_choices(places: int) -> list[str]:
-    """Every role there may be in a dataset whose business key has so many places."""
+    """Return the texts of all roles in a dataset with this number of business key columns."""
     return [ATTRIBUTE, *(role_text(BUSINESS_KEY, place) for place in range(1, places + 1)), TECHNICAL]
 
 

@@ -1,8 +1,8 @@
-"""The hash chain over everything that must stay as it was written.
+"""Hash chain over append-only rows.
 
-Each link names one row (``kind`` and ``subject``, the row's id), carries the digest of the row's own
-content and the hash of the link before it. So whoever holds one link's hash holds a proof of every
-row up to it: changing, removing or slipping in a row changes all hashes after it.
+Each link names one row (``kind`` and ``subject``, the row's id) and has the digest of the row's content and
+the hash of the previous link. One link's hash therefore proves every row up to it: changing, removing or
+inserting a row changes all later hashes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 class ChainKind:
     """Kind of append-only rows that the chain covers, under a name that never changes.
 
-    ``removable``: nothing else needs the rows, so retention may remove them once they were exported. ``related`` names
-    the rows that ``content()`` reads, too.
+    ``removable``: no other table refers to the rows, so retention may remove them after they are exported.
+    ``related`` names the relations that ``content()`` reads, to be loaded with the rows.
     """
 
     name: str
@@ -34,7 +34,7 @@ class ChainKind:
 
 @dataclass(frozen=True)
 class Head:
-    """End of a chain: the last link's sequence (0: no link yet) and its hash."""
+    """Last link of a chain: its sequence (0 for an empty chain) and its hash."""
 
     sequence: int = 0
     hash: str = GENESIS
@@ -45,9 +45,10 @@ class Head:
 
 @dataclass(frozen=True)
 class Link:
-    """One link. ``digest`` is SHA-256 over the canonical JSON of the row's content.
+    """Link of the chain.
 
-    ``sealed_at`` is ISO 8601 in UTC with microseconds.
+    ``digest`` is SHA-256 over the canonical JSON of the row's content; ``sealed_at`` is ISO 8601 in UTC with
+    microseconds.
     """
 
     sequence: int
@@ -61,7 +62,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Problem:
-    """Reason why a chain is broken: a stable code, a sentence, and the first broken place."""
+    """Reason for a failed verification: a stable code, a message, and the first link or row affected."""
 
     code: str
     message: str
@@ -74,7 +75,10 @@ class Problem:
 
 
 def link_hash(*, sequence: int, kind: str, subject: int, digest: str, previous: str, sealed_at: str) -> str:
-    """Return the hash of one link. It never changes: exported artifacts carry it."""
+    """Return the hash of one link.
+
+    The computation never changes, because exported artifacts contain these hashes.
+    """
     return sha256_hex(
         {
             "sequence": sequence,
@@ -88,7 +92,7 @@ def link_hash(*, sequence: int, kind: str, subject: int, digest: str, previous: 
 
 
 def next_link(head: Head, *, kind: str, subject: int, digest: str, sealed_at: str) -> Link:
-    """Return the link that goes after ``head``."""
+    """Return the link that follows ``head``."""
     content = {
         "sequence": head.sequence + 1,
         "kind": kind,
@@ -101,7 +105,7 @@ def next_link(head: Head, *, kind: str, subject: int, digest: str, sealed_at: st
 
 
 def check_link(head: Head, link: Link) -> Problem | None:
-    """Return the problem of ``link`` as the successor of ``head``; None if it follows."""
+    """Return the problem of ``link`` as the successor of ``head``; None if it is valid."""
     at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
     if link.sequence != head.sequence + 1:
         expected = head.sequence + 1
@@ -115,9 +119,9 @@ def check_link(head: Head, link: Link) -> Problem | None:
 
 
 def parse_head(artifact: object) -> Head:
-    """The head of the chain that an exported artifact carries in ``chain: {sequence, hash}``.
+    """Return the chain head that an exported artifact contains in ``chain: {sequence, hash}``.
 
-    Raises MetadataError with code ``invalid`` if there is none or it can't be one.
+    Raises MetadataError ``invalid`` if it is missing or malformed.
     """
     chain = artifact.get("chain") if isinstance(artifact, Mapping) else None
     if not isinstance(chain, Mapping):

@@ -1,4 +1,4 @@
-"""Rows and columns of text out of a spreadsheet, and where they go in the grid of a dataset's columns."""
+"""Parsing of text pasted from a spreadsheet, and its mapping to the grid of a dataset's columns."""
 
 import re
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _CALLED = {word.lower(): cell.name for cell in _ORDER for word in (cell.name, ce
 
 @dataclass(frozen=True)
 class PastedLine:
-    """One line of the pasted text: ``row`` is the position of its column, None for a new one called ``name``.
+    """Line of pasted text: ``row`` is the position of its column, None for a new column called ``name``.
 
-    ``number`` counts the lines of the text from 1, the line of headings included.
+    ``number`` is the line's number in the text, from 1, headings included.
     """
 
     number: int
@@ -30,17 +30,17 @@ class PastedLine:
 
 
 class PasteProblem(MetadataError):
-    """A block of text that does not fit into the grid."""
+    """Error for pasted text that does not fit into the grid."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__("bad_paste", f"line {line}: {message}" if line else message, "text")
 
 
 def read_block(text: str) -> list[list[str]]:
-    """Lines of cells as spreadsheets put them on the clipboard.
+    """Return the lines of cells in text from a spreadsheet's clipboard.
 
-    Tabs part cells, line ends part lines; a cell in quotes may hold both, and quotes twice. A quote
-    that is not closed before the cell ends is only a quote.
+    Tabs separate cells, line ends separate lines. A quoted cell may contain both, and quotes doubled. A quote
+    that is not closed before the cell ends is an ordinary character.
     """
     if len(text) > MAX_CHARACTERS:
         raise PasteProblem(f"is longer than {MAX_CHARACTERS:,} characters")
@@ -60,11 +60,13 @@ def read_block(text: str) -> list[list[str]]:
 
 
 def lay_out(block: Sequence[Sequence[str]], *, names: Sequence[str], row: int, cell: str) -> list[PastedLine]:
-    """Lay a block over the grid of the columns ``names``, from the cell that has the focus.
+    """Return the lines of a pasted block, mapped to a grid of columns from the focused cell on.
 
-    With a first line of headings, these say which cells are meant. Where the block has names (it begins
-    in the name's cell, or has its heading) these say which column each line is about, and one that is
-    not there is a new column. PasteProblem for what does not fit.
+    ``names`` are the grid's columns, ``row`` and ``cell`` the focused cell.
+
+    If the first line has headings, they select the cells. If the block includes column names (it starts in
+    the name cell, or has its heading), each line goes to the column of its name, and an unknown name is a new
+    column. Raises PasteProblem for text that does not fit.
     """
     headings = [_CALLED.get(text.strip().lower()) for text in block[0]]
     named = len(headings) > 1 and all(headings)

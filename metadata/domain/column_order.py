@@ -1,4 +1,4 @@
-"""The order of a dataset's columns, and how one of them moves in it."""
+"""Moves of a column within the order of its dataset's columns."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -7,9 +7,10 @@ T = TypeVar("T")
 
 
 def moved(order: Sequence[T], item: T, by: int, beside: Callable[[T], bool]) -> list[T]:
-    """``order`` with ``item`` moved ``by`` places (below zero: up) among the items it stands ``beside``.
+    """Return ``order`` with ``item`` moved ``by`` places (negative: up) among some of its items.
 
-    What it does not stand beside keeps its order and is stepped over; at the ends it stays where it is.
+    ``beside`` is true for the items that count as places. The others are skipped and stay in order. The move
+    stops at either end.
     """
     group = [one for one in order if one == item or beside(one)]
     at = group.index(item)

@@ -1,4 +1,4 @@
-"""Location of a database in metadata: a URL without a password, and the name of the variable that holds it."""
+"""Database locations in metadata: a URL without a password, and the name of the variable with the password."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SHAPE = "like postgresql://reader@db.example.org:5432/erp"
 
 @dataclass(frozen=True)
 class DatabasePlace:
-    """A PostgreSQL database as its system names it; ``user`` may be empty."""
+    """Address of a PostgreSQL database as given in a system's location; ``user`` may be empty."""
 
     host: str
     port: int
@@ -35,7 +35,7 @@ class DatabasePlace:
 
 
 def parse_database(location: str) -> DatabasePlace:
-    """The database at ``postgresql://user@host:port/name``, with ``jdbc:`` before it or without.
+    """Return the database at ``postgresql://user@host:port/name``, with or without the prefix ``jdbc:``.
 
     Raises MetadataError ``password_in_location`` or ``bad_location``.
     """
@@ -58,7 +58,10 @@ def parse_database(location: str) -> DatabasePlace:
 
 
 def check_database_location(location: str) -> None:
-    """Refuse a password in any URL, and a PostgreSQL URL that cannot be read. Other databases' stand as they are."""
+    """Refuse a password in any database URL, and a PostgreSQL URL that cannot be parsed.
+
+    URLs of other databases are not parsed.
+    """
     text = location.strip().removeprefix("jdbc:")
     if text.startswith(tuple(f"{scheme}:" for scheme in POSTGRES)):
         parse_database(location)
@@ -67,7 +70,7 @@ def check_database_location(location: str) -> None:
 
 
 def check_secret_name(name: str) -> None:
-    """The name of the variable that holds a password, or nothing."""
+    """Refuse a name that is not an ``ELEVATA_SOURCE_…`` variable for a password; an empty name is accepted."""
     if name and (not _SECRET.fullmatch(name) or name in _RESERVED_SECRETS):
         raise MetadataError(
             "bad_secret",
@@ -78,7 +81,7 @@ def check_secret_name(name: str) -> None:
 
 
 def without_password(location: str) -> str:
-    """The location as it may be shown again: whatever could be a password is taken out."""
+    """Return the location with everything removed that could be a password, for display."""
     for found in _PASSWORDS:
         location = found.sub(r"\1\2", location)
     return location

@@ -1,8 +1,8 @@
-"""Metadata as files: which fields there are, and strict reading of what people wrote.
+"""Fields of metadata files, and strict parsing of their values.
 
-What is read here is a tree of ``Node`` that knows its places; how it got out of YAML is not this
-module's business. Field names follow the models, but for ``business_key`` (place in the business
-key), which reads better than an ordinal. A field that is left out has its default.
+The input is a tree of ``Node`` objects with positions; parsing YAML into it is done elsewhere. Field names
+follow the models, except ``business_key`` (position in the business key) for ``key_ordinal``. An omitted
+field gets its default.
 """
 
 import re
@@ -21,9 +21,9 @@ FORMAT = "metadata/v1"
 
 @dataclass(frozen=True)
 class Node:
-    """A value in a file. ``value`` is a scalar, a list of nodes, or a dict of names to nodes.
+    """Value in a file: a scalar, a list of nodes, or a dict of names to nodes.
 
-    ``text`` is a scalar as it was written; ``key_where`` is the place of the field's name.
+    ``text`` is a scalar as it was written; ``key_where`` is the position of the field's name.
     """
 
     value: Any
@@ -32,7 +32,7 @@ class Node:
     key_where: str = ""
 
     def plain(self) -> Any:
-        """The value without places."""
+        """Return the value without positions."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -42,7 +42,7 @@ class Node:
 
 @dataclass
 class Record:
-    """One object of a file: a value for every field, with its line and column."""
+    """Object of a file: a value for every field, with its line and column."""
 
     values: dict[str, Any]
     where: str
@@ -55,7 +55,7 @@ class Record:
         return {name: self.values[name] for name in names}
 
     def place_of(self, name: str) -> str:
-        """Return the place of a field in the file; of a nested one (``options.quote``) the nearest known place."""
+        """Return the position of a field; of a nested one (``options.quote``) the nearest known position."""
         while name:
             if name in self.places:
                 return self.places[name]
@@ -65,7 +65,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Field:
-    """One field: how its value is read, and what it is when it is left out."""
+    """Field of an object: the function that reads its value, and its default."""
 
     read: Callable[[Node, str], Any]
     default: Any = None
@@ -80,7 +80,10 @@ def problem(code: str, message: str, name: str, where: str) -> MetadataError:
 
 
 def read_record(node: Node, spec: Spec, name: str) -> Record:
-    """The record that ``node`` describes; anything unknown, missing or of a wrong type is refused."""
+    """Return the record that ``node`` describes.
+
+    Raises MetadataError for an unknown or missing field and for a value of a wrong type.
+    """
     if not isinstance(node.value, dict):
         raise problem("wrong_type", f"must be fields with values, not {_called(node)}", name, node.where)
     record = Record({}, node.where)
@@ -103,7 +106,7 @@ def read_record(node: Node, spec: Spec, name: str) -> Record:
 
 
 def without_defaults(values: Mapping[str, Any], spec: Spec) -> dict[str, Any]:
-    """The fields to write, in the order of the spec: those that differ from their default."""
+    """Return the fields that differ from their default or are required, in the order of the spec."""
     described = {}
     for name, known in spec.items():
         default = list(known.default) if isinstance(known.default, tuple) else known.default
@@ -179,7 +182,7 @@ def choice(*known: str) -> Callable[[Node, str], str]:
 
 
 def fields(node: Node, name: str) -> dict[str, Any]:
-    """Free fields, checked by those who know them."""
+    """Return a mapping with any field names; its consumer checks them."""
     if not isinstance(node.value, dict):
         raise problem("wrong_type", f"must be fields with values, not {_called(node)}", name, node.where)
     return node.plain()
@@ -200,7 +203,7 @@ def records(spec: Spec) -> Callable[[Node, str], list[Record]]:
 
 
 def inputs(spec: Spec) -> Callable[[Node, str], list[Record]]:
-    """Column inputs: a plain text is a column of the dataset's only input."""
+    """Return a reader of column inputs; a plain text names a column of the dataset's only input."""
 
     def read(node: Node, name: str) -> list[Record]:
         return [
@@ -340,7 +343,10 @@ FILE: Spec = {
 
 
 def read_file(node: Node) -> Record:
-    """One file. Which version wrote it is asked before anything else: an unknown one is not guessed at."""
+    """Return the record of one file.
+
+    The format is checked first, so that a file of an unknown version is refused as such.
+    """
     if isinstance(node.value, dict) and "format" in node.value:
         FILE["format"].read(node.value["format"], "format")
     return read_record(node, FILE, "file")

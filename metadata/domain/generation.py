@@ -1,9 +1,9 @@
 """Generation of target datasets from a source dataset.
 
-raw holds what was delivered, stage is a view that types and renames it, rawcore is current truth,
-and rawcore's history has a row of its own but no columns (they are computed from rawcore). All of
-it is a proposal: once a thing exists, people own its names, types, roles and descriptions.
-Technical columns (keys, hashes, run ids) are not described anywhere; architecture derives them.
+raw stores the delivered data, stage is a view that casts and renames it, rawcore has the current rows. The
+history of rawcore is a dataset without columns of its own (they are computed from rawcore). The result is a
+proposal: names, types, roles and descriptions of existing objects belong to the users who edit them.
+Technical columns (keys, hashes, run ids) are not generated; architecture derives them.
 """
 
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ TEXT_FORMATS = ("csv", "jsonl")
 
 @dataclass(frozen=True)
 class SourceColumnSpec:
-    """A column of the contract that goes into the warehouse. ``key_ordinal``: place in the business key.
+    """Source column that is loaded into the warehouse; ``key_ordinal`` is its position in the business key.
 
-    ``target_name`` is the name a person wants it to have in stage and rawcore; empty: by the naming rules.
+    ``target_name`` is the wanted name in stage and rawcore; if empty, the naming rules apply.
     """
 
     key: UUID
@@ -40,7 +40,7 @@ class SourceColumnSpec:
 
 @dataclass(frozen=True)
 class SourceDatasetSpec:
-    """A source dataset as generation sees it; ``name`` is the short name that table names take."""
+    """Source dataset as input of generation; ``name`` is the short name used in table names."""
 
     key: UUID
     system: str
@@ -54,7 +54,7 @@ class SourceDatasetSpec:
 
 @dataclass(frozen=True)
 class GeneratedColumn:
-    """A proposed target column; ``input`` is the stable key of the one column it reads."""
+    """Proposed target column; ``input`` is the stable key of the one column it reads."""
 
     key: UUID
     name: str
@@ -70,7 +70,7 @@ class GeneratedColumn:
 
 @dataclass(frozen=True)
 class GeneratedDataset:
-    """A proposed target dataset. ``input`` is a source dataset's key for raw, else a target's."""
+    """Proposed target dataset; ``input`` is the key of a source dataset for raw, else of a target dataset."""
 
     key: UUID
     layer: str
@@ -85,9 +85,9 @@ class GeneratedDataset:
 
 
 def generate(source: SourceDatasetSpec) -> tuple[GeneratedDataset, ...]:
-    """Raw, stage, rawcore and history, upstream first.
+    """Return raw, stage, rawcore and history of a source dataset, upstream first.
 
-    Without a business key there is no rawcore: it holds one row per business key.
+    Without a business key there is no rawcore, because it has one row per business key.
     """
     raw = _raw(source)
     stage = _refined(source, STAGE, raw)
@@ -111,7 +111,7 @@ def history_of(base: GeneratedDataset) -> GeneratedDataset:
 
 
 def raw_type(source_format: str, declared: DataType) -> DataType:
-    """Text formats land as text, so that a value that fits no type is still there to be looked at."""
+    """Return the type of a raw column: text for text formats, so that values of a wrong type can be stored, too."""
     return DataType(STRING) if source_format in TEXT_FORMATS else declared
 
 
@@ -144,7 +144,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
 
 
 def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) -> GeneratedDataset:
-    """Stage and rawcore: the same columns, typed and named for reading."""
+    """Return the stage or rawcore dataset: the source's columns with their types and target names."""
     names = _names(source)
     columns = tuple(
         GeneratedColumn(
@@ -177,7 +177,7 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
 
 
 def _names(source: SourceDatasetSpec) -> dict[UUID, str]:
-    """Names of stage and rawcore columns by source column: one list for both, so that they agree."""
+    """Return the names of stage and rawcore columns by source column key; both layers use the same names."""
     reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, source.system, source.name))
     names = naming.target_names([(column.name, column.target_name) for column in source.columns], reserved)
     return {column.key: name for column, name in zip(source.columns, names, strict=True)}

@@ -1,9 +1,9 @@
-"""Names and types of a history's own columns by profile, and those of its event log and views.
+"""Names and types of the columns of history tables, event logs and history views, by profile.
 
-Whoever reads or writes a history asks for a column by its purpose; the profile decides its name and
-whether it is there at all, so a team keeps the names its queries already use (the issue of part 2
-lists them). Every profile has the same operational columns: which run opened a version and when, and
-which run closed it. Nothing of this is described by people, so all these names are reserved.
+Code asks for a column by its purpose. The profile decides its name and whether it exists, so that a team can
+use the names that its queries already use. Every profile has the same operational columns: the run that
+opened a version, its time, and the run that closed it. Users do not describe these columns, so all their
+names are reserved.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Columns = tuple[tuple[str, str, str], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """A profile's columns in order: (purpose, name, type). ``{table}`` is the base dataset's name."""
+    """Columns of a profile in order: (purpose, name, type); ``{table}`` is the base dataset's name."""
 
     history_key: str
     columns: Columns
@@ -101,12 +101,12 @@ def layout_of(policy: HistoryPolicy) -> Layout:
 
 
 def version_columns(policy: HistoryPolicy, time_type: str) -> Columns:
-    """(purpose, name, type) of the columns that say something of a version, the partition's last."""
+    """Return (purpose, name, type) of the columns that describe a version; the partition column is last."""
     return (*_typed(layout_of(policy).columns, time_type), ("segment", SEGMENT, STRING))
 
 
 def memory_columns(time_type: str) -> Columns:
-    """(purpose, name, type) of the columns that say something of an event in a history's memory."""
+    """Return (purpose, name, type) of the columns that describe an event in a history's event log."""
     return _typed(_MEMORY, time_type)
 
 
@@ -115,14 +115,14 @@ def _typed(columns: Columns, time_type: str) -> Columns:
 
 
 def time_type(policy: HistoryPolicy, columns: Mapping[str, str]) -> str:
-    """The type versions are dated in (rule 8): the time column's, or a timestamp."""
+    """Return the type of version times (rule 8): the time column's type, or timestamp."""
     if policy.time == LOAD_TIME or policy.input == BATCH_FILES:
         return TIMESTAMP
     return columns.get(policy.time, TIMESTAMP)
 
 
 def open_end(policy: HistoryPolicy, time_type: str) -> str | None:
-    """Return the end of an open version as text of ``time_type``; None is NULL."""
+    """Return the end of an open version as text of ``time_type``; None stands for NULL."""
     if policy.open_end is not None:
         return policy.open_end
     return layout_of(policy).open_end if time_type == TIMESTAMP else None

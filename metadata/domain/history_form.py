@@ -1,8 +1,8 @@
-"""The form of a history: what of its policy stands in every version, so that two forms cannot share a table.
+"""Form of a history: the parts of its policy that every stored version depends on.
 
-By which time versions are dated, what stands at an open end, whether a tombstone says that a key is
-gone, what states are called, and by which profile's columns all that is said. Everything else of a
-policy may change while there are versions.
+They are the time that dates versions, the value of an open end, tombstones for deletes, the state labels and
+the profile. Histories of two forms cannot share a table. All other parts of a policy may change while
+versions exist.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,11 @@ WAY_OUT = "Set the history policy back, or give the data a dataset of its own, w
 
 
 def form_of(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]:
-    """The form that the policy gives versions; ``keys`` say what a column is known by, where not by its name."""
+    """Return the form that the policy gives versions.
+
+    ``keys`` maps the names of columns to their identity; a column that is not in it is identified by its
+    name.
+    """
     if policy.input == BATCH_FILES:
         dated_by = _BY_FILES
     elif policy.time == LOAD_TIME:
@@ -40,5 +44,5 @@ def form_of(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]
 
 
 def moved(before: Mapping[str, object], now: Mapping[str, object]) -> tuple[str, ...]:
-    """The parts in which two forms differ, in words; one that ``before`` says nothing of may be anything."""
+    """Return descriptions of the parts in which two forms differ; parts missing in ``before`` are not compared."""
     return tuple(said for part, said in _SAID.items() if part in before and before[part] != now[part])

@@ -1,7 +1,7 @@
-"""History policy of a dataset: the meaning of a batch, the time that counts, the effect of a delete.
+"""History policy of a dataset: the meaning of a batch, the time that dates versions, the effect of a delete.
 
-Rules and defaults: ``docs/understand/history_rules.md``. Which
-of them the loader can do so far is the loader's to say; here they are only made sure to make sense.
+Rules and defaults are in ``docs/understand/history_rules.md``. This module checks that a policy is
+consistent; the loader checks that it supports the policy.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -38,27 +38,28 @@ _NUMBERS = (BIGINT, INTEGER)
 
 
 class PolicyProblem(MetadataError):
-    """A history policy that makes no sense, or not for these columns."""
+    """Error for a history policy that is invalid by itself or for a dataset's columns."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__("bad_history_policy", message, f"history_policy.{field}" if field else "history_policy")
 
 
 class PolicyContradiction(PolicyProblem):
-    """Choices of a history policy that are possible each, and make no sense together."""
+    """Error for choices of a history policy that are valid one by one, but not together."""
 
 
 @dataclass(frozen=True)
 class HistoryPolicy:
-    """A dataset's choices. ``deletes`` and ``profile`` are None only until their defaults are filled in.
+    """History choices of one dataset.
 
-    ``time`` is ``load`` or a column; ``track`` None tracks every attribute; ``late_horizon`` is a
-    number of days, None keeps late rows' memory for ever; ``profile`` names the layout of the history
-    table's own columns (``metadata.domain.history_columns``); ``open_end`` None leaves the end of an
-    open version NULL, else it is a date or timestamp in ISO 8601; ``op`` is the CDC operation's
-    column; the two strings mark NULL and "as before" in batch files; ``state_labels`` are (our word,
-    the team's label) where the two differ; ``views`` says which views are published over the history,
-    none unless asked for: each costs every load a statement or two.
+    ``deletes`` and ``profile`` are None only until their defaults are set. ``time`` is ``load`` or a column;
+    ``track`` None tracks every attribute; ``late_horizon`` is the number of days that events stay in the
+    event log, None without limit; ``profile`` names the layout of the history table's own columns
+    (``metadata.domain.history_columns``); ``open_end`` None leaves the end of an open version NULL, else it
+    is a date or timestamp in ISO 8601; ``op`` is the CDC operation's column; ``null_string`` and
+    ``unmodified_string`` mark NULL and unchanged values in batch files; ``state_labels`` are (state, label)
+    pairs of the states whose label differs; ``views`` lists the views published over the history, by default
+    none, because each costs every load one or two statements.
     """
 
     input: str = SNAPSHOT
@@ -86,7 +87,10 @@ class HistoryPolicy:
 
     @classmethod
     def from_dict(cls, described: Any) -> "HistoryPolicy":
-        """Strict: an unknown field, a wrong type or a nonsensical combination raises PolicyProblem."""
+        """Return the policy that ``described`` holds.
+
+        Raises PolicyProblem for an unknown field, a wrong type or an invalid combination.
+        """
         if not isinstance(described, Mapping):
             raise PolicyProblem("", f"must be fields with values, not {_kind(described)}")
         known = [f.name for f in fields(cls)]
@@ -96,7 +100,7 @@ class HistoryPolicy:
         return cls(**{name: _value(name, value) for name, value in described.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Only what differs from the defaults, so that equal policies are written equally."""
+        """Return the fields that differ from their defaults, so that equal policies give equal dicts."""
         plain = HistoryPolicy.__dataclass_fields__
         described = {
             name: list(value) if isinstance(value, tuple) else value
@@ -112,9 +116,9 @@ class HistoryPolicy:
         return described
 
     def renamed(self, names: Mapping[str, str]) -> "HistoryPolicy":
-        """The same policy after columns were renamed (old name to new).
+        """Return the policy after columns were renamed (old name to new).
 
-        PolicyProblem where the column that dates the rows would be called as the load's time is.
+        Raises PolicyProblem if the time column would be called ``load``, which means the load's time.
         """
         time = self.time_column
         if time is not None and names.get(time) == LOAD_TIME:
@@ -129,22 +133,23 @@ class HistoryPolicy:
 
     @property
     def time_column(self) -> str | None:
-        """The column that dates the rows; None where the load does, whatever columns are called."""
+        """Return the column that dates the rows; None if the load dates them."""
         return None if self.time == LOAD_TIME else self.time
 
     def label(self, state: str) -> str:
-        """Return the value of a version's state column for the state ``state``."""
+        """Return the label that the version's state column has for ``state``."""
         return dict(self.state_labels).get(state, state)
 
     def fields_naming(self, column: str) -> tuple[str, ...]:
-        """The fields of the policy that name ``column``."""
+        """Return the fields of the policy that name ``column``."""
         named = {"time": (self.time_column,), "op": (self.op,), "track": self.track or ()}
         return tuple(field for field, names in named.items() if column in names)
 
     def check_against(self, columns: Mapping[str, DataType], business_key: Collection[str] = ()) -> None:
-        """Raise PolicyProblem where rows with these columns (name to type) cannot be read by the policy.
+        """Raise PolicyProblem if the policy cannot be applied to rows with these columns (name to type).
 
-        The operation, and the times of batch files, may accompany the rows without being kept.
+        The operation column, and the times of batch files, may be missing: they can be delivered without
+        being stored.
         """
         if self.time != LOAD_TIME and not self._time_is_the_files(columns):
             found = self._column("time", self.time, columns)
@@ -164,10 +169,10 @@ class HistoryPolicy:
     def check_described(
         self, columns: Mapping[str, DataType], business_key: Collection[str] = (), delivered: Collection[str] = ()
     ) -> None:
-        """Raise PolicyProblem where the policy does not go with a dataset that is described like this.
+        """Raise PolicyProblem if the policy does not match a described dataset.
 
-        Stricter than ``check_against``, for here everything is known: ``delivered`` are further columns
-        that rows bring along (those of the dataset's inputs, in any case), where the operation may stand.
+        Stricter than ``check_against``, because all columns are known: ``delivered`` are the columns of the
+        dataset's inputs, in any case, which may include the operation column.
         """
         if self.input == BATCH_FILES:
             own = next((name for name in columns if name.lower() in BATCH_FILE_COLUMNS), None)
@@ -182,13 +187,13 @@ class HistoryPolicy:
             self._check_time_type(columns[self.time])
 
     def check_without_history(self) -> None:
-        """Raise PolicyProblem where rows carry their own time or operation, which only a history can honour."""
+        """Raise PolicyProblem for a dataset without history if its rows have their own time or operation."""
         if self.input in (EFFECTIVE, CDC):
             said = f"{self.input} rows carry late changes and deletes, which only a history can honour: keep one"
             raise PolicyProblem("input", f"{said}, or take snapshot or delta")
 
     def _check_time_type(self, type_: DataType) -> None:
-        """Check that the values set beside the time column are possible values of its type (rules 8 and 11)."""
+        """Check that the policy's values fit the type of the time column (rules 8 and 11)."""
         said = f"column {self.time!r} is {type_}"
         if type_.name in _NUMBERS:
             if self.late_horizon is not None:
@@ -205,7 +210,7 @@ class HistoryPolicy:
 
     @property
     def closes_absent(self) -> bool:
-        """True if a batch is complete, so that keys it lacks are closed at the run's time."""
+        """Return True if a batch is complete, so that keys missing from it are closed at the run's time."""
         whole = self.input == SNAPSHOT or self.absent_keys == "deleted"
         return whole and self.deletes != IGNORE
 
@@ -220,13 +225,13 @@ class HistoryPolicy:
 
 
 def _default_deletes(input_: str, absent_keys: str) -> str:
-    """Rule 7 of the history rules."""
+    """Return the default of ``deletes`` (rule 7)."""
     closes = input_ in (SNAPSHOT, CDC, BATCH_FILES) or (input_ == EFFECTIVE and absent_keys == "deleted")
     return CLOSE if closes else IGNORE
 
 
 def _default_profile(input_: str) -> str:
-    """Batch files bring the columns of their layout along; everything else has the product's own."""
+    """Return the default profile: Fivetran's for batch files, which contain its columns, else elevata's."""
     return FIVETRAN if input_ == BATCH_FILES else ELEVATA
 
 
@@ -243,7 +248,7 @@ def _kind(value: Any) -> str:
 
 
 def _value(name: str, value: Any) -> Any:
-    """One field's value, checked for its type and its choices."""
+    """Return the value of one field, checked for its type and its choices."""
     if name in _CHOICES:
         if not isinstance(value, str) or value not in _CHOICES[name]:
             raise PolicyProblem(name, f"must be one of {', '.join(_CHOICES[name])}, not {value!r}")
@@ -282,13 +287,13 @@ def _views(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _refuse_variable(field: str, text: str) -> None:
-    """These texts become parts of SQL and of the settings that commits are made with."""
+    """Refuse ``${`` in a text that becomes part of SQL statements and of Spark settings for commits."""
     if VARIABLE in text:
         raise PolicyProblem(field, f"holds {VARIABLE}, which would stand for a variable of the worker")
 
 
 def _labels(_: str, value: Any) -> tuple[tuple[str, str], ...]:
-    """The labels that are not our own words, in the order of ours."""
+    """Return the labels that differ from the state's own name, in the order of the states."""
     if not isinstance(value, Mapping):
         raise PolicyProblem("state_labels", f"must be our words with your labels, not {_kind(value)}")
     for word, label in value.items():
@@ -315,7 +320,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 def _check_combination(policy: HistoryPolicy) -> None:
-    """Choices that contradict each other or would silently mean nothing."""
+    """Refuse choices that contradict each other or would have no effect."""
     own_time = policy.time != LOAD_TIME
     if policy.input in (EFFECTIVE, CDC, BATCH_FILES) and not own_time:
         raise PolicyContradiction("time", f"must name a column: with input {policy.input}, rows carry their own time")
@@ -340,7 +345,7 @@ def _check_combination(policy: HistoryPolicy) -> None:
 
 
 def _check_texts(policy: HistoryPolicy) -> None:
-    """Refuse texts that mean nothing beside the input, and an open end that lies too near."""
+    """Refuse marker texts without batch files, and an open end that is invalid or before the year 2200."""
     for name in ("null_string", "unmodified_string"):
         if getattr(policy, name) is not None and policy.input != BATCH_FILES:
             raise PolicyContradiction(name, "goes with input batch_files only")
@@ -363,7 +368,7 @@ def _check_open_end(text: str) -> None:
 
 
 def _written_end(text: str) -> date:
-    """The open end as it was written: a date, or a timestamp where it has a time of day."""
+    """Return the open end as a date, or as a timestamp if it has a time of day."""
     try:
         return date.fromisoformat(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Stable keys: the identity of datasets and columns, fixed at first generation.
+"""Stable keys: the identity of datasets and columns, fixed when they are first described.
 
-A key follows from names as they are *when a thing is first described*, so that two installations
-that describe the same source agree (``docs/understand/identity_and_hashing.md``). Afterwards the key stays and
-names move. Kinds have name spaces of their own: a source column and the raw, stage and rawcore
-columns made from it are four things with four keys.
+A key is derived from the names at that time, so that two installations that describe the same source get the
+same keys (``docs/understand/identity_and_hashing.md``). Later renames do not change it. Each kind has a
+namespace of its own: a source column and the raw, stage and rawcore columns generated from it have four
+different keys.
 """
 
 import json
@@ -13,7 +13,10 @@ _ROOT = UUID("6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4")
 
 
 def _key(kind: str, *parts: str) -> UUID:
-    """JSON keeps the parts apart: ("a", "b_c") and ("a_b", "c") are different things."""
+    """Return the UUID of a kind and its parts.
+
+    The parts are encoded as JSON, so that ("a", "b_c") and ("a_b", "c") give different keys.
+    """
     return uuid5(uuid5(_ROOT, kind), json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -22,7 +25,10 @@ def _part(attempt: int) -> tuple[str, ...]:
 
 
 def source_dataset_key(system: str, dataset: str, attempt: int = 0) -> UUID:
-    """``attempt`` grows where the key is taken: by a dataset that once had this name."""
+    """Return the key of a source dataset.
+
+    ``attempt`` is increased while the key belongs to another dataset, one that had this name earlier.
+    """
     return _key("source_dataset", system, dataset, *_part(attempt))
 
 
@@ -31,22 +37,22 @@ def source_column_key(dataset_key: UUID, column: str, attempt: int = 0) -> UUID:
 
 
 def generated_dataset_key(layer: str, source_dataset: UUID) -> UUID:
-    """Key of the dataset of ``layer`` that generation makes from a source dataset."""
+    """Return the key of the dataset of ``layer`` generated from a source dataset."""
     return _key(f"{layer}_dataset", str(source_dataset))
 
 
 def generated_column_key(layer: str, source_column: UUID) -> UUID:
-    """Key of the column of ``layer`` that generation makes from a source column."""
+    """Return the key of the column of ``layer`` generated from a source column."""
     return _key(f"{layer}_column", str(source_column))
 
 
 def target_dataset_key(schema: str, name: str, attempt: int = 0) -> UUID:
-    """Key of a dataset that a person describes."""
+    """Return the key of a dataset that a user describes."""
     return _key("target_dataset", schema, name, *_part(attempt))
 
 
 def target_column_key(dataset_key: UUID, name: str, attempt: int = 0) -> UUID:
-    """Key of a column that a person adds."""
+    """Return the key of a column that a user adds."""
     return _key("target_column", str(dataset_key), name, *_part(attempt))
 
 

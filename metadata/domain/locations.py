@@ -1,9 +1,9 @@
-"""Locations of sources: read, normalised and checked in one place.
+"""Source locations: parsing, normalisation and checks.
 
-A location is what a system or a source dataset says of where its files are: a path, or a URI of one of
-``SCHEMES``. The control plane checks it when it is saved and when a page opens it, the runner again when it
-loads, with the same functions. What Hadoop would still take apart (escapes, braces, percent signs, ``..``) is
-refused, so that the text that was checked is the place that is read.
+A location is the path or URI (one of ``SCHEMES``) of a system's or source dataset's files. The control plane
+checks it when it is saved and when a page opens it, the runner again when it loads, with the same functions.
+Syntax that Hadoop would interpret (escapes, braces, percent signs, ``..``) is refused, so that the checked
+text is the location that is read.
 """
 
 import os
@@ -34,14 +34,14 @@ _BETWEEN_ROOTS = re.compile(r":(?!//|\d+/)")
 
 
 class BadLocation(MetadataError):
-    """A text that is no location of a source."""
+    """Error for a text that is not a source location."""
 
     def __init__(self, message: str) -> None:
         super().__init__("bad_location", message, "location")
 
 
 class OutsideRoots(MetadataError):
-    """A location, or a file that it leads to, outside of the places that sources may stand in."""
+    """Error for a location, or the target of a link, outside of the allowed roots."""
 
     def __init__(self, message: str) -> None:
         super().__init__("outside_roots", message, "location")
@@ -49,14 +49,14 @@ class OutsideRoots(MetadataError):
 
 @dataclass(frozen=True)
 class Location:
-    """A normalised place: scheme, bucket or host (none for local files) and the segments of the path."""
+    """Normalised location: scheme, bucket or host (empty for local files) and the segments of the path."""
 
     scheme: str
     authority: str
     segments: tuple[str, ...]
 
     def __str__(self) -> str:
-        """A local path, or the URI, as Hadoop takes both: without escapes."""
+        """Return the local path or the URI in Hadoop's form, without escapes."""
         return self.path if self.is_local else f"{self.scheme}://{self.authority}{self.path}"
 
     @property
@@ -69,18 +69,18 @@ class Location:
 
     @property
     def fixed(self) -> "Location":
-        """The part before the first segment with a pattern."""
+        """Return the part before the first segment with a pattern."""
         count = next((n for n, text in enumerate(self.segments) if _PATTERN.search(text)), len(self.segments))
         return replace(self, segments=self.segments[:count])
 
     def is_below(self, other: "Location") -> bool:
-        """Return True where ``other`` is this place or a folder above it."""
+        """Return True if ``other`` is this location or a folder above it."""
         here, there = (self.scheme, self.authority), (other.scheme, other.authority)
         return here == there and self.segments[: len(other.segments)] == other.segments
 
 
 def joined(own: str, base: str, *, data_dir: str) -> str:
-    """Return a dataset's location below its system's; an absolute path or a URI stands as it is.
+    """Return a dataset's location below its system's; an absolute path or a URI is returned unchanged.
 
     ``{{ data_dir }}`` is replaced by ``data_dir``.
     """
@@ -91,7 +91,10 @@ def joined(own: str, base: str, *, data_dir: str) -> str:
 
 
 def parse_location(text: str, *, folder: str) -> Location:
-    """Return the place that ``text`` names; a relative path is below ``folder``. BadLocation says what is wrong."""
+    """Return the location that ``text`` names; a relative path is below ``folder``.
+
+    Raises BadLocation with the reason.
+    """
     text = text.strip()
     if len(text) > MAX_LENGTH + len(folder):
         raise BadLocation(f"is longer than {MAX_LENGTH} characters")
@@ -114,21 +117,21 @@ def parse_location(text: str, *, folder: str) -> Location:
 
 
 def check_location(text: str) -> None:
-    """Raise BadLocation for a text that is no location, whatever it is relative to."""
+    """Raise BadLocation for a text that is not a location, relative or absolute."""
     parse_location(joined(text, "", data_dir="/data"), folder="/folder")
 
 
 def split_roots(text: str) -> list[str]:
-    """Return the roots in a variable: folders and prefixes of object stores, with colons between them."""
+    """Return the roots in a variable: folders and prefixes of object stores, separated by colons."""
     return [root.strip() for root in _BETWEEN_ROOTS.split(text) if root.strip()]
 
 
 @dataclass(frozen=True)
 class Roots:
-    """The places below which sources may stand.
+    """Folders and prefixes that sources must be below.
 
-    ``closed`` are folders of the product's own. A root that holds one, or is one, does not open it; a root
-    inside of it does.
+    ``closed`` are folders of the product itself. A root that is one of them, or contains one, does not allow
+    it; a root inside of one does.
     """
 
     places: tuple[Location, ...]
@@ -138,7 +141,7 @@ class Roots:
 
     @classmethod
     def of(cls, roots: Iterable[str], closed: Iterable[str] = (), *, folder: str) -> "Roots":
-        """Read roots as settings list them; BadLocation for one that is no location or has a pattern."""
+        """Return the roots listed in settings; BadLocation for an invalid location or one with a pattern."""
         places = tuple(parse_location(root, folder=folder) for root in roots)
         for place in places:
             if place != place.fixed:
@@ -146,16 +149,19 @@ class Roots:
         return cls(places, tuple(closed))
 
     def with_asked(self, location: Location) -> "Roots":
-        """The same with a local place that a person named with its links followed, while none has come in between."""
+        """Return the roots with a local location added, named by a user after its links were followed.
+
+        If its path contains a link by now, the roots are returned unchanged.
+        """
         fixed = location.fixed
         if not location.is_local or os.path.realpath(fixed.path) != fixed.path:
             return self
         return replace(self, places=(*self.places, fixed))
 
     def check(self, location: Location) -> Location:
-        """Return the location with every link followed. OutsideRoots if that leads out of the roots.
+        """Return the location with every link followed; OutsideRoots if the result is outside of the roots.
 
-        Of a pattern, the part before it is followed; the files that it matches are checked one by one.
+        Of a pattern, only the part before it is resolved; the files that it matches are checked one by one.
         """
         if not location.is_local:
             if any(location.is_below(place) for place in self.places):
@@ -169,10 +175,10 @@ class Roots:
         return replace(location, segments=(*PurePosixPath(real).parts[1:], *rest))
 
     def check_file(self, path: str) -> str:
-        """Return the path to read a local file by. OutsideRoots if it is a link that leads out of the roots.
+        """Return the path to read a local file by; OutsideRoots for a link to a file outside of the roots.
 
-        It is the real path, so that a link that is changed afterwards has no effect, unless its ending is another
-        one: the ending says how a file is packed.
+        The result is the real path, so that changing the link later has no effect. If the link's extension
+        differs from the file's, the link itself is returned, because the extension selects the decompression.
         """
         real = os.path.realpath(path)
         if not self._opens(real):
@@ -180,7 +186,7 @@ class Roots:
         return real if os.path.splitext(real)[1] == os.path.splitext(path)[1] else path
 
     def check_key(self, uri: str) -> str:
-        """Return the URI of a listed file of an object store. OutsideRoots if it is not below a root."""
+        """Return the URI of a listed file of an object store; OutsideRoots if it is not below a root."""
         found = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/(.*)", uri, re.DOTALL)
         segments = tuple(found[3].split("/")) if found else ()
         key = Location(found[1].lower(), found[2], segments) if found else None
@@ -208,7 +214,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _authority(scheme: str, rest: str) -> tuple[str, str]:
-    """The bucket or host of a URI behind its scheme, and the path behind that."""
+    """Return the bucket or host of a URI after its scheme, and the path after it."""
     if rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
@@ -223,7 +229,7 @@ def _authority(scheme: str, rest: str) -> tuple[str, str]:
 
 
 def _decoded(segment: str) -> str:
-    """A segment of a file's URI as the name that it is; what decodes to further escapes is refused."""
+    """Return a decoded segment of a file URI; refuse a segment that contains a slash when decoded."""
     try:
         name = unquote(segment, errors="strict")
     except UnicodeDecodeError:
@@ -234,7 +240,7 @@ def _decoded(segment: str) -> str:
 
 
 def _check_segment(segment: str) -> None:
-    """Refuse what a file system, Hadoop or a reader of URIs would take apart or read as something else."""
+    """Refuse a segment that a file system, Hadoop or a URI parser would split or read as another one."""
     if segment in ("", ".", ".."):
         raise BadLocation(f"holds the segment {segment!r}; write the whole path, without //, . and ..")
     if len(segment.encode(errors="replace")) > MAX_SEGMENT_BYTES:

@@ -1,7 +1,7 @@
-"""Names: how generated things are called, and which names are possible.
+"""Naming rules: names of generated objects, and checks of table and column names.
 
-Table names outside [A-Za-z0-9_] are refused by Delta's catalog, so they are refused here. Column
-names may be anything people deliver, as long as it can be seen and quoted.
+Table names outside [A-Za-z0-9_] are refused, because Delta's catalog refuses them. Column names may be any
+delivered name that is visible and can be quoted.
 """
 
 import re
@@ -44,14 +44,14 @@ _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
 class NameProblem(MetadataError):
-    """A name that cannot be used."""
+    """Error for a name that cannot be used."""
 
     def __init__(self, message: str, field: str = "name") -> None:
         super().__init__("bad_name", message, field)
 
 
 def generated_name(layer: str, system: str, dataset: str) -> str:
-    """``raw_air_airport``, ``stg_air_airport``, ``rc_air_airport``."""
+    """Return ``raw_air_airport``, ``stg_air_airport`` or ``rc_air_airport``."""
     return f"{PREFIXES[layer]}_{system}_{dataset}"
 
 
@@ -60,12 +60,12 @@ def history_name(base: str) -> str:
 
 
 def memory_name(base: str) -> str:
-    """The table beside a history that remembers what was delivered (rule 11)."""
+    """Return the name of a history's event log (rule 11)."""
     return history_name(base) + MEMORY_SUFFIX
 
 
 def base_name(table: str) -> str:
-    """Return the name of the table that a history, or its event log, belongs to; of any other table its own name."""
+    """Return the name of the table that a history or its event log belongs to; other names unchanged."""
     for suffix in (HISTORY_SUFFIX + MEMORY_SUFFIX, HISTORY_SUFFIX):
         if table.lower().endswith(suffix):
             return table[: -len(suffix)]
@@ -73,25 +73,25 @@ def base_name(table: str) -> str:
 
 
 def view_name(base: str, view: str) -> str:
-    """``rc_air_airport_hist_current``: what is published over the history of ``base``."""
+    """Return the name of a view over the history of ``base``, like ``rc_air_airport_hist_current``."""
     return history_name(base) + VIEW_SUFFIXES[view]
 
 
 def entity_key_name(dataset: str) -> str:
-    """The column of ``dataset`` that holds the hash of its business key."""
+    """Return the name of the column of ``dataset`` with the hash of its business key."""
     return f"{dataset}{KEY_SUFFIX}"
 
 
 def foreign_key_name(role_name: str, parent: str) -> str:
-    """The column that refers to ``parent``: named by its role, else like the parent's own key."""
+    """Return the name of the column that refers to ``parent``: after its role, else as the parent's key."""
     return f"{role_name or parent}{KEY_SUFFIX}"
 
 
 def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
-    """Technical columns of a dataset, in lower case. A column that people describe cannot be called so.
+    """Return the technical columns of a dataset, in lower case; described columns cannot have these names.
 
-    History's, of every profile, are reserved in every rawcore dataset: neither switching history on nor
-    another profile must fail on a name.
+    History columns of every profile are reserved in every rawcore dataset, so that neither enabling history
+    nor changing the profile fails on a name.
     """
     if layer == "raw":
         return frozenset(LOAD_COLUMNS)
@@ -100,12 +100,12 @@ def reserved_column_names(layer: str, dataset: str) -> frozenset[str]:
 
 
 def reserved_prefix(layer: str) -> str:
-    """Return the prefix that a described column's name cannot have. Raw keeps the delivered names."""
+    """Return the prefix that a described column's name cannot have; none for raw, which uses delivered names."""
     return "" if layer == "raw" else ENGINE_PREFIX
 
 
 def check_table_name(name: str, *, history: bool = False, field: str = "name") -> None:
-    """Refuse what Delta's catalog would refuse, and the reserved suffix."""
+    """Refuse a name that Delta's catalog would refuse, and one with a reserved suffix."""
     limit = MAX_TABLE_NAME + (len(HISTORY_SUFFIX) if history else 0)
     if not _TABLE_NAME.fullmatch(name):
         raise NameProblem(f"{name[:100]!r} must start with a letter and hold only A-Z, a-z, 0-9 and _", field)
@@ -128,7 +128,7 @@ def check_table_name(name: str, *, history: bool = False, field: str = "name") -
 
 
 def check_short_name(name: str, *, field: str = "short_name", limit: int = MAX_SYSTEM_NAME) -> None:
-    """A name that goes into table names."""
+    """Refuse a short name that cannot be part of a table name."""
     check_table_name(name, field=field)
     if len(name) > limit:
         raise NameProblem(f"{name!r} is {len(name)} characters long; {limit} are possible", field)
@@ -137,7 +137,10 @@ def check_short_name(name: str, *, field: str = "short_name", limit: int = MAX_S
 def check_column_name(
     name: str, *, reserved: Collection[str] = (), reserved_prefix: str = "", field: str = "name"
 ) -> None:
-    """Refuse names that cannot be seen, stored or quoted, or are the engine's; ``reserved`` is in lower case."""
+    """Refuse a column name that is invisible, too long, reserved or used by the engine.
+
+    ``reserved`` is in lower case.
+    """
     if not name.strip():
         raise NameProblem("a column needs a name that can be seen", field)
     odd = next((c for c in name if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")), None)
@@ -160,9 +163,9 @@ def check_column_name(
 
 
 def safe_column_name(name: str, ordinal: int) -> str:
-    """A name that reads well in SQL: letters, digits and _ only. One that does already is kept.
+    """Return a name of letters, digits and _ only; a name of this form is returned unchanged.
 
-    What begins as the engine's own columns do loses its underscores: ``__op`` becomes ``op``.
+    The engine's prefix is removed: ``__op`` becomes ``op``.
     """
     if re.fullmatch(r"[^\W\d]\w*", name) and not name.startswith(ENGINE_PREFIX):
         return name
@@ -177,7 +180,8 @@ def safe_column_name(name: str, ordinal: int) -> str:
 def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) -> list[str]:
     """Return unique names in stage and rawcore for delivered columns, given as (delivered, wanted or empty).
 
-    A wanted name comes first, then names that are fine already, whatever stands before them in the file.
+    Wanted names are assigned first, then delivered names that need no change, then the others; file order
+    counts only within each group.
     """
 
     def need(place: int) -> int:
@@ -193,14 +197,14 @@ def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) ->
 
 
 def safe_table_part(name: str) -> str:
-    """A short name for a delivered dataset: ``Sales Orders.csv`` becomes ``sales_orders_csv``."""
+    """Return a short name for a delivered dataset: ``Sales Orders.csv`` becomes ``sales_orders_csv``."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     safe = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9]+", "_", plain)).strip("_").lower()
     return safe if safe[:1].isalpha() else f"d_{safe}".rstrip("_")
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """``name``, or the first of ``name_2``, ``name_3`` … that nobody has. Case does not part names."""
+    """Return ``name``, or the first of ``name_2``, ``name_3`` … that is not taken, ignoring case."""
     held = {other.lower() for other in taken}
     candidate, number = name, 1
     while candidate.lower() in held:

@@ -1,7 +1,7 @@
-"""Events for users and webhooks, and the format and retry times of a webhook's request.
+"""Event kinds for users and webhooks, and the format and retry times of webhook requests.
 
-A request follows the Standard Webhooks convention: its signature covers id, time and body, and names
-every secret in use, so that a secret can be replaced without losing a delivery.
+A request follows the Standard Webhooks convention. It is signed over id, time and body with every active
+secret, so that a secret can be replaced without losing a webhook delivery.
 """
 
 import base64
@@ -20,7 +20,7 @@ from elevata.core.errors import MetadataError
 
 
 class Kind(StrEnum):
-    """Kinds of events. The values are part of webhooks' bodies and never change."""
+    """Kinds of events; the values are part of webhook bodies and never change."""
 
     REPORT_WAITING = "report.waiting"
     REPORT_APPROVED = "report.approved"
@@ -67,7 +67,10 @@ _BASE64 = "whsec_"
 
 @dataclass(frozen=True)
 class Told:
-    """An event as a webhook tells it; ``time`` in ISO 8601, ``page`` whole or, without a public address, a path."""
+    """Event as sent to a webhook.
+
+    ``time`` is ISO 8601; ``page`` is a URL, or a path if no public address is set.
+    """
 
     event_id: str
     kind: str
@@ -79,7 +82,7 @@ class Told:
     facts: Mapping[str, object]
 
     def body(self) -> bytes:
-        """Canonical JSON: the same bytes at every try."""
+        """Return the canonical JSON, so that every attempt sends the same bytes."""
         return canonical_json(
             {
                 "id": self.event_id,
@@ -95,14 +98,14 @@ class Told:
 
 
 def signature(*, event_id: str, timestamp: int, body: bytes, secrets: Iterable[str]) -> str:
-    """The header ``webhook-signature``: ``v1,`` and the HMAC-SHA-256 in base64, once for each secret."""
+    """Return the header ``webhook-signature``: ``v1,`` and the HMAC-SHA-256 in base64, for each secret."""
     signed = f"{event_id}.{timestamp}.".encode() + body
     digests = (hmac.new(_key(secret), signed, hashlib.sha256).digest() for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def _key(secret: str) -> bytes:
-    """A secret that begins with ``whsec_`` is base64, any other is its text."""
+    """Return the key bytes of a secret: base64 after the prefix ``whsec_``, else the text itself."""
     if not secret.startswith(_BASE64):
         return secret.encode()
     try:
@@ -112,13 +115,16 @@ def _key(secret: str) -> bytes:
 
 
 def wait_after(attempt: int, spread: float) -> timedelta:
-    """Return the wait after the failed attempt of this number (from 1); ``spread``, 0 to 1, keeps many apart."""
+    """Return the wait after failed attempt number ``attempt`` (from 1); ``spread``, 0 to 1, adds jitter."""
     whole = min(_FIRST_WAIT * 4 ** min(attempt - 1, 20), _LONGEST_WAIT)
     return whole * (0.75 + 0.5 * spread)
 
 
 def check_url(url: str) -> None:
-    """MetadataError ``bad_url`` unless it can be a webhook's address. Where it leads is judged when it is used."""
+    """Raise MetadataError ``bad_url`` for a text that is not a webhook URL.
+
+    The address it resolves to is checked when a request is sent.
+    """
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
@@ -137,14 +143,14 @@ def check_url(url: str) -> None:
 
 
 def shown_url(url: str) -> str:
-    """The address without its path and parameters, which often are a secret themselves."""
+    """Return the URL without its path and parameters, which often contain a secret."""
     parts = urlsplit(url)
     more = "/…" if parts.path.strip("/") or parts.query else ""
     return f"{parts.scheme}://{parts.netloc}{more}"
 
 
 def check_secret_name(name: str, field: str) -> None:
-    """The name of the variable that holds a webhook's secret."""
+    """Refuse a name that is not an ``ELEVATA_WEBHOOK_SECRET_…`` variable for a webhook's secret."""
     if not _SECRET.fullmatch(name) or name.endswith(_FILE_SUFFIX):
         raise MetadataError(
             "bad_secret",
@@ -155,7 +161,10 @@ def check_secret_name(name: str, field: str) -> None:
 
 
 def check_kinds(kinds: Collection[str], field: str = "events", *, needed: bool = False) -> list[str]:
-    """These kinds of events, each once, in the order in which they are listed."""
+    """Return these event kinds without duplicates, in the order of ``CHOICES``.
+
+    Raises MetadataError ``unknown_event``, or ``invalid`` if ``needed`` and there is none.
+    """
     unknown = sorted(set(kinds) - set(CHOICES))
     if unknown:
         raise MetadataError("unknown_event", f"unknown are {', '.join(unknown)}; there are {', '.join(CHOICES)}", field)

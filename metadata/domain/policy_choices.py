@@ -1,7 +1,7 @@
-"""The choices of a history policy for people: each in one sentence, and which of them apply beside others.
+"""Choices of a history policy for forms: labels, one-sentence explanations, and fields that do not apply.
 
-What makes sense is the policy's own to say (``history_policy``); here stands only what a form needs
-before there is a policy: names, sentences, and why a field has no say.
+``history_policy`` decides on valid combinations. This module has only what a form needs before a policy
+exists.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ BY_INPUT = ""
 
 @dataclass(frozen=True)
 class Choice:
-    """One value of a field: what it is called, and in one sentence what it does."""
+    """Value of a policy field, with its label and a one-sentence explanation."""
 
     value: str
     label: str
@@ -88,9 +88,9 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """Choices that other fields depend on.
+    """Current choices that other fields depend on.
 
-    ``numbered``: the time column holds numbers; ``tracks``: some columns only.
+    ``numbered``: the time column has numbers; ``tracks``: only some columns are tracked.
     """
 
     input: str = SNAPSHOT
@@ -109,7 +109,7 @@ _ABSENT = {
 
 
 def not_applying(chosen: Chosen) -> dict[str, str]:
-    """Fields that have no say beside what is chosen, each with the reason."""
+    """Return the fields that have no effect with these choices, each with the reason."""
     files = chosen.input == BATCH_FILES
     found = {
         "op": "" if chosen.input == CDC else "Only a change feed says what was done to a row.",
@@ -155,9 +155,9 @@ def _no_late(chosen: Chosen) -> dict[str, str]:
 
 
 def described_policy(values: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """A policy as it is written, of the values of a form; what is empty is left out.
+    """Return the policy dict of a form's values; empty values are left out.
 
-    ``labels``: the team's word for each of ours.
+    ``labels`` maps states to the team's labels.
     """
     known = HistoryPolicy.__dataclass_fields__
     found = {name: value for name, value in values.items() if name in known and value not in (None, "", [], ())}

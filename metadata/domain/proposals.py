@@ -8,7 +8,7 @@ from metadata.domain.types import DataType
 
 @dataclass(frozen=True)
 class DeliveredColumn:
-    """A column as a file has it, or as the contract has it (then it may be out of use)."""
+    """Column of a file or of the contract; a contract column may be inactive."""
 
     name: str
     type: DataType
@@ -22,9 +22,9 @@ class DeliveredColumn:
 class ColumnProposals:
     """Differences between the columns of a delivery and of its contract.
 
-    ``new`` columns can be taken, ``returning`` ones were in the contract once and can be again,
-    ``missing`` ones are promised but not delivered, ``clashing`` ones differ from a known column only
-    by case, which a table cannot hold. Types found in a file are guesses: they are not compared.
+    ``new`` columns can be added, ``returning`` ones are inactive in the contract and can be reactivated,
+    ``missing`` ones are in the contract but not delivered, ``clashing`` ones differ from a known column only
+    by case, which a table cannot store. Types found in a file are guesses, so they are not compared.
     """
 
     new: tuple[DeliveredColumn, ...] = ()
@@ -37,7 +37,10 @@ class ColumnProposals:
 
 
 def compare(known: Iterable[DeliveredColumn], delivered: Iterable[DeliveredColumn]) -> ColumnProposals:
-    """Columns go by their exact name. The order of a file says nothing but where new columns follow."""
+    """Return the differences between contract and delivery; columns are matched by their exact name.
+
+    The order of the file decides only on the order of new columns.
+    """
     by_name = {column.name: column for column in known}
     held = {name.lower() for name in by_name}
     new, returning, clashing, seen = [], [], [], set()

@@ -1,8 +1,8 @@
-"""Roles, the permissions each gives, and where. Without a role there is nothing to see.
+"""Roles, their permissions, and the places they apply to. A user without a role cannot see anything.
 
-A person may have several roles; what they give adds up. ``ROLES`` is the whole table: groups in the
-control database are made from it after every migration. A role may also be given for one layer, one
-schema or one environment only (``GrantedRole``); then it counts for what is done there (``Place``).
+A user may have several roles; their permissions add up. ``ROLES`` is the whole table; Django groups are
+created from it after every migration. A role may be granted for one layer, one schema or one environment only
+(``GrantedRole``); it then applies to actions there (``Place``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from enum import StrEnum
 class Permission(StrEnum):
     """Permissions, as ``app.codename``.
 
-    ``READ_DATA``: rows, samples and files of data. ``READ_SENSITIVE``: the values of personal, confidential
-    and restricted columns, which are masked without it. Both are asked for a place.
+    ``READ_DATA``: rows, samples and data files. ``READ_SENSITIVE``: the values of personal, confidential and
+    restricted columns, which are masked without it. Both are checked for a place.
     """
 
     READ_METADATA = "metadata.read_metadata"
@@ -68,7 +68,7 @@ _IN_WORDS = {
 
 
 def needed_role(*permissions: Permission) -> str:
-    """Return which role gives any of these permissions, in words: ``changing metadata needs the editor role``."""
+    """Return the roles with any of these permissions in words: ``changing metadata needs the editor role``."""
     doing = _IN_WORDS[permissions[0]] if len(permissions) == 1 else "this"
     giving = [role for role, given in ROLES.items() if given & set(permissions)]
     # An admin may do everything, which is worth saying only where nobody else may.
@@ -85,7 +85,7 @@ PEOPLE_ONLY: frozenset[Permission] = frozenset(
 
 
 def is_for_people(role: Role) -> bool:
-    """Return True for a role that gives a permission of ``PEOPLE_ONLY``; a service account cannot have it."""
+    """Return True for a role with a permission of ``PEOPLE_ONLY``, which a service account cannot have."""
     return bool(PEOPLE_ONLY & ROLES[role])
 
 
@@ -101,7 +101,7 @@ def permissions_of(roles: frozenset[Role]) -> frozenset[Permission]:
 class Place:
     """Place of an action: an environment, and the schemas (name, layer) of its objects.
 
-    Nowhere in particular (both empty) is left to those whose role counts everywhere.
+    If both are empty, only roles that apply everywhere cover it.
     """
 
     environment: str = ""
@@ -110,7 +110,7 @@ class Place:
 
 @dataclass(frozen=True)
 class GrantedRole:
-    """A role for one place: exactly one of environment, layer and schema is named."""
+    """Role for one place: exactly one of environment, layer and schema is set."""
 
     role: Role
     environment: str = ""
@@ -118,26 +118,26 @@ class GrantedRole:
     schema: str = ""
 
     def covers(self, place: Place) -> bool:
-        """Return whether the place is inside this grant alone."""
+        """Return True if this grant alone covers the place."""
         if self.environment:
             return place.environment == self.environment
         return bool(place.schemas) and all(map(self.covers_schema, place.schemas))
 
     def covers_schema(self, schema: tuple[str, str]) -> bool:
-        """Return whether the schema (name, layer) is inside this grant."""
+        """Return True if this grant covers the schema (name, layer)."""
         name, layer = schema
         return bool(self.schema and self.schema == name) or bool(self.layer and self.layer == layer)
 
 
 def roles_at(granted: Collection[GrantedRole], place: Place) -> frozenset[Role]:
-    """The roles that somebody has in all of the place: for its environment, or for every schema of it."""
+    """Return the roles granted for all of the place: for its environment, or for every schema of it."""
     return frozenset(
         role for role in {one.role for one in granted} if _covered([one for one in granted if one.role is role], place)
     )
 
 
 def allows(granted: Collection[GrantedRole], permission: Permission, place: Place | None = None) -> bool:
-    """Return whether grants give a permission at a place; without a place, whether they give it anywhere."""
+    """Return True if the grants give a permission at a place; without a place, anywhere."""
     giving = [one for one in granted if permission in ROLES[one.role]]
     return bool(giving) if place is None else _covered(giving, place)
 

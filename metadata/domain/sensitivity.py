@@ -1,4 +1,4 @@
-"""Classification of tables and columns by sensitivity; empty where nobody classified them."""
+"""Sensitivity classification of tables and columns; empty if unclassified."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
@@ -17,17 +17,17 @@ _Key = TypeVar("_Key")
 
 
 def is_mask(value: str | None) -> bool:
-    """Return whether this stands in place of a masked value."""
+    """Return True if the value is the mask of a sensitive value."""
     return value in (MASK, MASK_CHANGED)
 
 
 def is_sensitive(*, personal: bool, level: str, of_dataset: str = "") -> bool:
-    """Return whether a column's own classification, or else its dataset's level, makes its values sensitive."""
+    """Return True if a column's own classification, or else its dataset's level, makes its values sensitive."""
     return personal or (level or of_dataset) in SENSITIVE
 
 
 def spread(sensitive: Iterable[_Key], reads: Mapping[_Key, Collection[_Key]]) -> frozenset[_Key]:
-    """Return the sensitive columns and all that read one of them, over any number of others."""
+    """Return the sensitive columns and all columns that read one of them, directly or indirectly."""
     readers: dict[_Key, list[_Key]] = {}
     for reader, inputs in reads.items():
         for one in inputs:
@@ -42,7 +42,10 @@ def spread(sensitive: Iterable[_Key], reads: Mapping[_Key, Collection[_Key]]) ->
 
 
 def read_sensitivity(text: str) -> str:
-    """The level that ``text`` names, in any case; empty stays empty. MetadataError for any other word."""
+    """Return the level that ``text`` names, in any case; empty for an empty text.
+
+    Raises MetadataError for any other word.
+    """
     word = text.strip().lower()
     if word and word not in LEVELS:
         said = f"must be {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, or empty, not {text.strip()[:100]!r}"

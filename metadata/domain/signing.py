@@ -1,7 +1,7 @@
-"""Signatures by keys that are not in the database: HMAC-SHA-256 with a key id.
+"""Signatures by keys outside of the database: HMAC-SHA-256 with a key id.
 
-Each signature names its key by the first bytes of the key's hash, so a signature of a former key is told
-from a forged one.
+The key id is the start of the key's hash, so that a signature by a former key can be distinguished from a
+forged one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ID_DIGITS = 16
 
 @dataclass(frozen=True)
 class Signature:
-    """A signature and the id of the key that made it; both are hex digits, or empty where nothing was signed."""
+    """Signature and the id of its key, both in hex digits; empty if unsigned."""
 
     key_id: str = ""
     value: str = ""
@@ -33,23 +33,23 @@ class Signature:
 
 
 def key_id_of(key: str) -> str:
-    """Return the id of a key. It tells nothing of the key."""
+    """Return the id of a key, which does not reveal the key."""
     return hashlib.sha256(b"elevata audit key id\0" + key.encode()).hexdigest()[:_ID_DIGITS]
 
 
 class Keyring:
-    """The key that signs, and former keys whose signatures are still accepted."""
+    """Signing key, and former keys whose signatures are still accepted."""
 
     def __init__(self, key: str, former: Iterable[str] = ()) -> None:
         self._keys = {key_id_of(one): one.encode() for one in (*former, key)}
         self.key_id = key_id_of(key)
 
     def sign(self, purpose: str, message: bytes) -> Signature:
-        """Sign a message; ``purpose`` keeps a signature from counting for another kind of message."""
+        """Return the signature of a message; ``purpose`` makes it invalid for other kinds of messages."""
         return Signature(self.key_id, _hmac(self._keys[self.key_id], purpose, message))
 
     def problem(self, signature: Signature, purpose: str, message: bytes) -> str:
-        """Return why a signature does not hold: ``key_unknown``, ``signature_wrong``, or nothing if it does."""
+        """Return the problem of a signature, ``key_unknown`` or ``signature_wrong``; empty if it is valid."""
         key = self._keys.get(signature.key_id)
         if key is None:
             return "key_unknown" if signature.key_id else "signature_wrong"

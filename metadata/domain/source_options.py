@@ -1,4 +1,4 @@
-"""Reading options of delivered files, per format."""
+"""Options for reading delivered files, by format."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def check_options(source_format: str, options: Any) -> None:
-    """Refuse options the format does not have, and values that are not of the option's type."""
+    """Refuse options that the format does not have, and values that do not have the option's type."""
     if not isinstance(options, Mapping):
         raise _problem("options", f"must be fields with values, not {options!r}")
     known = OPTIONS.get(source_format, {})

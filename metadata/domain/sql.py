@@ -1,7 +1,7 @@
-"""SQL that people write into metadata, and how names get into SQL.
+"""Expressions and filters in metadata: allow-list check, renames, placeholders and quoting.
 
-Expressions and filters are pasted into statements that run on the warehouse, so what they may hold
-is an allow-list: columns, literals, operators, and functions that give the same answer every time.
+They become part of statements that run in the warehouse. Only columns, literals, operators and deterministic
+functions are allowed.
 """
 
 import re
@@ -85,24 +85,24 @@ _FORBIDDEN = (exp.Query, exp.SubqueryPredicate, exp.AggFunc, exp.Dot, exp.Alias,
 
 
 class ExpressionProblem(MetadataError):
-    """An expression or filter that cannot be taken."""
+    """Error for an expression or filter that is not allowed."""
 
     def __init__(self, message: str, field: str = "expression") -> None:
         super().__init__("bad_expression", message, field)
 
 
 def quote_identifier(name: str) -> str:
-    """A name for Spark SQL, whatever characters it holds."""
+    """Return a name quoted for Spark SQL; any character is allowed."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quote_text(text: str) -> str:
-    """A text as a literal of Spark SQL."""
+    """Return a text as a literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def bind_placeholders(text: str, values: Mapping[str, str]) -> str:
-    """Put SQL in the place of ``{{ load_timestamp }}`` and ``{{ load_run_id }}``."""
+    """Replace ``{{ load_timestamp }}`` and ``{{ load_run_id }}`` by SQL."""
 
     def bound(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -113,9 +113,9 @@ def bind_placeholders(text: str, values: Mapping[str, str]) -> str:
 
 
 def check_expression(text: str, *, field: str = "expression") -> tuple[str, ...]:
-    """The names of the columns that ``text`` reads, in their order; ExpressionProblem if it is not allowed.
+    """Return the names of the columns that ``text`` reads, in order; ExpressionProblem if it is not allowed.
 
-    ``field`` is what the error calls it: a filter is an expression, too.
+    ``field`` is the field name in the error, because filters are checked here, too.
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionProblem(f"is longer than {MAX_LENGTH} characters", field)
@@ -130,9 +130,9 @@ def check_expression(text: str, *, field: str = "expression") -> tuple[str, ...]
 
 
 def rename_in_expression(text: str, old: str, new: str) -> str:
-    """``text`` with the column ``old`` called ``new``; ExpressionProblem if that cannot be done safely.
+    """Return ``text`` with the column ``old`` renamed to ``new``; the rest of the text is unchanged.
 
-    Only names change: everything else stays as people wrote it.
+    Raises ExpressionProblem if the rename is not safe.
     """
     used = check_expression(text)
     if old.lower() not in {name.lower() for name in used}:
@@ -159,15 +159,15 @@ def rename_in_expression(text: str, old: str, new: str) -> str:
 
 @lru_cache(maxsize=4096)
 def columns_in(text: str) -> frozenset[str]:
-    """Return the names of the columns, in lower case, in an expression or filter that was taken before."""
+    """Return the names of the columns, in lower case, in an expression or filter that was checked before."""
     tree = sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")
     return frozenset(node.name.lower() for node in tree.find_all(exp.Column))
 
 
 def put_columns(text: str, sql_of: Mapping[str, str]) -> str:
-    """Return ``text`` with each column that ``sql_of`` has (by name in lower case) replaced by its SQL in parentheses.
+    """Return ``text`` with columns replaced by the SQL in ``sql_of`` (by lower-case name), in parentheses.
 
-    Everything else stays as it was written: literals mean to sqlglot not in every case what they mean to Spark.
+    The rest of the text is unchanged, because sqlglot and Spark interpret some literals differently.
     """
     # Placeholders become names of the same length, so that positions hold.
     tree = sqlglot.parse_one(_PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
@@ -208,7 +208,7 @@ def _known_placeholders() -> str:
 
 
 def _check_tokens(tokens: list[Token], field: str) -> None:
-    """Check the tokens that the parsed tree loses: comments, statement ends, and functions by the name as written."""
+    """Check the tokens that the parsed tree loses: comments, semicolons and functions as written."""
     if not tokens:
         raise ExpressionProblem("is empty", field)
     for index, token in enumerate(tokens):

@@ -1,6 +1,6 @@
-"""Frozen descriptions of target datasets: what is compared, planned and executed.
+"""Frozen descriptions of target datasets, which are compared, planned and executed.
 
-A state carries everything that changes what runs, and nothing about people or times.
+A state has everything that affects execution, and neither users nor times.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ TECHNICAL = "technical"
 
 @dataclass(frozen=True)
 class ColumnState:
-    """A column as metadata describes it. ``inputs`` are stable keys of upstream columns."""
+    """Column as metadata describes it; ``inputs`` are stable keys of upstream columns."""
 
     key: str
     name: str
@@ -27,7 +27,7 @@ class ColumnState:
 
 @dataclass(frozen=True)
 class ReferenceState:
-    """A foreign key: ``column_name`` of this dataset holds the entity key of ``parent``.
+    """Foreign key: ``column_name`` of this dataset stores the entity key of ``parent``.
 
     ``pairs`` are (child column key, parent business-key column key).
     """
@@ -40,9 +40,9 @@ class ReferenceState:
 
 @dataclass(frozen=True)
 class DatasetState:
-    """A target dataset as metadata describes it. ``inputs`` are stable keys, source or target.
+    """Target dataset as metadata describes it; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` is what a state file says of how the dataset is loaded; metadata says it by the inputs' own.
+    ``load_policy`` is set by state files only; in metadata, the inputs determine how the dataset is loaded.
     """
 
     key: str

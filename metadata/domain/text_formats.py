@@ -1,7 +1,7 @@
-"""Formats of types that are stored as text, for delivered and for stored values alike.
+"""Formats of types that are stored as text, for delivered and for stored values.
 
-Patterns are for Java's regular expressions and Python's. They hold no backslash, which literals of SQL
-read in their own way, and end where the text does: ``$`` would let a line end pass.
+The patterns are valid in Java's and Python's regular expressions. They contain no backslash, which SQL
+literals interpret, and end with a lookahead, because ``$`` would match before a final line feed.
 """
 
 from metadata.domain.types import TIME, UUID

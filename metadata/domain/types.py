@@ -1,8 +1,8 @@
-"""Data types as metadata says them, and how Spark and Delta spell them.
+"""Data types of metadata and their spelling in Spark and Delta.
 
-The names are those of ``architecture-state/v1``: string, string(n), integer, bigint, decimal(p,s),
-float, boolean, date, time, timestamp, binary, uuid, json. Other spellings are taken as input and
-normalised, so that two people who mean the same type write the same state.
+The names are those of ``architecture-state/v1``: string, string(n), integer, bigint, decimal(p,s), float,
+boolean, date, time, timestamp, binary, uuid, json. Other spellings are accepted and normalised, so that the
+same type always gives the same state.
 """
 
 import re
@@ -55,7 +55,7 @@ _SPARK = {
 
 
 class TypeProblem(MetadataError):
-    """A type that is not one of ours, or not possible."""
+    """Error for a type that is unknown or invalid."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unknown_type", message, "type")
@@ -63,7 +63,7 @@ class TypeProblem(MetadataError):
 
 @dataclass(frozen=True)
 class DataType:
-    """A type with its measures: ``length`` goes with string, ``precision`` and ``scale`` with decimal."""
+    """Type with its parameters: ``length`` for string, ``precision`` and ``scale`` for decimal."""
 
     name: str
     length: int | None = None
@@ -95,7 +95,7 @@ class DataType:
 
 
 def parse(text: str) -> DataType:
-    """The type that ``text`` spells, in our spelling or another system's, in any case."""
+    """Return the type that ``text`` spells, in metadata's or another system's spelling, in any case."""
     match = _SPELLING.fullmatch(text.strip().lower()) if len(text) <= 100 else None
     spelling = re.sub(r"\s+", "_", match[1]) if match else ""
     if match is None or spelling not in _MEANING:
@@ -112,7 +112,7 @@ def parse(text: str) -> DataType:
 
 
 def spark_type(data_type: DataType) -> str:
-    """The type in Spark's DDL, as Delta stores it."""
+    """Return the type in Spark's DDL, as Delta stores it."""
     if data_type.length is not None:
         return f"VARCHAR({data_type.length})"
     if data_type.name == DECIMAL:
@@ -121,10 +121,10 @@ def spark_type(data_type: DataType) -> str:
 
 
 def from_spark(text: str) -> DataType:
-    """The type that Spark calls ``text`` (simpleString or DDL).
+    """Return the type of Spark's spelling ``text`` (simpleString or DDL).
 
-    Spark's narrow numbers are read as the next wider of ours: tinyint and smallint as integer,
-    float as our float (which is Spark's double).
+    Narrow Spark numbers become the next wider type: tinyint and smallint become integer, float becomes float
+    (which is Spark's double).
     """
     nested = re.match(r"\s*(array|map|struct|variant|interval|void|null)\b", text.lower())
     if nested:
@@ -135,5 +135,5 @@ def from_spark(text: str) -> DataType:
 
 
 def stored_type(data_type: DataType) -> DataType:
-    """Return the type that the warehouse stores for a column of this type: time, uuid and json become string."""
+    """Return the type that the warehouse stores for a type: time, uuid and json become string."""
     return from_spark(spark_type(data_type))

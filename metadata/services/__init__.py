@@ -1,1 +1,1 @@
-"""The only code that writes metadata: keyword-only functions, one transaction each."""
+"""Services: the only code that writes metadata. Functions are keyword-only, with one transaction each."""

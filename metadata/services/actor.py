@@ -1,6 +1,6 @@
-"""Current actor: the user, their token, or the system itself. Every service asks here.
+"""Current actor of the running code: a user, a user's token, or the system.
 
-Pages, API and commands say it once, around everything they do; threads start as the system.
+Pages, API and commands set it once around their work; threads start as the system. All services read it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PERSON, TOKEN, SYSTEM_KIND = "person", "token", "system"
 
 @dataclass(frozen=True)
 class Actor:
-    """Actor of a change: ``kind`` is person (signed in), token (a person's program) or system (nobody).
+    """Actor of a change: ``kind`` is person (signed in), token (a program of a user) or system (no user).
 
-    ``user`` is the person's row, None for the system; ``request_id`` names the request or command.
-    ``read_only``: by a token whose scope is reading. ``shell_user``: the account on the server that runs a command
+    ``user`` is the user's row, None for the system; ``request_id`` identifies the request or command.
+    ``read_only``: acts by a token with scope read. ``shell_user``: the server account that runs a command
     without a token.
     """
 
@@ -35,14 +35,17 @@ class Actor:
 
     @property
     def described(self) -> str:
-        """The actor as a sentence begins with it."""
+        """Return the actor as the subject of a sentence."""
         if self.shell_user:
             return f"The shell user {self.shell_user} on the server"
         return "The system" if self.user is None else self.name
 
     @property
     def reason(self) -> str:
-        """Reason for the change log that names the actor, where the log's actor is only ``system``."""
+        """Return a change-log reason that names the shell user, or an empty text.
+
+        The log's actor of a shell user is only ``system``.
+        """
         return f"by the shell user {self.shell_user} on the server" if self.shell_user else ""
 
     @property
@@ -51,12 +54,12 @@ class Actor:
 
     @property
     def is_person(self) -> bool:
-        """True if a user is accountable for it: signed in, or by their token."""
+        """Return True if a user is accountable: signed in, or by their token."""
         return self.user is not None
 
     @classmethod
     def of(cls, user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False) -> Actor:
-        """The actor that a user is; nobody (None, or not signed in) is the system."""
+        """Return the actor of a user; None or an unauthenticated user gives the system."""
         if user is None or not getattr(user, "is_authenticated", False):
             return cls("system", SYSTEM_KIND, request_id=request_id)
         return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id, read_only)
@@ -67,14 +70,14 @@ _who: ContextVar[Callable[[], Actor] | None] = ContextVar("who_acts", default=No
 
 
 def current_actor() -> Actor:
-    """Return the current actor; the system where none was set."""
+    """Return the current actor; the system if none was set."""
     who = _who.get()
     return SYSTEM if who is None else who()
 
 
 @contextmanager
 def acting(who: Callable[[], Actor]) -> Iterator[None]:
-    """Let ``who`` answer for everything inside; it is asked when somebody wants to know."""
+    """Set the function that returns the current actor inside of the block; it is called on demand."""
     before = _who.set(who)
     try:
         yield
@@ -86,7 +89,7 @@ def acting(who: Callable[[], Actor]) -> Iterator[None]:
 def acting_as(
     person: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False
 ) -> Iterator[Actor]:
-    """Everything inside is done by this person: a user, an Actor, or None for the system."""
+    """Set the current actor inside of the block: a user, an Actor, or None for the system."""
     told = {"by_token": by_token, "request_id": request_id, "read_only": read_only}
     actor = person if isinstance(person, Actor) else Actor.of(person, **told)
     with acting(lambda: actor):

@@ -1,4 +1,4 @@
-"""Taking the audit chain out of the database: entries that fit a filter, or whole segments."""
+"""Exports of the audit chain: change-log entries that match a filter, or whole segments."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MEDIA_TYPE = "application/x-ndjson"
 
 
 def selection(entries: QuerySet[ChangeLogEntry], chosen: Mapping[str, str]) -> Iterator[bytes]:
-    """The lines of an export of these entries, oldest first; ``chosen`` says by which filter.
+    """Return the lines of an export of these entries, oldest first; ``chosen`` is the filter.
 
-    What is written while this is read is not in it.
+    Entries written after the call are not included.
     """
     chain.seal()
     end = chain.head()
@@ -40,7 +40,7 @@ def selection(entries: QuerySet[ChangeLogEntry], chosen: Mapping[str, str]) -> I
 
 
 def _with_links(entries: QuerySet[ChangeLogEntry], end: Head) -> Iterator[tuple[Link | None, dict[str, Any]]]:
-    """Entries with their links; None for what was linked after ``end`` or not at all."""
+    """Yield entries with their links; None for entries linked after ``end`` or not yet."""
     at = 0
     while rows := list(entries.filter(pk__gt=at)[:_CHUNK]):
         at = rows[-1].pk
@@ -56,11 +56,11 @@ def _with_links(entries: QuerySet[ChangeLogEntry], end: Head) -> Iterator[tuple[
 
 
 def export_segment(path: Path, *, before: datetime) -> Exported:
-    """Write the segment that retention may remove next: from the first link on that still has its entry.
+    """Write the next segment that retention may remove, from the first link that still has its entry.
 
-    It ends before the first link that was sealed at ``before`` or later, and before the first entry that
-    is still needed. The file is read again and verified before this returns. Raises MetadataError:
-    ``nothing_to_remove``, ``unwritable``, or the code of what is wrong with the chain.
+    It ends before the first link sealed at ``before`` or later, and before the first entry that is still
+    needed. The file is read again and verified. Raises MetadataError: ``nothing_to_remove``, ``unwritable``,
+    or the code of the chain's problem.
     """
     chain.seal(wait=True)
     previous = _end_of_segments()
@@ -88,7 +88,7 @@ def _end_of_segments() -> Head:
 
 
 def _linked(first: int, last: int) -> Iterator[tuple[Link, dict[str, Any]]]:
-    """Every link of the range with the content of its row."""
+    """Yield every link of the range with the content of its row."""
     at = first - 1
     while at < last:
         stored = ChainLink.objects.filter(sequence__gt=at, sequence__lte=last).order_by("sequence")[:_CHUNK]

@@ -1,9 +1,9 @@
 """Hash-chained, signed log of append-only rows in the control database.
 
-A writer adds its row and, in the same transaction, a signed note of the row's digest (``append``). After
-commit whoever comes first turns all notes into signed links (``seal``), under a lock on the head that no
-writer needs. What a process that died left behind, the next one seals. A note that is not signed, or
-whose rows are not as noted, is never sealed.
+A writer adds its row and, in the same transaction, a signed pending record of the row's digest (``append``).
+After commit, one process turns all pending records into signed links (``seal``), under a lock on the head
+that writers do not need. Records of a process that died are sealed by the next one. A record that is
+unsigned, or whose rows differ from it, is never sealed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _comparisons: list[Callable[[], Problem | None]] = []
 
 @cache
 def _models() -> dict[str, type[AppendOnly]]:
-    """Return the models in the chain by the name of their kind. Raise ValueError if two share one."""
+    """Return the chain's models by the name of their kind; ValueError if two models share a name."""
     found: dict[str, type[AppendOnly]] = {}
     for model in guarded_models():
         if model.CHAIN is not None and found.setdefault(model.CHAIN.name, model) is not model:
@@ -60,18 +60,18 @@ def row_digest(row: AppendOnly) -> str:
 
 
 def compare(comparison: Callable[[], Problem | None]) -> None:
-    """Let ``verify`` compare rows that may change with the rows of the chain that say what they must be."""
+    """Register a comparison of mutable rows with the chain's rows, for ``verify`` to run."""
     if comparison not in _comparisons:
         _comparisons.append(comparison)
 
 
 def model_of(kind: str) -> type[AppendOnly] | None:
-    """Return the model of a kind; None for one that is not installed."""
+    """Return the model of a kind; None if it is not installed."""
     return _models().get(kind)
 
 
 def _kind_of(row: AppendOnly) -> str:
-    """Return the kind of a row. Raise TypeError for a model that is not in the chain."""
+    """Return the kind of a row; TypeError for a model that is not in the chain."""
     if not isinstance(row, AppendOnly) or row.CHAIN is None:
         raise TypeError(f"{type(row).__name__} is not in the chain")
     return row.CHAIN.name
@@ -83,7 +83,10 @@ def removable_kinds() -> list[str]:
 
 
 def append(*rows: AppendOnly) -> None:
-    """Note rows of one model that this transaction just wrote; they are linked once it is committed."""
+    """Add a signed pending record of rows that this transaction wrote; they are linked after the commit.
+
+    All rows are of one model.
+    """
     if not rows:
         return
     kind = _kind_of(rows[0])
@@ -104,17 +107,17 @@ def head() -> Head:
 def sealed_through() -> int:
     """Return the sequence number of the last sealed link; 0 before the first.
 
-    Read before metadata, it is a mark: whatever was linked up to it was committed then, and an entry that is
+    Read before metadata, it is a watermark: every entry linked up to it was committed by then, and an entry
     committed later gets a higher number.
     """
     return head().sequence
 
 
 def seal(*, wait: bool = False) -> int:
-    """Link everything that is committed; returns how many links this call made. Not in a transaction.
+    """Link all committed rows and return the number of links made; must not run in a transaction.
 
-    Where another process is at it, this returns at once: that one looks again after it let go of the
-    lock. ``wait`` is for who needs the links now. The new head is recorded outside the database.
+    If another process is sealing, return at once: that process checks for new rows after it releases the
+    lock. With ``wait``, wait for the lock instead. The new head is recorded outside the database.
     """
     sealed = 0
     while ChainPending.objects.filter(refused="").exists():
@@ -129,7 +132,7 @@ def seal(*, wait: bool = False) -> int:
 
 
 def _seal_some(wait: bool) -> int:
-    """One short transaction: notes to links, oldest first."""
+    """Seal a batch of pending records as links, oldest first, in one short transaction."""
     with transaction.atomic(durable=True):
         row = _locked_head(wait)
         if row is None:
@@ -165,7 +168,10 @@ def _note_document(kind: str, subjects: Any) -> dict[str, Any]:
 
 
 def _checked(notes: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem | None]]:
-    """Check notes as they are to be sealed: signed, about rows that are as noted, and not linked yet."""
+    """Yield each pending record with its problem, if any.
+
+    A valid record is signed, its rows have the recorded digests, and they are not linked yet.
+    """
     signed = [note for note in notes if not _unsigned(note)]
     subjects = [(note.kind, subject) for note in signed for subject, _ in note.subjects]
     rows, linked = _rows(subjects), _linked(subjects)
@@ -177,7 +183,7 @@ def _checked(notes: list[ChainPending]) -> Iterator[tuple[ChainPending, Problem 
 
 
 def _unsigned(note: ChainPending) -> Problem | None:
-    """Return why the note was not written by a process that has the audit key."""
+    """Return the problem of a pending record that was not signed with the audit key."""
     signature = Signature(note.key_id, note.signature)
     try:
         code = signature_problem(signature, _NOTE, _note_document(note.kind, note.subjects))
@@ -214,7 +220,7 @@ def _wrong_subjects(
 
 
 def _linked(subjects: list[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those of the rows that have a link already."""
+    """Return those of the rows that have a link already."""
     found: set[tuple[str, int]] = set()
     for kind, pks in _by_kinds(subjects).items():
         links = ChainLink.objects.filter(kind=kind, subject_id__among=pks)
@@ -223,7 +229,7 @@ def _linked(subjects: list[tuple[str, int]]) -> set[tuple[str, int]]:
 
 
 def _locked_head(wait: bool) -> ChainHead | None:
-    """The head, ours until the transaction ends; None where another process has it and we don't wait."""
+    """Return the head, locked until the transaction ends; None if another process has it and ``wait`` is False."""
     skip = connection.features.has_select_for_update_skip_locked and not wait
     heads = ChainHead.objects.select_for_update(skip_locked=skip).filter(pk=_HEAD)
     row = heads.first()
@@ -256,9 +262,9 @@ def _moment(at: datetime) -> str:
 
 
 def proven(*rows: AppendOnly) -> frozenset[int]:
-    """Return the ids of those rows of one model that are as they were sealed, or as their signed note says.
+    """Return the ids of the rows of one model that match their valid link or signed pending record.
 
-    A row that came into the table beside ``append`` is not among them.
+    Rows inserted without ``append`` are not among them.
     """
     if not rows:
         return frozenset()
@@ -276,7 +282,7 @@ def proven(*rows: AppendOnly) -> frozenset[int]:
 
 
 def _holds(stored: ChainLink) -> bool:
-    """Return whether a link by itself is as this installation sealed it."""
+    """Return True if a link's hash matches its content and its signature is valid."""
     content = {name: value for name, value in vars(link_of(stored)).items() if name != "hash"}
     return link_hash(**content) == stored.hash and _wrong_signature(stored) is None
 
@@ -294,11 +300,11 @@ def _wrong_signature(stored: ChainLink) -> Problem | None:
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of walking the chain. ``unsealed`` rows are committed and not linked yet.
+    """Result of verifying the chain; ``unsealed`` rows are committed and not linked yet.
 
-    ``segments`` is how many ranges of links have had their entries exported and removed; ``unrecorded`` how
-    many links came after the newest head that is recorded outside the database; ``restores`` are the
-    statements that an older copy of the database was put back.
+    ``segments`` is the number of link ranges whose entries were exported and removed; ``unrecorded`` the
+    number of links after the newest head recorded outside the database; ``restores`` are the recorded
+    restores of an older copy of the database.
     """
 
     head: Head
@@ -329,11 +335,11 @@ class Verification:
 
 
 def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: bool = True) -> Verification:
-    """Walk the chain, every link and every row it stands for; stops at the first that is wrong.
+    """Verify every link of the chain and its row, and stop at the first problem.
 
-    ``against`` is the head that an artifact carries: it must be one of the links. ``since`` is one too,
-    and what is up to it is taken as proven: only what came later is walked. Writers may go on.
-    ``recorded``: compare with the heads that are recorded outside the database.
+    ``against`` is the head in an artifact, which must be one of the links. ``since`` must be one, too; links
+    up to it are taken as verified. Writers may continue meanwhile. ``recorded``: compare with the heads
+    recorded outside the database.
     """
     segments = Segments()
     problem = _wrong_artifact(since) or segments.out_of_line()
@@ -367,7 +373,7 @@ def verify(*, against: Head | None = None, since: Head = _BEGINNING, recorded: b
 
 
 def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]]:
-    """Link by link: the chain's end so far, and what is wrong with the next one."""
+    """Yield the end of the verified part after each batch of links, with the problem of the next link."""
     while True:
         stored = list(ChainLink.objects.filter(sequence__gt=end.sequence).order_by("sequence")[:_CHUNK])
         links = [link_of(row) for row in stored]
@@ -389,12 +395,12 @@ def _walk(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem | None]
 
 
 def link_of(row: ChainLink) -> Link:
-    """A stored link as the rules know it."""
+    """Return a stored link as a domain ``Link``."""
     return Link(row.sequence, row.kind, row.subject_id, row.digest, row.previous, _moment(row.sealed_at), row.hash)
 
 
 def rows_of(links: list[Link]) -> dict[tuple[str, int], AppendOnly]:
-    """The rows that links stand for, by kind and id, as far as they are there."""
+    """Return the existing rows of the links, by kind and id."""
     return _rows([(link.kind, link.subject) for link in links])
 
 
@@ -436,7 +442,10 @@ def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Se
 
 
 def _wrong_end(end: Head) -> Problem | None:
-    """The head may have moved on while we walked, but never stand before or beside the last link."""
+    """Return the problem of a stored head that is before the last link, or does not match the links.
+
+    The head may have advanced during the verification.
+    """
     now = head()
     if now.sequence < end.sequence:
         return Problem("head_changed", f"the chain goes on after its head, link {now.sequence}", now.sequence + 1)
@@ -457,7 +466,7 @@ def _wrong_artifact(against: Head | None) -> Problem | None:
 
 
 def _wrong_record(records: recorded_heads.Records, end: Head) -> Problem | None:
-    """A head that was recorded outside the database, and that this chain has not."""
+    """Return the problem of a head that was recorded outside the database and is missing in this chain."""
     if records.problem is not None and (end.sequence or records.problem.code != "heads_missing"):
         return records.problem
     sequences = [head.sequence for head in records.heads]
@@ -474,7 +483,7 @@ def _wrong_record(records: recorded_heads.Records, end: Head) -> Problem | None:
 
 
 def _wrong_notes() -> Problem | None:
-    """Notes that are not to be sealed as they are."""
+    """Return the problem of the first pending record that cannot be sealed."""
     notes = list(ChainPending.objects.order_by("pk"))
     wrong = {note.pk: problem for note, problem in _checked(notes) if problem is not None}
     for note in notes:
@@ -485,7 +494,7 @@ def _wrong_notes() -> Problem | None:
 
 
 def _unlinked() -> Problem | None:
-    """Rows that never came through ``append``: neither linked nor waiting for it."""
+    """Return the problem of the first row added without ``append``: neither linked nor pending."""
     for kind, model in _models().items():
         links = ChainLink.objects.filter(kind=kind)
         unlinked = model.objects.filter(~Exists(links.filter(subject_id=OuterRef("pk"))))
@@ -505,6 +514,6 @@ def _waiting(kind: str) -> set[int]:
 
 
 def unsealed() -> int:
-    """Return how many rows are committed and not linked yet."""
+    """Return the number of rows that are committed and not linked yet."""
     notes = ChainPending.objects.values_list("subjects", flat=True)
     return sum(len(subjects) if isinstance(subjects, list) else 1 for subjects in notes)

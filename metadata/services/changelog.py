@@ -1,9 +1,9 @@
-"""The change log: every service's writes leave an entry, in the transaction that writes.
+"""Change log: every write of a service adds entries, in the same transaction.
 
-Services write through ``store``, ``store_all``, ``put_aside`` and ``remove`` (``services.common``). These
-remember each row as it was before it was touched; at the end of the outermost unit what differs is
-logged. So an entry says what happened to the database, however many steps it took, and what was
-taken back leaves none.
+Services write through ``store``, ``store_all``, ``put_aside`` and ``remove`` (``services.common``), which
+save a before-image of each row. At the end of the outermost unit of work, differences from the before-images
+become entries. An entry therefore shows the net change, however many steps it took; rolled-back work leaves
+none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from metadata.services.subjects import plain
 
 
 class Unit(Touched):
-    """One unit of work: what it touched, what else it has to tell, and why it was done."""
+    """Unit of work: its changed rows, additional entries, and the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__()
@@ -46,9 +46,9 @@ _unit: ContextVar[Unit | None] = ContextVar("unit_of_work", default=None)
 
 @contextmanager
 def unit_of_work(reason: str = "") -> Iterator[Unit]:
-    """The unit that is open, or one of its own in a transaction, whose entries are written at its end.
+    """Yield the open unit of work, or a new one in a transaction, which writes its entries at the end.
 
-    ``reason`` goes on the entries of the whole unit; the first one given counts.
+    ``reason`` is stored with all entries of the unit; the first one given counts.
     """
     unit = _unit.get()
     if unit is not None:
@@ -86,7 +86,7 @@ def record_change(
     dataset_key: UUID | None = None,
     reason: str = "",
 ) -> None:
-    """An entry about something that is no row of metadata: a person, a policy.
+    """Add an entry about a subject that is not a metadata row, like a user or a policy.
 
     ``before`` and ``after`` map fields to values; equal ones are left out.
     """
@@ -96,9 +96,9 @@ def record_change(
 
 
 def record_why(*, action: str, subject_kind: str, subject_key: str, subject_name: str) -> None:
-    """An entry about a deed that has a row of its own which keeps no reason (a report, a preview), if one was given.
+    """Add an entry with the reason of an action whose own row (a report, a preview) stores none.
 
-    That it was done, by whom and when is in that row; why stands in the log, on the unit that is open.
+    Without a reason, no entry is added: the row itself has the action, its actor and its time.
     """
     unit = _unit.get()
     if unit is not None and unit.reason:
@@ -129,7 +129,7 @@ def _write(changes: list[Change], actor: Actor, at: datetime, reason: str) -> No
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Canonical JSON of what differs; a side that is empty is left out."""
+    """Return the differing fields as canonical JSON; an empty side is left out."""
     found: dict[str, dict[str, Any]] = {}
     for name in {*before, *after}:
         was, now = before.get(name), after.get(name)

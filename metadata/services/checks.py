@@ -1,6 +1,6 @@
 """Checks of a row before it is written, with messages for users.
 
-Services and the YAML import share these. The models' constraints say the same to the database.
+Services and the YAML import share them. The models' constraints check the same in the database.
 """
 
 import re
@@ -35,7 +35,7 @@ def check_system(row: System) -> None:
 
 
 def _refuse_address(name: str, field: str, where: str) -> None:
-    """Refuse a name that is an address of the API: an object with that name could not be found there."""
+    """Refuse a name that is a path of the API, which would hide the object with that name."""
     if name == "bulk":
         raise MetadataError("invalid", "is reserved: the API has an address of that name", field, where)
 
@@ -75,9 +75,9 @@ def _check_target_name(name: str) -> None:
 
 
 def check_source_policy(dataset: SourceDataset) -> None:
-    """The policy that its targets will get, against the columns that will reach them.
+    """Check the policy of a source dataset against the columns that its targets will have.
 
-    A dataset is described one thing after another, so nothing is said while it has no column yet.
+    A dataset without columns is not checked, because columns are added after it.
     """
     columns = [c for c in dataset.columns.all() if c.active and c.integrate]
     if not columns or not dataset.history_policy:
@@ -92,9 +92,9 @@ def check_source_policy(dataset: SourceDataset) -> None:
 
 
 def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
-    """A column that goes out of use must not be one that its dataset's history stands on.
+    """Refuse to retire a column that the history policy of its dataset names.
 
-    An operation need not be kept: it is enough that the dataset's input has it.
+    The operation column may be retired if the dataset's input has it.
     """
     dataset = column.dataset
     if isinstance(dataset, TargetDataset) and not (dataset.historize and dataset.active):
@@ -115,7 +115,7 @@ def check_schema(row: TargetSchema) -> None:
 
 
 def check_target_dataset(row: TargetDataset) -> None:
-    """Name, layer and policy by themselves; ``check_dataset_columns`` looks at the columns, too."""
+    """Check name, layer and policy of a dataset without its columns; see ``check_dataset_columns``."""
     where, layers = str(row), TargetSchema.Layer
     with_place(row, lambda: naming.check_table_name(row.name, history=row.history_of_id is not None))
     other = TargetDataset.objects.filter(schema=row.schema, name__iexact=row.name).exclude(pk=row.pk).first()
@@ -155,13 +155,16 @@ def check_target_column(row: TargetColumn) -> None:
 
 
 def check_dataset_columns(dataset: TargetDataset) -> None:
-    """Check the rules that concern a dataset and its columns together."""
+    """Check the rules for a dataset together with its columns."""
     check_history(dataset)
     check_logic(dataset)
 
 
 def check_history(dataset: TargetDataset) -> None:
-    """Refuse columns that do not go with the dataset's policy; asked whenever either of them changes."""
+    """Refuse columns that do not match the dataset's history policy.
+
+    To be called after a change of either.
+    """
     active = [column for column in dataset.columns.all() if column.active]
     if not (dataset.active and active):
         return
@@ -178,7 +181,7 @@ def check_history(dataset: TargetDataset) -> None:
 
 
 def check_logic(dataset: TargetDataset) -> None:
-    """Filter and expressions may only name columns of the dataset's inputs."""
+    """Check that filter and expressions name only columns of the dataset's inputs."""
     with_logic = [column for column in dataset.columns.all() if column.active and column.expression]
     if not with_logic and not dataset.filter:
         return
@@ -190,7 +193,7 @@ def check_logic(dataset: TargetDataset) -> None:
 
 
 def input_column_names(dataset: TargetDataset) -> set[str]:
-    """Names of the active columns of everything a dataset reads, in lower case."""
+    """Return the names of the active columns of all inputs of a dataset, in lower case."""
     inputs = dataset.inputs.all()
     sources = [item.source_id for item in inputs if item.source_id]
     targets = [item.upstream_id for item in inputs if item.upstream_id]
@@ -198,7 +201,7 @@ def input_column_names(dataset: TargetDataset) -> set[str]:
 
 
 def column_names_of(datasets: Iterable[SourceDataset | TargetDataset]) -> set[str]:
-    """Names of the active columns of all of these, in lower case."""
+    """Return the names of the active columns of these datasets, in lower case."""
     rows = list(datasets)
     sources = [row.pk for row in rows if isinstance(row, SourceDataset)]
     return _column_names(sources, [row.pk for row in rows if isinstance(row, TargetDataset)])
@@ -211,7 +214,7 @@ def _column_names(sources: list[int], targets: list[int]) -> set[str]:
 
 
 def with_place(row: object, check) -> None:
-    """Run a pure check; its refusal says which row it is about."""
+    """Run a check without database access; add the row to its MetadataError."""
     try:
         check()
     except MetadataError as problem:
@@ -238,7 +241,7 @@ def _check_other_column(row: SourceColumn | TargetColumn, others) -> None:
 
 
 def _check_other(row: System | TargetSchema, model: type, field: str) -> None:
-    """Names of tables and files are made of these, and neither tell case apart."""
+    """Refuse a name that is taken, ignoring case, because it becomes part of table and file names."""
     value = getattr(row, field)
     if model.objects.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():
         raise MetadataError("name_taken", f"{value!r} is taken", field, str(row))

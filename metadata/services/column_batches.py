@@ -1,4 +1,4 @@
-"""Many columns of one dataset changed and added at once: all of it or nothing, every refusal by its cell."""
+"""Batch edit of a dataset's columns: all changes or none, with each problem reported by cell."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from metadata.services.targets import add_column, change_column, check_keys, sam
 
 @dataclass(frozen=True)
 class ColumnEdit:
-    """Wanted state of one column. ``column`` None: a new one called ``name``, ``changes`` has its type.
+    """Wanted state of one column; ``column`` None: a new one called ``name``, with its type in ``changes``.
 
-    ``expected_version`` is the version that was seen; None for a new column.
+    ``expected_version`` is the version the user edited; None for a new column.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ColumnEdit:
 
 @dataclass(frozen=True)
 class CellProblem:
-    """Reason why one cell is refused. ``field`` is empty if the column as a whole is."""
+    """Reason for refusing one cell; ``field`` is empty if it is about the whole column."""
 
     column: str
     field: str
@@ -38,7 +38,10 @@ class CellProblem:
 
 
 class BatchProblem(MetadataError):
-    """Cells that cannot be taken; nothing was written. ``stale``: somebody else changed a column meanwhile."""
+    """Error with all refused cells; no change was written.
+
+    ``stale``: another user changed a column meanwhile.
+    """
 
     def __init__(self, dataset: TargetDataset, problems: Sequence[CellProblem]) -> None:
         many = len(problems)
@@ -52,9 +55,9 @@ class BatchProblem(MetadataError):
 def edit_target_columns(
     *, dataset: TargetDataset, edits: Sequence[ColumnEdit], reason: str = "", check: bool = False
 ) -> list[TargetColumn]:
-    """Change and add columns; BatchProblem with everything that is wrong, or the columns that came of it.
+    """Change and add columns and return them; BatchProblem with all problems.
 
-    ``check`` does the same and takes it back, so that somebody can see what would be refused.
+    With ``check``, the transaction is rolled back, to find problems without writing.
     """
     with writing(reason):
         batch = _Batch(dataset)
@@ -67,7 +70,7 @@ def edit_target_columns(
 
 
 class _Batch:
-    """One run over the edits: what is refused is noted, and the others go on, so that all is said at once."""
+    """Run of a batch edit that collects the problems of all edits instead of stopping at the first."""
 
     def __init__(self, dataset: TargetDataset) -> None:
         self.dataset = TargetDataset.objects.select_related("schema").select_for_update(of=("self",)).get(pk=dataset.pk)

@@ -1,7 +1,7 @@
-"""Shared steps of every service: one transaction, an optimistic lock, the change log, readable errors.
+"""Shared steps of all services: one transaction, an optimistic lock, the change log, readable errors.
 
-Metadata is written by ``store``, ``store_all``, ``put_aside`` and ``remove`` and by nothing else: they
-ask whether who acts may change the rows, and bring what they write into the change log.
+``store``, ``store_all``, ``put_aside`` and ``remove`` are the only functions that write metadata. They check
+that the current actor may change the rows, and add the changes to the change log.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +23,9 @@ Row = TypeVar("Row", bound=Versioned)
 
 @contextmanager
 def writing(reason: str = "") -> Iterator[None]:
-    """One transaction, and at the end of the outermost one the change log's entries, with the reason.
+    """Open a transaction; the outermost one writes the change-log entries, with the reason, at its end.
 
-    What the database itself refuses comes out as a MetadataError, too.
+    An IntegrityError of the database becomes a MetadataError.
     """
     try:
         with transaction.atomic(), unit_of_work(reason):
@@ -37,10 +37,10 @@ def writing(reason: str = "") -> Iterator[None]:
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Read from one state of the database without keeping writers waiting.
+    """Read from one state of the database without blocking writers.
 
-    On SQLite every other transaction takes the write lock when it begins; this one never does. Inside of a
-    transaction its state is the one that is read.
+    On SQLite, other transactions take the write lock when they begin; this one does not. Inside of a
+    transaction, that transaction's state is read.
     """
     connection = transaction.get_connection()
     if connection.in_atomic_block:
@@ -63,7 +63,7 @@ def snapshot() -> Iterator[None]:
 
 
 def claim(row: Row, expected_version: int) -> Row:
-    """The row as it is now, locked; StaleVersion if it is not the version that was seen."""
+    """Return the row as stored now, locked; StaleVersion if it is not the expected version."""
     try:
         found = type(row).objects.select_for_update().get(pk=row.pk)
     except type(row).DoesNotExist:
@@ -74,7 +74,7 @@ def claim(row: Row, expected_version: int) -> Row:
 
 
 def assign(row: models.Model, changes: dict[str, Any], allowed: tuple[str, ...]) -> bool:
-    """Set fields; True if any value differs from before. An unknown field is an error."""
+    """Set fields and return True if any value changed; MetadataError for an unknown field."""
     differs = False
     for name, value in changes.items():
         if name not in allowed:
@@ -86,7 +86,7 @@ def assign(row: models.Model, changes: dict[str, Any], allowed: tuple[str, ...])
 
 
 def store(row: Row) -> Row:
-    """Write a row that was checked. A row that exists already moves to its next version."""
+    """Write a checked row; the version of an existing row is incremented."""
     must_be_changeable([row])
     with unit_of_work() as unit:
         if row.pk is not None:
@@ -98,7 +98,7 @@ def store(row: Row) -> Row:
 
 
 def store_all(rows: Iterable[Row]) -> list[Row]:
-    """Write new rows of one model that were checked, in one go."""
+    """Insert new, checked rows of one model in one statement."""
     made = list(rows)
     must_be_changeable(made)
     if made:
@@ -109,7 +109,7 @@ def store_all(rows: Iterable[Row]) -> list[Row]:
 
 
 def put_aside(row: Row, **between: Any) -> None:
-    """Give a stored row other values for the moment, so that others can take its; ``row`` keeps its own."""
+    """Write temporary values to a stored row, to free its own for other rows; ``row`` is unchanged."""
     must_be_changeable([row])
     with unit_of_work() as unit:
         unit.about_to_change(type(row), [row.pk])
@@ -117,7 +117,7 @@ def put_aside(row: Row, **between: Any) -> None:
 
 
 def remove(rows: Iterable[Row]) -> None:
-    """Delete rows of one model, and what belongs to them."""
+    """Delete rows of one model and the rows that cascade from them."""
     gone = list(rows)
     if not gone:
         return
@@ -135,9 +135,9 @@ def remove(rows: Iterable[Row]) -> None:
 
 
 def check_fields(row: models.Model, where: str) -> None:
-    """Field types, choices, uniqueness and constraints as the models have them, as a MetadataError.
+    """Check types, choices, uniqueness and constraints of a model's fields; raise MetadataError.
 
-    Foreign keys are left to the database: services are given rows, not ids.
+    Foreign keys are left to the database, because services get rows and not ids.
     """
     related = [f.name for f in row._meta.fields if f.is_relation]
     try:
@@ -150,14 +150,14 @@ def check_fields(row: models.Model, where: str) -> None:
 
 
 def check_word_list(value: Any, field: str, where: str) -> None:
-    """Tags and former names: a list of texts, none twice."""
+    """Check that tags or former names are a list of texts without duplicates."""
     fits = isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
     if not fits or len(set(value)) != len(value):
         raise MetadataError("invalid", f"must be a list of words, none twice, not {value!r}", field, where)
 
 
 def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
-    """The first derived stable key that nobody has: a name may be used again by another thing."""
+    """Return the first derived stable key that is not taken, because a later object may reuse a name."""
     attempt = 0
     while model.objects.filter(key=derive(attempt)).exists():
         attempt += 1
@@ -165,5 +165,5 @@ def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
 
 
 def former_names(current: list[str], old: str, new: str) -> list[str]:
-    """Former names after a rename, newest last. A name in use again is not a former one."""
+    """Return the former names after a rename, newest last, without the new name."""
     return [name for name in current if name not in (old, new)] + ([old] if old != new else [])

@@ -1,7 +1,8 @@
-"""Refuse to make sensitive values readable by changing metadata, unless who does it may read them.
+"""Check that a metadata change does not make sensitive values readable for an actor who may not read them.
 
-Raising a classification is free. Lowering one, deleting what is classified, and cutting a column off from
-the sensitive column that it reads need ``read_sensitive`` there: the tables still hold the values.
+Raising a classification is always allowed. Lowering one, deleting a classified object, and disconnecting a
+column from the sensitive column that it reads need ``read_sensitive`` there, because the tables still contain
+the values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ _OF_A_COLUMN = ("pii", "sensitivity", "expression", "name", "former_names", "dat
 def must_stay_classified(unit: Touched) -> None:
     """Raise MetadataError ``not_permitted`` if the work makes values readable that its actor may not read.
 
-    Called in the transaction of the work, at its end. The system may.
+    To be called at the end of the work, in its transaction. The system is always allowed.
     """
     user = current_actor().user
     if user is None or may(user, Permission.READ_SENSITIVE):
@@ -41,7 +42,7 @@ def must_stay_classified(unit: Touched) -> None:
 
 
 def _sources(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
-    """Yield sensitive source columns that are not sensitive any more, or not there. Sources stand in no schema."""
+    """Yield source columns that were sensitive and are not any more, or are deleted, without a schema."""
     was = {pk: row for pk, row in before.get(SourceColumn, {}).items() if row is not None and _is_sensitive(row)}
     now = read(SourceColumn, was, "id", "pii", "sensitivity")
     for pk, row in was.items():
@@ -54,7 +55,7 @@ def _is_sensitive(row: Mapping[str, Any]) -> bool:
 
 
 def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
-    """Yield the datasets of sensitive columns that are not sensitive any more, or not there."""
+    """Yield the datasets of columns that were sensitive and are not any more, or are deleted."""
     touched = _touched_datasets(before)
     if not touched:
         return
@@ -71,7 +72,7 @@ def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Pla
 
 
 def _touched_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
-    """Return the datasets in which something was changed or removed that decides what is sensitive."""
+    """Return the datasets with a changed or deleted row that decides on sensitivity."""
     rows = {model: {pk: row for pk, row in some.items() if row is not None} for model, some in before.items()}
     found = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
     columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}

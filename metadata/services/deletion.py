@@ -1,8 +1,8 @@
-"""Deleting target datasets and columns that are out of use. What tables hold is not touched by it.
+"""Deletion of retired target datasets and columns, of systems and of schemas. Tables are not changed.
 
-A description that is gone shows in the next change report as a drop, which the environment's policy
-decides on. So two steps lie before any value is lost, and the first, retirement, can be taken back.
-Systems and schemas hold nothing by themselves: they can be deleted while nothing is in them.
+A deleted description appears as a drop in the next change report, which the environment's change policy
+decides on. So two steps precede any loss of data, and the first, retirement, can be undone. Systems and
+schemas have no data of their own: they can be deleted while they are empty.
 """
 
 from django.db.models import ProtectedError
@@ -15,8 +15,8 @@ from metadata.services.common import claim, remove, writing
 def delete_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> None:
     """Delete a retired column's description.
 
-    What generation derives comes back with the next generation while its source is in use.
-    MetadataError ``in_use`` for one that is not retired, or that something else reads.
+    Generation recreates a generated column while its source is active. Raises MetadataError ``in_use`` for a
+    column that is not retired, or that another object reads.
     """
     with writing(reason):
         row = claim(column, expected_version)
@@ -37,7 +37,7 @@ def delete_dataset(*, dataset: TargetDataset, expected_version: int, reason: str
 
 
 def delete_system(*, system: System, expected_version: int, reason: str = "") -> None:
-    """Delete a system that nothing is described of. MetadataError ``in_use`` names what is."""
+    """Delete a system without source datasets; MetadataError ``in_use`` names one."""
     with writing(reason):
         _remove(claim(system, expected_version))
 
@@ -45,7 +45,7 @@ def delete_system(*, system: System, expected_version: int, reason: str = "") ->
 def delete_schema(*, schema: TargetSchema, expected_version: int, reason: str = "") -> None:
     """Delete a schema without datasets, retired ones included.
 
-    MetadataError ``in_use`` names one of them, or somebody who has a role for the schema.
+    Raises MetadataError ``in_use``, naming a dataset, or a user with a role for the schema.
     """
     with writing(reason):
         row = claim(schema, expected_version)

@@ -1,7 +1,7 @@
-"""The life of a delivery: queued, claimed by one worker, sent or to be tried again, given up, replayed.
+"""Life cycle of webhook and e-mail deliveries: queued, claimed by a worker, sent, retried, failed, replayed.
 
-Every change of state is one compare-and-set. A worker that died while it sent leaves a delivery that is
-sent again: a receiver may see an event twice, under one id, and never too seldom.
+Every change of state is one compare-and-set. A delivery whose worker died while sending is sent again: a
+receiver may get an event twice, with the same id, but never misses one.
 """
 
 import random
@@ -27,9 +27,9 @@ _QUEUED, _SENDING = Delivery.Status.QUEUED, Delivery.Status.SENDING
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one attempt. ``code`` is the answer's status, None without one; ``error`` is why it failed.
+    """Result of one attempt: ``code`` is the response's status, None without one; ``error`` the failure reason.
 
-    ``is_final``: another try would not help.
+    ``is_final``: another attempt would fail, too.
     """
 
     code: int | None = None
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def due(*, now: datetime | None = None) -> QuerySet[Delivery]:
-    """Deliveries whose time has come, those of workers that died among them, the oldest first."""
+    """Return the deliveries that are due, oldest first, including those whose worker died."""
     return Delivery.objects.filter(_is_due(now or timezone.now())).order_by("next_at", "pk")
 
 
@@ -53,7 +53,7 @@ def _is_due(now: datetime) -> Q:
 
 
 def claim_next() -> Delivery | None:
-    """Take the delivery that has waited longest; None if nothing is due. Nobody else has it then."""
+    """Claim the delivery that has been due longest, exclusively; None if there is none."""
     now = timezone.now()
     for pk in due(now=now).values_list("pk", flat=True)[:20]:
         claimed = Delivery.objects.filter(_is_due(now), pk=pk).update(
@@ -66,7 +66,7 @@ def claim_next() -> Delivery | None:
 
 @transaction.atomic
 def note_outcome(delivery: Delivery, outcome: Outcome) -> bool:
-    """Write down what came of the try that claimed the delivery. False if it is not that try's any more."""
+    """Store the outcome of the attempt that claimed the delivery; False if the claim has been lost."""
     now = timezone.now()
     over = outcome.succeeded or outcome.is_final or delivery.attempts >= delivery.tries
     ended = Delivery.Status.SUCCEEDED if outcome.succeeded else Delivery.Status.FAILED
@@ -89,9 +89,9 @@ def note_outcome(delivery: Delivery, outcome: Outcome) -> bool:
 
 @transaction.atomic
 def replay(*, delivery: Delivery, reason: str = "") -> Delivery:
-    """Send a delivery again that succeeded or was given up: the same event, id and body. It stands in the change log.
+    """Send a succeeded or failed delivery again, with the same event, id and body, and log it.
 
-    MetadataError ``still_going`` while it is under way, ``webhook_off`` if its webhook is out of use.
+    Raises MetadataError ``still_going`` while it is in progress, ``webhook_off`` if its webhook is inactive.
     """
     must_manage()
     if delivery.webhook is not None and not delivery.webhook.active:

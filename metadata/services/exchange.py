@@ -1,4 +1,4 @@
-"""Metadata out of the database into YAML files, and the way in."""
+"""Export of metadata to YAML files, and import from them."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -39,9 +39,9 @@ class ExportReport:
 
 
 def export_metadata(path: Path | str) -> ExportReport:
-    """Write all metadata as files below ``path``: the same metadata gives the same bytes.
+    """Write all metadata as files below ``path``; equal metadata gives equal bytes.
 
-    Files of an earlier export whose object is gone or renamed are removed; others are left alone.
+    Files of an earlier export whose object was deleted or renamed are removed; other files are not touched.
     """
     folder, files = Path(path), exported_files()
     report = ExportReport()
@@ -64,30 +64,30 @@ def export_metadata(path: Path | str) -> ExportReport:
 
 
 def exported_files() -> dict[str, str]:
-    """Return all metadata as YAML by the names of their files; the same metadata give the same texts."""
+    """Return all metadata as YAML texts by file name; equal metadata gives equal texts."""
     with snapshot():
         files = list(_files())
     return {name: dump_yaml({"format": FORMAT, **content}) for name, content in files}
 
 
 def import_metadata(path: Path | str, *, check: bool = False) -> Report:
-    """Bring the files' metadata into the database, all of it or, on any error, nothing.
+    """Import the metadata of all files, or none of it on any error.
 
-    ``check`` does the same and takes it back: the report says what would change.
+    With ``check``, the transaction is rolled back, and the report lists the changes it would make.
     """
     return _import([read_file(node) for node in _read(Path(path))], check=check)
 
 
 def read_files(files: Mapping[str, str]) -> list[Record]:
-    """Return the records of YAML files, given by the name that refusals call each.
+    """Return the records of YAML texts, given by the file name used in errors.
 
-    Reading takes its time: call it before a transaction holds the database's write lock.
+    Parsing is slow, so call it before a transaction takes the database's write lock.
     """
     return [read_file(parse_yaml(files[name], name)) for name in sorted(files)]
 
 
 def import_records(files: list[Record], *, check: bool = False) -> Report:
-    """Bring records of files into the database as ``import_metadata`` does."""
+    """Import the records of files as ``import_metadata`` does."""
     return _import(files, check=check)
 
 
@@ -119,7 +119,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _files() -> Iterable[tuple[str, dict[str, Any]]]:
-    """Every file's name and content."""
+    """Yield the name and content of every file."""
     for system in System.objects.order_by("short_name").prefetch_related("datasets__columns", "datasets__generated"):
         yield f"systems/{system.short_name}.yaml", {"system": _system(system)}
     ordered = sorted(TargetSchema.objects.all(), key=lambda schema: (schema.ordinal, schema.name))
@@ -239,5 +239,5 @@ def _reference(row: Reference) -> dict[str, Any]:
 
 
 def _sorted(value: dict[str, Any]) -> dict[str, Any]:
-    """PostgreSQL keeps the fields of JSON in an order of its own."""
+    """Return the value with sorted keys, because PostgreSQL does not preserve the order of JSON keys."""
     return json.loads(json.dumps(value, sort_keys=True))

@@ -1,4 +1,4 @@
-"""Files that hold exports of the audit chain: written whole, read and verified, found again."""
+"""Files with exports of the audit chain: atomic writes, verified reads, and checks of the audit folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from metadata.services.recorded_heads import Restore
 
 
 def write_whole(path: Path, lines: Iterable[bytes]) -> int:
-    """Write a file that is there whole or not at all, readable by its owner; returns how many lines it has."""
+    """Write a new file atomically, readable by its owner only, and return its number of lines."""
     count = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def write_whole(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_export(path: Path) -> Exported:
-    """Return the content of an export. Raise Broken if it was changed, MetadataError if it cannot be read."""
+    """Return the content of an export; Broken if it was changed, MetadataError if it cannot be read."""
     try:
         with path.open("rb") as lines:
             return verified(lines)
@@ -59,7 +59,7 @@ def read_export(path: Path) -> Exported:
 
 
 def head_in(path: Path) -> Head:
-    """Return the chain's head that an exported file carries. MetadataError if it can't be read or has none."""
+    """Return the chain head in an exported file; MetadataError if it cannot be read or has none."""
     try:
         with path.open(encoding="utf-8") as file:
             return parse_head(_document(file))
@@ -72,7 +72,7 @@ def head_in(path: Path) -> Head:
 
 
 def _document(file: TextIO) -> Any:
-    """The file as one JSON document; or the first of an export's lines, which carries the head."""
+    """Return the file's JSON document; of an export, its first line, which has the head."""
     first = file.readline()
     if f'"{FORMAT}"' in first:
         return json.loads(first)
@@ -80,9 +80,9 @@ def _document(file: TextIO) -> Any:
 
 
 def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
-    """Return the first segment whose file is not as it was when its entries were removed.
+    """Return the problem of the first segment whose file changed since its entries were removed.
 
-    ``complete``: each file must be in the folder.
+    ``complete``: a missing file is a problem, too.
     """
     for segment in AuditSegment.objects.order_by("first"):
         at = {"kind": "segment", "subject": segment.pk}
@@ -97,9 +97,10 @@ def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
 
 
 def wrong_files(restores: Iterable[Restore] = ()) -> Problem | None:
-    """Return the first file of the audit folder that is not of this chain; files that are no exports are passed over.
+    """Return the problem of the first file in the audit folder that is not of this chain.
 
-    A head of links that were lost when one of these copies of the database was put back is accounted for.
+    Files that are not exports are skipped. A head of links that were lost in one of the ``restores`` is
+    accepted.
     """
     folder = Path(settings.AUDIT_FOLDER)
     for path in sorted((*folder.glob("*.json"), *folder.glob("*.jsonl"))):

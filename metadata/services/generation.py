@@ -1,8 +1,8 @@
-"""Bring the target datasets of a source dataset in line with it, keeping what people edited.
+"""Generation of the target datasets of a source dataset, preserving users' edits.
 
-What exists keeps its name, type, role, expression, description and order: people own it. New
-things are added, things whose source went away are retired, never deleted, and what generation
-itself retired comes back with its source.
+Existing objects keep their name, type, role, expression, description and order. New objects are added;
+objects whose source was removed are retired, never deleted; objects that generation retired become active
+again with their source.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
 @dataclass
 class Summary:
-    """Result of a generation, as qualified names."""
+    """Result of a generation: qualified names of created, retired and reactivated objects."""
 
     created: list[str] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Summary:
 
 
 def generate_targets(*, source_dataset: SourceDataset) -> Summary:
-    """Raw, stage, rawcore and history of a source dataset. Doing it again changes nothing."""
+    """Generate raw, stage, rawcore and history of a source dataset; a repeated call changes no row."""
     summary = Summary()
     with writing():
         source = (
@@ -77,7 +77,7 @@ def generate_targets(*, source_dataset: SourceDataset) -> Summary:
 
 
 def describe(source: SourceDataset) -> SourceDatasetSpec:
-    """A source dataset as generation sees it: only what is in use and meant for the warehouse."""
+    """Return a source dataset as input of generation: its active columns that are to be integrated."""
     columns = tuple(
         SourceColumnSpec(
             column.key,
@@ -109,7 +109,7 @@ def describe(source: SourceDataset) -> SourceDatasetSpec:
 
 
 def ensure_schema(layer: str) -> TargetSchema:
-    """The layer's schema: the one named like the layer, else its first, else a new one."""
+    """Return the layer's schema: the one named like the layer, else its first, else a new one."""
     found = list(TargetSchema.objects.filter(layer=layer))
     named = [schema for schema in found if schema.name == layer]
     if named or found:
@@ -119,16 +119,16 @@ def ensure_schema(layer: str) -> TargetSchema:
 
 
 def ensure_history(base: TargetDataset, summary: Summary | None = None) -> TargetDataset:
-    """The history dataset's row of a historized dataset, made or brought back."""
+    """Return the history dataset of a historized dataset, created or reactivated if needed."""
     summary = Summary() if summary is None else summary
     spec = GeneratedDataset(keys.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
     return _history(spec, base, getattr(base, "history", None), summary)
 
 
 def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
-    """Return the datasets generated from the source before, by the key that generation gives them.
+    """Return the datasets generated from the source before, by the key that generation derives for them.
 
-    A dataset that came with another key (from a file, say) is known by its layer.
+    A dataset with another key (from a file, for example) is matched by its layer.
     """
     known: dict[UUID, TargetDataset] = {}
     rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history__schema")
@@ -143,7 +143,7 @@ def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
 
 
 def _kept_by_people(dataset: TargetDataset, made: dict) -> bool:
-    """History that a person switched on stays, though the source does not ask for it."""
+    """Return True for the history of a dataset that a user historized although the source does not ask for it."""
     base = dataset.history_of
     return base is not None and base.historize and any(row == base for row in made.values())
 
@@ -194,7 +194,7 @@ def _new_dataset(spec: GeneratedDataset, source: SourceDataset) -> TargetDataset
 def _history(
     spec: GeneratedDataset, base: TargetDataset, history: TargetDataset | None, summary: Summary
 ) -> TargetDataset | None:
-    """The row beside a historized base. Where a person switched history off, nothing is made."""
+    """Return the history of a base dataset, created or reactivated if the base is historized, else unchanged."""
     if history is None and base.historize:
         naming.check_table_name(naming.history_name(base.name), history=True)
         history = store(
@@ -219,7 +219,7 @@ def _columns(
     known: dict[UUID, SourceColumn | TargetColumn],
     summary: Summary,
 ) -> None:
-    """Add, retire and bring back columns. ``known`` maps generated keys to rows, and grows."""
+    """Add, retire and reactivate columns; the rows are added to ``known`` by generated key."""
     rows = list(dataset.columns.prefetch_related("inputs"))
     dataset_input = _input_from(dataset, upstream)
     by_key = {row.key: row for row in rows}
@@ -259,7 +259,7 @@ def _input_from(dataset: TargetDataset, upstream: SourceDataset | TargetDataset)
 
 
 def _same_lineage(rows: list[TargetColumn], reads: SourceColumn | TargetColumn) -> TargetColumn | None:
-    """A column that came with another key (from a file, say) is known by the one column it reads."""
+    """Return the column that reads only ``reads``: it may have another key, from a file for example."""
     for row in rows:
         inputs = list(row.inputs.all())
         if len(inputs) == 1 and _reads(inputs[0], reads):
@@ -274,7 +274,7 @@ def _reads(column_input: ColumnInput, column: SourceColumn | TargetColumn) -> bo
 
 
 def _taken_names(dataset: TargetDataset, rows: list[TargetColumn]) -> set[str]:
-    """Names a new column cannot have: other columns', technical ones, foreign keys'."""
+    """Return the names that a new column cannot have: of other columns, technical columns and foreign keys."""
     foreign_keys = {
         naming.foreign_key_name(reference.role_name, reference.parent.name)
         for reference in dataset.references.select_related("parent")
@@ -300,7 +300,7 @@ def _new_column(spec: GeneratedColumn, dataset: TargetDataset, name: str, ordina
 
 
 def _free_key_ordinal(row: TargetColumn, others: list[TargetColumn]) -> int | None:
-    """Its place in the business key, or the next free one where people gave that place away."""
+    """Return the column's position in the business key, or the next free one if a user assigned it to another."""
     if row.key_ordinal is None:
         return None
     held = {other.key_ordinal for other in others if other.active and other is not row}
@@ -316,14 +316,14 @@ def _column_input(dataset_input: DatasetInput, column: TargetColumn, reads: Sour
 
 
 def _generated_keys(dataset: TargetDataset) -> set[UUID]:
-    """Keys of the columns that generation made or would have made here. Other columns are people's."""
+    """Return the keys that generation derives for columns here; columns with other keys belong to users."""
     source_columns = SourceColumn.objects.filter(dataset=dataset.generated_from)
     layer = dataset.schema.layer
     return {keys.generated_column_key(layer, key) for key in source_columns.values_list("key", flat=True)}
 
 
 def _reads_retired(row: TargetColumn) -> bool:
-    """A column that reads one column only, and that one is out of use, has nothing to hold."""
+    """Return True for a column that reads exactly one column, and that one is retired or not integrated."""
     inputs = list(row.inputs.select_related("source_column", "upstream_column"))
     if len(inputs) != 1:
         return False

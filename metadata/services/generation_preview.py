@@ -1,7 +1,7 @@
-"""Generation shown before it is done: what would appear, go and come back, and where people's edits differ.
+"""Preview of a generation: added, retired and reactivated objects, and users' edits that differ from the source.
 
-Generation itself never changes what is there. Where a source says something else than what stands in a
-generated dataset, that is a difference, and a person may take the source's word, dataset by dataset.
+Generation itself never changes existing objects. A user may accept the source's values for the differing
+columns, dataset by dataset.
 """
 
 from collections.abc import Collection, Iterator
@@ -25,7 +25,7 @@ NEW, CHANGES, SAME, RETIRES, RETURNS = "new", "changes", "same", "retires", "ret
 
 @dataclass(frozen=True)
 class Difference:
-    """A column that people made differ from its source: what stands there, and what the source says."""
+    """Difference between a generated column and its source: the current and the proposed value of one field."""
 
     column: str
     field: str
@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass
 class DatasetPreview:
-    """Effect of a generation on one dataset. Column names, with their types where they are new."""
+    """Effect of a generation on one dataset: names of columns, with their types if they are new."""
 
     key: UUID
     name: str
@@ -53,14 +53,14 @@ class DatasetPreview:
 
 @dataclass(frozen=True)
 class GenerationPreview:
-    """All datasets of a source, upstream first. ``fingerprint`` names exactly this, for the one who says yes."""
+    """Preview of all datasets of a source, upstream first; ``fingerprint`` identifies what a user accepts."""
 
     datasets: tuple[DatasetPreview, ...]
     fingerprint: str
 
     @property
     def changes(self) -> bool:
-        """True if generating would change anything by itself."""
+        """Return True if generation would change anything by itself."""
         return any(one.status != SAME for one in self.datasets)
 
     @property
@@ -69,9 +69,9 @@ class GenerationPreview:
 
 
 def preview_generation(source: SourceDataset) -> GenerationPreview:
-    """Return the effect that ``generate_accepted`` would have now. Raises MetadataError where generation would.
+    """Return the current effect of ``generate_accepted``; MetadataError if generation would fail.
 
-    It is generated and rolled back: a second set of rules for a preview would one day say something else.
+    The generation is run and rolled back, so that there is no second set of rules that could diverge.
     """
     with transaction.atomic():
         try:
@@ -83,9 +83,9 @@ def preview_generation(source: SourceDataset) -> GenerationPreview:
 def generate_accepted(
     *, source_dataset: SourceDataset, fingerprint: str, accept: Collection[UUID] = ()
 ) -> GenerationPreview:
-    """Generate what was previewed, and take the source's word in the datasets with these keys.
+    """Generate as previewed, and apply the source's values in the datasets with the keys in ``accept``.
 
-    Raises MetadataError ``preview_changed`` if generation would now do something else than what was seen.
+    Raises MetadataError ``preview_changed`` if generation would now differ from the preview.
     """
     with writing():
         source = SourceDataset.objects.select_for_update(of=("self",)).get(pk=source_dataset.pk)
@@ -104,7 +104,7 @@ def generate_accepted(
 
 
 def _generated(source: SourceDataset) -> tuple[Summary, GenerationPreview]:
-    """Generate, and tell of it. To be done inside of a transaction."""
+    """Run the generation and return its summary and preview; the caller opens the transaction."""
     summary = generate_targets(source_dataset=source)
     differences = {dataset.key: _differences(pairs) for dataset, pairs in _pairs(source)}
     rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history_of")
@@ -136,7 +136,7 @@ def _told(row: TargetDataset, summary: Summary, differences: list[Difference]) -
 
 
 def _pairs(source: SourceDataset) -> Iterator[tuple[TargetDataset, list[tuple[TargetColumn, GeneratedColumn]]]]:
-    """Every generated dataset in use with its columns and what the source proposes for each."""
+    """Yield every active generated dataset with pairs of its columns and the source's proposals."""
     if not (source.active and source.system.active):
         return
     proposed = {spec.key: spec for spec in generate(describe(source)) if spec.history_of is None}
@@ -155,7 +155,7 @@ def _matched(row: TargetDataset, spec: GeneratedDataset) -> list[tuple[TargetCol
 
 
 def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Difference]:
-    """Return edits by users, and differences from the source. Names belong to users and are not compared."""
+    """Return the fields of columns that differ from the source; names belong to users and are not compared."""
     found = []
     for column, spec in pairs:
         for name, (stands, proposed) in _fields(column, spec).items():
@@ -165,7 +165,7 @@ def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Diff
 
 
 def _fields(column: TargetColumn, spec: GeneratedColumn) -> dict[str, tuple[str, str]]:
-    """Field to what stands there and what the source says, in words. Where it says nothing, people's word stays."""
+    """Return the current and proposed text of each field; fields the source leaves empty are not compared."""
     fields = {
         "type": (str(column.type), str(spec.type)),
         "may be empty": (_yes(column.nullable), _yes(spec.nullable)),
@@ -185,7 +185,7 @@ def _yes(flag: bool) -> str:
 
 
 def _take(dataset: TargetDataset, pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> None:
-    """Set what differs to what the source says. Columns that people added are left alone."""
+    """Set differing fields to the source's values; columns added by users are not changed."""
     changed: set[str] = set()
     given = [(column, _changes(column, spec)) for column, spec in pairs]
     for column, changes in given:
@@ -203,7 +203,7 @@ def _take(dataset: TargetDataset, pairs: list[tuple[TargetColumn, GeneratedColum
 
 
 def _changes(column: TargetColumn, spec: GeneratedColumn) -> dict[str, Any]:
-    """The fields of the row to be set, where they differ."""
+    """Return the fields of the column to set, with the source's values, if they differ."""
     wanted: dict[str, Any] = {
         "type": spec.type,
         "nullable": spec.nullable,

@@ -1,4 +1,4 @@
-"""People who come from a provider of single sign-on: known by issuer and subject, made where they are new."""
+"""Users of single sign-on, identified by issuer and subject, and created at their first sign-in."""
 
 import re
 from typing import Any
@@ -19,9 +19,9 @@ _NOT_IN_NAMES = re.compile(r"[^\w.@+-]+")
 def person_of_identity(*, issuer: str, subject: str, name: str, email: str, roles: frozenset[Role] | None) -> Any:
     """Return the user of this subject, with exactly these roles; None leaves the roles as they are.
 
-    Somebody new is called ``name``, else after their verified ``email``, else as their subject. A name
-    that somebody has already is not theirs: an administrator links it. MetadataError: ``no_role`` where
-    roles are told and none is theirs, ``out_of_use``, ``name_taken``.
+    A new user is called ``name``, else after the verified ``email``, else after the subject. A name that is
+    taken is refused: an administrator links the accounts. Raises MetadataError: ``no_role`` if roles are
+    given and empty, ``out_of_use``, ``name_taken``.
     """
     if roles is not None and not roles:
         raise MetadataError("no_role", "None of your groups has a role here. Ask whoever administers it for one.")

@@ -1,4 +1,4 @@
-"""Lineage and references of imported datasets: names in files become rows."""
+"""Lineage and references of imported datasets: names in files are resolved to rows."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Dataset = SourceDataset | TargetDataset
 
 
 class LineageImporter:
-    """Resolves names after all datasets and columns of an import are there."""
+    """Import of lineage and references, after all datasets and columns of the import exist."""
 
     def __init__(self, report: Report, targets: list[tuple[Record, TargetDataset]]) -> None:
         self.report = report
@@ -87,7 +87,7 @@ class LineageImporter:
         return row
 
     def _end(self, item: Record) -> Dataset:
-        """The dataset that ``source`` or ``dataset`` names; exactly one of them does."""
+        """Return the dataset that ``source`` or ``dataset`` names; exactly one of them must be given."""
         given = [name for name in ("source", "dataset") if item[name] is not None]
         if len(given) != 1:
             raise MetadataError("invalid", "an input names a source or a dataset", "inputs", place=item.where)

@@ -1,4 +1,4 @@
-"""Writing one imported row: only what differs, and in an order that no constraint trips over."""
+"""Writing of imported rows: only differences, in an order that violates no unique constraint."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 
 @dataclass
 class Report:
-    """Result of an import, or of its preview: (created | updated, kind, name) per object."""
+    """Result of an import or of its check: (created | updated, kind, name) per object."""
 
     changes: list[tuple[str, str, str]] = field(default_factory=list)
     unchanged: int = 0
@@ -33,7 +33,10 @@ class Report:
 
 
 def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None]) -> str:
-    """Set the values, check the row and write it if anything differs; what was done comes back."""
+    """Set the values, check the row and write it if it differs.
+
+    Returns ``created``, ``updated`` or ``unchanged``.
+    """
     fresh = row.pk is None
     differs = fresh
     for name, value in values.items():
@@ -48,10 +51,10 @@ def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None]) -> st
 
 
 def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
-    """Put rows that get another name or place in the key out of the way, so that two can swap.
+    """Write temporary names and key positions to rows that will get new ones, so that rows can swap them.
 
-    ``changes`` are (row, new name, new place in the key). Only the database sees the names between;
-    the rows in hand keep what they had, so that what changes is still known.
+    ``changes`` are (row, new name, new position in the key). The given row objects are not changed, so that
+    their differences are still detected.
     """
     for row, name, place in changes:
         between: dict[str, Any] = {}
@@ -71,7 +74,7 @@ def _name_between(row: Any) -> str:
 
 
 def arrange(rows: list[Any], dataset: Any) -> None:
-    """Columns in the order of the file, those it does not mention behind them."""
+    """Reorder columns as in the file, followed by those that it does not mention."""
     mentioned = {row.pk for row in rows}
     order = rows + [row for row in dataset.columns.all() if row.pk not in mentioned]
     ordinals = [row.ordinal for row in order]

@@ -1,4 +1,4 @@
-"""Renames and retirement of target datasets and columns. Nothing here deletes anything."""
+"""Renames and retirement of target datasets and columns. Nothing is deleted here."""
 
 from django.utils import timezone
 
@@ -22,7 +22,7 @@ BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
 
 def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, reason: str = "") -> TargetDataset:
-    """A new name; the old one is kept as newest former name. Its history is renamed with it."""
+    """Rename a dataset and its history; the old name becomes the newest former name."""
     with writing(reason):
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
@@ -36,7 +36,7 @@ def rename_dataset(*, dataset: TargetDataset, name: str, expected_version: int, 
 
 
 def rename_column(*, column: TargetColumn, name: str, expected_version: int, reason: str = "") -> TargetColumn:
-    """A new name; the old one is kept. Policy, filters and expressions that name it follow."""
+    """Rename a column, and the references to it in policy, filters and expressions; store the former name."""
     with writing(reason):
         row = claim(column, expected_version)
         if row.name != name:
@@ -52,7 +52,7 @@ def rename_column(*, column: TargetColumn, name: str, expected_version: int, rea
 
 
 def retire_dataset(*, dataset: TargetDataset, expected_version: int, reason: str = "") -> TargetDataset:
-    """Out of use, with its history; what is in the warehouse stays there."""
+    """Retire a dataset with its history; the tables in the warehouse are not changed."""
     with writing(reason):
         row = claim(dataset, expected_version)
         set_retired(row, by=BY_PERSON)
@@ -75,7 +75,7 @@ def unretire_dataset(*, dataset: TargetDataset, expected_version: int, reason: s
 
 
 def retire_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> TargetColumn:
-    """Out of use; tables keep the column, no load fills it."""
+    """Retire a column; tables keep it, but no load fills it."""
     with writing(reason):
         row = claim(column, expected_version)
         paired = Reference.objects.filter(active=True, pairs__child_column=row) | Reference.objects.filter(
@@ -103,7 +103,7 @@ def unretire_column(*, column: TargetColumn, expected_version: int, reason: str 
 
 
 def set_retired(row: TargetDataset | TargetColumn, *, by: str) -> bool:
-    """Out of use; True if it was in use."""
+    """Retire a row; return True if it was active."""
     if not row.active:
         return False
     row.active, row.retired_at, row.retired_by = False, timezone.now(), by
@@ -127,7 +127,7 @@ def _rename(row: TargetDataset, name: str) -> None:
 
 
 def _check_technical_names(row: TargetDataset) -> None:
-    """The dataset's key columns follow its name, here and in what refers to it: they must be free."""
+    """Check that the key columns named after the dataset, here and in referring datasets, are free."""
     reserved = naming.reserved_column_names(row.schema.layer, row.name)
     for column in row.columns.all():
         if column.name.lower() in reserved:
@@ -145,7 +145,7 @@ def _check_technical_names(row: TargetDataset) -> None:
 
 
 def follow_policy(dataset: TargetDataset | SourceDataset, old: str, new: str) -> None:
-    """A policy means the column, not the name it had."""
+    """Rename a column in the dataset's history policy."""
     policy = HistoryPolicy.from_dict(dataset.history_policy)
     renamed = policy.renamed({old: new})
     if renamed != policy:
@@ -154,13 +154,13 @@ def follow_policy(dataset: TargetDataset | SourceDataset, old: str, new: str) ->
 
 
 def _check_readers(dataset: TargetDataset) -> None:
-    """A feed's operation may stand in the input only, so what reads this dataset may need a column of it."""
+    """Check the history of datasets that read this one, whose operation column may exist only in their input."""
     for item in dataset.feeds.select_related("dataset__schema"):
         check_history(item.dataset)
 
 
 def _follow_logic(column: TargetColumn, old: str) -> None:
-    """Expressions and filters downstream read the column by name, so they are rewritten."""
+    """Rename a column in the expressions and filters of the datasets that read it."""
     for item in column.dataset.feeds.select_related("dataset__schema"):
         reader = item.dataset
         if reader.filter:

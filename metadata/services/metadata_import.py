@@ -1,9 +1,8 @@
-"""Bring what files say into the database. Runs in the caller's transaction.
+"""Import of metadata records into the database, in the caller's transaction.
 
-Objects are known by their key, or by name where a file gives no key. What a file does not mention
-is left alone; a field it leaves out gets its default. The order of work: sources, schemas, what
-generation derives, target datasets, their columns, lineage, references, and then what can only be
-checked when everything is there.
+Objects are matched by their key, or by name if a file has no key. Objects that a file does not mention are
+not changed; a field that it omits gets its default. Order: sources, schemas, generated objects, target
+datasets, their columns, lineage, references, and then the checks that need all objects.
 """
 
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ from metadata.services.targets import refuse_cycle
 
 @contextmanager
 def located(record: Record, name: str = "") -> Iterator[None]:
-    """A refusal inside is about this record: it gets the place in the file, to the field if it names one."""
+    """Add the record's position in the file to a MetadataError raised inside, down to the field it names."""
     try:
         yield
     except MetadataError as problem:
@@ -44,7 +43,7 @@ def located(record: Record, name: str = "") -> Iterator[None]:
 
 
 class Importer:
-    """One import. ``files`` are records of ``metadata.domain.exchange.FILE``."""
+    """Import of ``files``, which are records of ``metadata.domain.exchange.FILE``."""
 
     def __init__(self, files: list[Record]) -> None:
         self.systems = [file["system"] for file in files if file["system"]]
@@ -79,7 +78,7 @@ class Importer:
         return self.report
 
     def _refuse_doubles(self) -> None:
-        """One object described in two places would make the result depend on the order of files."""
+        """Refuse an object described twice, because the result would depend on the order of files."""
         seen: dict[tuple, str] = {}
         described = (
             [(("system", item["short_name"]), item) for item in self.systems]
@@ -152,7 +151,10 @@ class Importer:
         return row
 
     def _generate(self, record: Record, dataset: SourceDataset) -> None:
-        """``generate: true`` always, ``false`` never; left out: unless the files bring what was generated."""
+        """Generate targets if the file has ``generate: true``, and not if it has ``false``.
+
+        By default, targets are generated unless the files contain them.
+        """
         brought = any(item["generated_from"] == str(dataset) for item in self.targets)
         wanted = record["generate"]
         if wanted is None:
@@ -189,7 +191,7 @@ class Importer:
         return found
 
     def _find_target(self, record: Record) -> TargetDataset:
-        """The row by its key, else by its name; a new one is not stored yet."""
+        """Return the row by its key, else by its name, else a new unsaved one."""
         with located(record, f"{record['schema']}.{record['name']}"):
             schema = TargetSchema.objects.filter(name=record["schema"]).first()
             if schema is None:
@@ -273,7 +275,7 @@ class Importer:
 
 
 def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
-    """Each record with the row it describes: by key, else by the name of a row that no key claims."""
+    """Return each record with its row: by key, else by the name of a row whose key is in no record."""
     by_key = {row.key: row for row in rows}
     claimed = {item["key"] for item in items}
     by_name = {row.name: row for row in rows}
@@ -289,14 +291,14 @@ def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
 
 
 def _refuse_other_key(row: Any, record: Record) -> None:
-    """A name that another thing has. (Where the key is known, the name may well be new.)."""
+    """Refuse a record whose name belongs to a row with another key."""
     if row.pk is not None and record["key"] is not None and row.key != record["key"]:
         said = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
         raise MetadataError("key_differs", said, "key", place=record.place_of("key"))
 
 
 def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:
-    """As the file says; a rename in the file that it does not mention is kept as a rename."""
+    """Return the file's former names, plus the current name if the file renames the row without listing it."""
     said = record["former_names"]
     if row.pk is None or row.name == name or row.name in said:
         return said
@@ -304,7 +306,7 @@ def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) 
 
 
 def _retirement(record: Record) -> dict[str, Any]:
-    """``retired_at`` alone means: by a person."""
+    """Return the fields of retirement; ``retired_at`` without ``retired_by`` means by a person."""
     if record["retired_at"] is None:
         if record["retired_by"]:
             raise MetadataError("missing_field", "is missing beside retired_by", "retired_at", place=record.where)

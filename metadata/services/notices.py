@@ -1,7 +1,7 @@
-"""Telling people and programs what happened, in the transaction of the work that made it happen.
+"""Notices to users and webhooks about events, created in the transaction of the work.
 
-What was rolled back is told to nobody; what was committed is told even if the process dies in the next
-moment: deliveries are rows, which a worker sends (``metadata.services.deliveries``).
+Rolled-back work notifies neither; committed work always does, even if the process dies right after:
+deliveries are rows, which a worker sends (``metadata.services.deliveries``).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -44,10 +44,10 @@ def tell(
     environment: str = "",
     facts: Mapping[str, Any] | None = None,
 ) -> Event:
-    """Note that something happened, for these people (users) and for every webhook that wants to know.
+    """Create an event, with notices for these users and deliveries for every subscribed webhook.
 
-    Must be called in the transaction that does the work. People who are out of use, have no role, or do
-    not want to know, are left out.
+    Must be called in the transaction that does the work. Users who are inactive, have no role, or opted out
+    of the event, are left out.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an event is told in the transaction of the work it tells of")
@@ -72,9 +72,9 @@ def tell(
 
 
 def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapping[str, Any] | None = None) -> None:
-    """Tell the user of an account, or the owner of a service account, and all administrators but who acts.
+    """Notify the account's user, or a service account's owner, and all administrators except the actor.
 
-    ``done`` completes the sentence that begins with who acts. The user of a ``new`` account is not told of it.
+    ``done`` completes a sentence that begins with the actor. The user of a ``new`` account is not notified.
     """
     actor, name = current_actor(), user.get_username()
     account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
@@ -92,13 +92,13 @@ def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapp
 
 
 def may_be_told(person: Any, event: str) -> bool:
-    """Return whether a user may hear of an event: one without a role hears of their own account only."""
+    """Return True if a user may get an event; a user without a role gets those of their own account only."""
     own = person.is_active and event == Kind.ACCOUNT_CHANGED
     return own or may_somewhere(person, Permission.READ_METADATA)
 
 
 def deliver_to(event: Event, webhook: Webhook) -> Delivery:
-    """Send an event to one webhook, in the transaction that is open."""
+    """Create the delivery of an event to one webhook, in the open transaction."""
     return _deliver(event, webhooks=[webhook])[0]
 
 
@@ -117,12 +117,12 @@ def _deliver(event: Event, *, webhooks: Collection[Webhook] = (), people: Collec
 
 
 def wake_after_commit() -> None:
-    """Have a worker look for what is to be sent once this transaction is committed."""
+    """Wake a worker for pending deliveries after this transaction is committed."""
     transaction.on_commit(wakeup.wake_for_deliveries, robust=True)
 
 
 def mark_read(*, person: Any, notice: Notice | None = None) -> int:
-    """Somebody has read one of their notices, or all; how many were unread."""
+    """Mark one of a user's notices as read, or all; return the number that were unread."""
     unread = Notice.objects.filter(person=person, read_at__isnull=True)
     if notice is not None:
         unread = unread.filter(pk=notice.pk)
@@ -137,9 +137,10 @@ def mark_read(*, person: Any, notice: Notice | None = None) -> int:
 def choose_events(
     *, person: Any, listed: Collection[str], emailed: Collection[str], address: str | None = None
 ) -> NoticeChoice:
-    """Store which events a user wants in their list and by e-mail, and, if it is given, at which address.
+    """Store which events a user wants in their list and by e-mail and, if given, the e-mail address.
 
-    MetadataError ``unknown_event``, or ``bad_address``. That an address changed is logged, not what it is.
+    Raises MetadataError ``unknown_event`` or ``bad_address``. The log records that the address changed, but
+    not the address.
     """
     wanted = check_kinds({*listed, *ALWAYS_LISTED}, "listed")
     values = {"listed": wanted, "emailed": check_kinds(emailed, "emailed")}
@@ -163,18 +164,18 @@ def _set_address(person: Any, address: str) -> None:
 
 
 def choices_of(person: Any) -> NoticeChoice:
-    """Return a user's notification settings; without any: everything is listed, nothing is sent by e-mail."""
+    """Return a user's notification settings; by default, every event is listed and none is e-mailed."""
     known = NoticeChoice.objects.filter(person=person).first()
     return known or NoticeChoice(person=person, listed=[str(kind) for kind in CHOICES], emailed=[])
 
 
 def active_people(names: Iterable[str]) -> list[Any]:
-    """The people of these names who may sign in; names of others and of the system are left out."""
+    """Return the active users with these names; unknown and inactive names are left out."""
     return list(get_user_model().objects.filter(username__in=set(names), is_active=True))
 
 
 def forget_old_events() -> int:
-    """Delete events older than 90 days with all that was told of them, but what is still to be sent."""
+    """Delete events older than 90 days with their notices and deliveries, except those still to be sent."""
     old = Event.objects.filter(at__lt=timezone.now() - KEPT_FOR)
     waiting = Delivery.objects.filter(status__in=(Delivery.Status.QUEUED, Delivery.Status.SENDING))
     gone, _ = old.exclude(pk__in=waiting.values("event")).delete()

@@ -1,4 +1,4 @@
-"""People, service accounts, their roles and what they are granted for one place."""
+"""Users, service accounts, their roles and their grants for one place."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -43,14 +43,14 @@ __all__ = [
 def create_person(
     *, name: str, roles: Iterable[Role | str], password: str | None = None, announced: bool = True
 ) -> Any:
-    """Create an account. Without a password nobody signs in as it; its owner's tokens work."""
+    """Create an account; without a password it cannot sign in, but its owner's tokens work."""
     with writing():
         _refuse_known(name)
         return ensure_person(name=name, roles=roles, password=password, announced=announced)
 
 
 def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str] = ()) -> Any:
-    """A program's user: without a password, for good. ``owner`` is the person who answers for it."""
+    """Create a user for a program, permanently without a password; ``owner`` is the accountable user."""
     with writing():
         _refuse_known(name)
         if is_service_account(owner):
@@ -73,13 +73,13 @@ def ensure_person(
     temporary: bool = True,
     announced: bool = True,
 ) -> Any:
-    """Return the user with exactly these roles, created if there is none; a given password is set.
+    """Return the user with exactly these roles, created if needed; a given password is set.
 
-    A password set for somebody else is ``temporary``: its owner replaces it at the next sign-in. Only the demo,
-    whose passwords are printed to whoever runs it, says otherwise. ``announced`` is false where the account is not
-    changed by a person: its provider of single sign-on did.
+    A password set for another user is ``temporary``: its owner replaces it at the next sign-in. Only the
+    demo, which prints its passwords, sets it to False. ``announced`` is False if single sign-on changes the
+    account, and not a user.
 
-    Raises MetadataError: ``invalid`` for a name or a role that can't be, ``weak_password``.
+    Raises MetadataError: ``invalid`` for an invalid name or role, ``weak_password``.
     """
     wanted = frozenset(_role(role) for role in roles)
     _must_manage()
@@ -106,7 +106,7 @@ def ensure_person(
 
 
 def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
-    """Give the person exactly these roles everywhere; what is granted for one place stays."""
+    """Set the user's global roles to exactly these; grants for one place are not changed."""
     wanted = frozenset(_role(role) for role in roles)
     _must_manage()
     with writing():
@@ -117,9 +117,9 @@ def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
 
 
 def set_password(*, user: Any, password: str) -> None:
-    """Set one's own password or, for administrators, somebody else's, which its owner replaces at the next sign-in.
+    """Set one's own password or, as an administrator, another user's, who replaces it at the next sign-in.
 
-    MetadataError ``weak_password``, also for an owner who keeps the one that was set for them.
+    Raises MetadataError ``weak_password``, also for an owner who sets the temporary password again.
     """
     must_write()
     own = current_actor().user == user
@@ -136,23 +136,23 @@ def set_password(*, user: Any, password: str) -> None:
 
 
 def put_out_of_use(*, user: Any) -> None:
-    """Nobody signs in as them, and their tokens, and their service accounts', are worth nothing."""
+    """Deactivate a user: they cannot sign in, and their tokens and their service accounts' tokens are refused."""
     if current_actor().user == user:
         raise MetadataError("invalid", "you cannot put yourself out of use", "name", str(user))
     _set_active(user, False)
 
 
 def put_into_use(*, user: Any) -> None:
-    """Take ``put_out_of_use`` back. Tokens that were not revoked meanwhile are good again."""
+    """Reactivate a user; tokens that were not revoked meanwhile are accepted again."""
     _set_active(user, True)
 
 
 def grant_role(
     *, user: Any, role: Role | str, environment: str = "", layer: str = "", schema: TargetSchema | None = None
 ) -> RoleGrant:
-    """Give a role for one environment, one layer or one schema; the grant itself if it is there already.
+    """Grant a role for one environment, one layer or one schema; return the existing grant if there is one.
 
-    MetadataError ``invalid`` unless exactly one place is named.
+    Raises MetadataError ``invalid`` unless exactly one place is given.
     """
     given = _role(role)
     if sum(map(bool, (environment, layer, schema))) != 1:
@@ -173,7 +173,7 @@ def grant_role(
 
 
 def revoke_grant(*, grant: RoleGrant) -> None:
-    """Take a role for one place back."""
+    """Revoke a role for one place."""
     _must_manage()
     with writing():
         said, user = str(grant), grant.user
@@ -183,9 +183,9 @@ def revoke_grant(*, grant: RoleGrant) -> None:
 
 
 def link_identity(*, user: Any, issuer: str, subject: str, announced: bool = True) -> Identity:
-    """From now on who signs in at the provider as this subject is this person.
+    """Link the provider's subject to a user, for all later sign-ins.
 
-    MetadataError ``in_use`` if the subject is somebody else already.
+    Raises MetadataError ``in_use`` if the subject belongs to another user.
     """
     _must_manage()
     with writing():
@@ -200,15 +200,15 @@ def link_identity(*, user: Any, issuer: str, subject: str, announced: bool = Tru
 
 
 def lock_person(user: Any) -> Any:
-    """The person as stored now. Until the transaction ends, nobody else changes their roles or whether they are in use.
+    """Return the user as stored now, with roles and active state locked until the transaction ends.
 
-    Rows that only refer to them, as sessions do, are still written meanwhile.
+    Rows that only refer to the user, like sessions, can still be written.
     """
     return get_user_model().objects.select_for_update(no_key=True).get(pk=user.pk)
 
 
 def person_named(name: str) -> Any:
-    """The person of this name; MetadataError ``unknown_person`` if there is none."""
+    """Return the user of this name; MetadataError ``unknown_person`` if there is none."""
     user = get_user_model().objects.filter(username=name).first()
     if user is None:
         raise MetadataError("unknown_person", "there is nobody of this name", "name", name)
@@ -216,7 +216,7 @@ def person_named(name: str) -> Any:
 
 
 def sync_roles(*, app_label: str) -> None:
-    """Make the groups of the roles give exactly what the table says, as far as ``app_label`` goes."""
+    """Set the permissions of the roles' groups to those of ``ROLES``, for the permissions of ``app_label``."""
     known = {
         f"{app_label}.{codename}": pk
         for codename, pk in Permission.objects.filter(content_type__app_label=app_label).values_list("codename", "pk")
@@ -229,7 +229,10 @@ def sync_roles(*, app_label: str) -> None:
 
 
 def _must_manage() -> None:
-    """MetadataError ``not_permitted`` unless who acts may manage people. The system may: that is the server's shell."""
+    """Raise MetadataError ``not_permitted`` unless the actor may manage users.
+
+    The system may: it acts for the server's shell.
+    """
     must_write()
     user = current_actor().user
     if user is not None and not may(user, Right.MANAGE_PEOPLE):
@@ -263,7 +266,7 @@ def _set_active(user: Any, active: bool) -> None:
 
 
 def _mark_password(user: Any, *, temporary: bool = True) -> None:
-    """Note that the password is known to who set it, unless that is its owner."""
+    """Mark the password as temporary if another actor set it, else remove the mark."""
     actor = current_actor()
     if temporary and actor.user != user:
         TemporaryPassword.objects.update_or_create(user=user, defaults={"set_by": actor.described[:150]})
@@ -274,7 +277,7 @@ def _mark_password(user: Any, *, temporary: bool = True) -> None:
 def _record(
     user: Any, before: dict[str, Any], after: dict[str, Any], *, action: str = "changed", announced: bool = True
 ) -> None:
-    """Log what changed of an account, and tell its owner and all other administrators."""
+    """Log the changes of an account, and notify its owner and all other administrators."""
     if before == after:
         return
     name, why = user.get_username(), current_actor().reason
@@ -300,7 +303,7 @@ def _record(
 
 
 def _change(field: str, before: Any, after: Any, action: str) -> str:
-    """One changed field of an account in words."""
+    """Return the change of one account field in words."""
     if field == "password":
         return "password set for the owner to replace"
     if isinstance(after, bool):
@@ -311,7 +314,7 @@ def _change(field: str, before: Any, after: Any, action: str) -> str:
 
 
 def _refuse_roles_for_people(name: str, roles: Collection[Role]) -> None:
-    """Raise MetadataError ``service_account`` for roles that give a permission which only people may have."""
+    """Raise MetadataError ``service_account`` for roles with a permission that only persons may have."""
     unfit = sorted(role.value for role in roles if is_for_people(role))
     if unfit:
         said = f"is a service account: {' and '.join(unfit)} are roles for people, who approve, and manage policies"

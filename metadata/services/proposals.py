@@ -1,4 +1,4 @@
-"""Take columns that a delivery brings and the contract does not know yet."""
+"""Addition of delivered columns that the contract does not have yet."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,15 +12,15 @@ from metadata.services.sources import create_source_column
 
 
 def propose_columns(source_dataset: SourceDataset, delivered: Iterable[Mapping[str, str]]) -> ColumnProposals:
-    """Compare the contract with what a file holds, ``[{"name", "type"}]``. Writes nothing."""
+    """Return the differences between the contract and a file's columns, ``[{"name", "type"}]``."""
     known = [DeliveredColumn(column.name, column.type, column.active) for column in source_dataset.columns.all()]
     return compare(known, [_delivered(item) for item in delivered])
 
 
 def take_columns(*, source_dataset: SourceDataset, proposals: Iterable[Mapping[str, str]]) -> Summary:
-    """Add proposed columns to the contract and bring the targets in line. Known columns are left alone.
+    """Add proposed columns to the contract and generate the targets; known columns are not changed.
 
-    A column that was put out of use comes back as it was.
+    An inactive column becomes active again, otherwise unchanged.
     """
     with writing():
         dataset = SourceDataset.objects.select_for_update().get(pk=source_dataset.pk)

@@ -1,9 +1,9 @@
 """Heads of the audit chain, recorded in a file outside the database.
 
-A chain that was cut, or replaced by an older copy of the database, is whole in itself; only a head that
-was written down elsewhere tells. Each line of the file is a signed JSON object: a head as it was sealed,
-or the statement that a copy of the database was put back. Heads after the one that the copy ended with
-do not count from that statement on.
+A chain that was cut, or replaced by an older copy of the database, is consistent in itself; only a head
+recorded elsewhere reveals it. Each line of the file is a signed JSON object: a head as it was sealed, or the
+record of a restore of a database copy. After such a record, earlier heads beyond the end of the copy do not
+count any more.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _TAIL = 4096
 
 @dataclass(frozen=True)
 class Restore:
-    """The statement that the chain as it was from then on, ending with ``after``, is the right one.
+    """Record of a restore: from then on, the chain that ends with ``after`` is the right one.
 
-    ``before`` is the newest head that was recorded until then, ``source`` the SHA-256 of the copy that was
-    put back, if one was.
+    ``before`` is the newest head recorded until then, ``source`` the SHA-256 of the restored copy, if there
+    was one.
     """
 
     at: str
@@ -52,7 +52,7 @@ class Restore:
     source: str = ""
 
     def lost(self, head: Head) -> bool:
-        """Return whether the head belongs to links that were lost when the backup was restored."""
+        """Return True if the head belongs to links that were lost in the restore."""
         return self.after.sequence < head.sequence <= self.before.sequence
 
     def as_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Records:
-    """Content of the file: heads that the chain must have, the newest of them, and what was put back when."""
+    """Content of the file: the heads that the chain must have, and the restores."""
 
     heads: tuple[Head, ...] = ()
     restores: tuple[Restore, ...] = ()
@@ -79,14 +79,14 @@ class Records:
 
 
 def path() -> Path:
-    """Return the file's place."""
+    """Return the path of the file."""
     return Path(settings.AUDIT_FOLDER) / NAME
 
 
 def record(head: Head, *, begins: bool) -> None:
-    """Add a head that was just sealed. What goes wrong is logged: the rows are safe in the database.
+    """Add a head that was just sealed; errors are only logged, because the rows are safe in the database.
 
-    A file that is gone is not begun again unless the chain ``begins``: else nobody would see that it went.
+    A missing file is recreated only if the chain ``begins``, so that its loss is not concealed.
     """
     try:
         with _locked():
@@ -102,9 +102,9 @@ def record(head: Head, *, begins: bool) -> None:
 
 
 def state(after: Head, *, before: Head, reason: str, source: str = "") -> Restore:
-    """Record that the chain ending with ``after`` is the right one, whatever was recorded until now.
+    """Record that the chain ending with ``after`` is the right one, regardless of earlier records.
 
-    MetadataError ``unwritable`` where the file can't be written.
+    Raises MetadataError ``unwritable`` if the file cannot be written.
     """
     try:
         with _locked():
@@ -118,7 +118,7 @@ def state(after: Head, *, before: Head, reason: str, source: str = "") -> Restor
 
 
 def read() -> Records:
-    """Read the file. ``problem``: it is not there, can't be read, or a line is not as it was signed."""
+    """Return the content of the file; ``problem`` if it is missing, unreadable, or has an invalid signature."""
     try:
         lines = path().read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def read() -> Records:
 
 
 def _signed(line: bytes) -> dict[str, Any]:
-    """The document of a line, if its signature holds."""
+    """Return the document of a line; ValueError if its signature is not valid."""
     row = json.loads(line)
     purpose, document = row["purpose"], row["document"]
     code = signature_problem(Signature(row["key"], row["signature"]), purpose, document)
@@ -158,7 +158,7 @@ def _signed(line: bytes) -> dict[str, Any]:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Return whether the process died while it wrote the line."""
+    """Return True if the line is incomplete, because the process died while writing it."""
     try:
         json.loads(line)
     except ValueError:
@@ -177,7 +177,10 @@ def _now() -> str:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    """Processes write one by one; the lock is a file beside, for thinning replaces the file itself."""
+    """Hold the lock on the file, so that processes write one at a time.
+
+    The lock is a separate file, because thinning replaces the file itself.
+    """
     path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path().with_name(".heads.lock"), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
@@ -199,7 +202,7 @@ def _add(purpose: str, document: dict[str, Any], *, durable: bool = False) -> No
 
 
 def _torn_end() -> bytes:
-    """A line feed after a line that was cut off, so that it is not taken for a part of the next one."""
+    """Return a line feed if the last line is incomplete, to separate it from the next one."""
     tail = _tail()
     return b"\n" if tail and not tail.endswith(b"\n") else b""
 
@@ -214,7 +217,7 @@ def _tail() -> bytes:
 
 
 def _last() -> dict[str, Any] | None:
-    """The document of the last whole line, signed or not: it only says whether the head is new."""
+    """Return the document of the last complete line, unverified: it only shows if a head is new."""
     lines = _tail().split(b"\n")[:-1]
     try:
         return json.loads(lines[-1])["document"] if lines else None
@@ -223,7 +226,7 @@ def _last() -> dict[str, Any] | None:
 
 
 def _thin() -> None:
-    """Keep the newest heads, the newest of each month, and every statement."""
+    """Remove old heads from a large file, except the newest ones, the last of each month, and all restores."""
     if path().stat().st_size <= _LARGEST:
         return
     lines = [line for line in path().read_bytes().split(b"\n") if not _is_torn(line)]

@@ -1,4 +1,4 @@
-"""References: the rows of one dataset refer to rows of another."""
+"""References: foreign keys from the rows of one dataset to the rows of another."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -31,7 +31,7 @@ def create_reference(
     role_name: str = "",
     key: UUID | None = None,
 ) -> Reference:
-    """Let ``child`` refer to ``parent``; ``pairs`` are (child column, parent's business-key column)."""
+    """Create a reference; ``pairs`` are (child column, parent's business-key column)."""
     with writing():
         derived = key or free_key(
             Reference, lambda attempt: keys.reference_key(child.key, parent.key, role_name, attempt)
@@ -45,12 +45,12 @@ def create_reference(
 
 
 def retire_reference(*, reference: Reference, expected_version: int, reason: str = "") -> Reference:
-    """Take a reference out of use. Its column stays in tables that have it, and no load fills it any more."""
+    """Retire a reference; tables keep its column, but no load fills it."""
     return _set_active(reference, expected_version, False, reason)
 
 
 def unretire_reference(*, reference: Reference, expected_version: int, reason: str = "") -> Reference:
-    """Bring a reference back into use, if it holds as the columns are now."""
+    """Reactivate a reference, if it is valid for the current columns."""
     return _set_active(reference, expected_version, True, reason)
 
 
@@ -66,7 +66,7 @@ def _set_active(reference: Reference, expected_version: int, active: bool, reaso
 
 
 def set_pairs(reference: Reference, pairs: Pairs) -> bool:
-    """Make the pairs be these; True if they were not."""
+    """Set the pairs of a reference; return True if they differed."""
     wanted = [(child.pk, parent.pk) for child, parent in pairs]
     if list(reference.pairs.values_list("child_column_id", "parent_column_id")) == wanted:
         return False
@@ -78,7 +78,7 @@ def set_pairs(reference: Reference, pairs: Pairs) -> bool:
 
 
 def check_references(dataset: TargetDataset, field: str) -> None:
-    """Check that every reference from and to a dataset is still valid after ``field`` of its columns changed."""
+    """Check that all references from and to a dataset are valid after ``field`` of its columns changed."""
     touching = Reference.objects.filter(Q(parent=dataset) | Q(child=dataset), active=True)
     rows = touching.select_related("child__schema", "parent__schema")
     for reference in rows.prefetch_related("pairs__child_column", "pairs__parent_column"):
@@ -91,7 +91,7 @@ def check_references(dataset: TargetDataset, field: str) -> None:
 
 
 def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, TargetColumn]]) -> None:
-    """The parent is known by its business key, so the pairs must hold exactly that, in types that hash alike."""
+    """Check that the pairs cover the parent's business key exactly, in types that hash alike."""
     where = str(reference)
     _check_ends(reference, where)
     business_key = set(reference.parent.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY))

@@ -1,7 +1,7 @@
-"""Retention of the change log: what was exported may go, and the chain says what went.
+"""Retention of the change log: removal of exported entries, recorded in the chain.
 
-Only whole segments go, in their order, and only entries: approvals, records and the links themselves
-stay, because reports and executions point to them and because artifacts name links.
+Only whole segments are removed, in order, and only their entries: approvals, records and the links stay,
+because reports, executions and exported artifacts refer to them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ _needed_by: list[Callable[[], set[int]]] = []
 
 
 def keep(needed: Callable[[], set[int]]) -> None:
-    """Let retention leave these entries, whatever their age: ``needed`` is asked each time."""
+    """Register a function that returns the ids of entries that must not be removed, whatever their age.
+
+    It is called at every check.
+    """
     if needed not in _needed_by:
         _needed_by.append(needed)
 
 
 def last_removable(after: int, before: datetime) -> Head:
-    """The last link of the segment that may be removed next; ``after`` is where the one before it ended.
+    """Return the last link of the next segment that may be removed; ``after`` is the end of the previous one.
 
-    Raises MetadataError ``nothing_to_remove``, saying why.
+    Raises MetadataError ``nothing_to_remove`` with the reason.
     """
     links = ChainLink.objects.filter(sequence__gt=after).order_by("sequence")
     barred = links.filter(sealed_at__gte=before).values_list("sequence", flat=True).first()
@@ -58,7 +61,7 @@ def last_removable(after: int, before: datetime) -> Head:
 
 
 def first_needed(after: int, last: int | None = None) -> ChainLink | None:
-    """The first link after ``after`` (and up to ``last``) whose entry somebody still needs."""
+    """Return the first link after ``after`` (and up to ``last``) whose entry is still needed."""
     needed = set().union(*(ask() for ask in _needed_by))
     links = ChainLink.objects.filter(kind="change", sequence__gt=after).order_by("sequence")
     if last is not None:
@@ -71,11 +74,12 @@ def first_needed(after: int, last: int | None = None) -> ChainLink | None:
 
 
 def prune(path: Path, *, reason: str) -> AuditSegment:
-    """Remove the entries of an exported segment, and record in the chain that they went, and where to.
+    """Remove the entries of an exported segment, and record the removal and the file in the chain.
 
-    Everything or nothing. Raises MetadataError: ``not_permitted`` for all but admins, ``token_scope`` for a
-    token that may only read, ``invalid`` without a reason, ``export_changed``, ``segment_out_of_order``,
-    ``artifact_differs`` for the file of another chain, ``still_needed``, ``row_missing``.
+    All entries are removed or none. Raises MetadataError: ``not_permitted`` for all but admins,
+    ``token_scope`` for a read-only token, ``invalid`` without a reason, ``export_changed``,
+    ``segment_out_of_order``, ``artifact_differs`` for the file of another chain, ``still_needed``,
+    ``row_missing``.
     """
     actor = current_actor()
     if actor.user is None or Role.ADMIN not in roles_of(actor.user):
@@ -114,7 +118,7 @@ def prune(path: Path, *, reason: str) -> AuditSegment:
 
 
 def _check(exported: Exported, path: Path) -> None:
-    """The file is of this chain, the next in line, and nobody needs what is in it."""
+    """Check that the file is the next segment of this chain, and that none of its entries is needed."""
     newest = AuditSegment.objects.order_by("-last").first()
     expected = Head() if newest is None else Head(newest.last, newest.head)
     if exported.previous != expected:

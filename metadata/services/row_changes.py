@@ -1,7 +1,7 @@
 """Changed rows of a transaction, and the change-log entries derived from them.
 
-A row is told by itself; links (inputs, pairs) are told as a field of what they belong to, and columns
-that came together with their dataset in the dataset's own change.
+Each row has an entry of its own, except links (inputs, pairs), which appear as a field of their owner, and
+columns created with their dataset, which appear in the dataset's entry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEPT = 20_000
 
 @dataclass(frozen=True)
 class Change:
-    """One entry to be: what happened to what. ``before`` and ``after`` hold fields as plain values."""
+    """Change of one subject, to be written as an entry; ``before`` and ``after`` map fields to plain values."""
 
     action: str
     subject_kind: str
@@ -42,7 +42,7 @@ class Change:
 
 
 class Touched:
-    """The rows that a unit of work touched, each as it was before; None where it was not there."""
+    """Before-images of changed rows, keyed by model and primary key; None for new rows."""
 
     def __init__(self) -> None:
         self.before: dict[Model, dict[int, Values | None]] = defaultdict(dict)
@@ -57,7 +57,7 @@ class Touched:
     # --- while the work is done ----------------------------------------------------------
 
     def about_to_change(self, model: Model, pks: Iterable[int]) -> None:
-        """Remember rows before the first write to them."""
+        """Store the before-images of rows before their first write."""
         pks = list(pks)
         for pk in pks:
             self._made[model].pop(pk, None)
@@ -69,7 +69,7 @@ class Touched:
                 self.relinked[LINKS[model].owner].update(row[LINKS[model].owned_by] for row in stored.values())
 
     def written(self, rows: Iterable[models.Model]) -> None:
-        """Take note of rows after the write; those nobody remembered are new."""
+        """Record written rows; rows without a before-image are inserts."""
         for row in rows:
             model = type(row)
             if model in LINKS:
@@ -83,13 +83,13 @@ class Touched:
                     self._made[model][row.pk] = held(row)
 
     def taken_back(self) -> None:
-        """Part of the work was rolled back: what was made may not be there any more."""
+        """Drop the cached new rows after part of the work was rolled back."""
         self._made.clear()
 
     # --- when it is done -----------------------------------------------------------------
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield the differences in batches: by kind of object, oldest row first."""
+        """Yield the changes in batches: by kind of object, oldest row first."""
         was_linked, parts = self._links_before(), self._parts_of_new()
         for model in KINDS:
             told_elsewhere = {pk for pks in parts.get(model, {}).values() for pk in pks}
@@ -98,7 +98,7 @@ class Touched:
                 yield _Comparison(self, was_linked, parts).changes(model, touched[start : start + _AT_ONCE])
 
     def _links_before(self) -> dict[Model, dict[int, list[Values]]]:
-        """Links that were there before, of those touched: by model and owner."""
+        """Return the before-images of link rows, by model and owner."""
         found: dict[Model, dict[int, list[Values]]] = {}
         for model, kind in LINKS.items():
             found[model] = defaultdict(list)
@@ -108,7 +108,7 @@ class Touched:
         return found
 
     def _parts_of_new(self) -> dict[Model, dict[int, list[int]]]:
-        """The new columns of new datasets: by model and dataset."""
+        """Return the new columns of new datasets, by model and dataset."""
         found: dict[Model, dict[int, list[int]]] = {}
         for model, whole in _PARTS.items():
             new = {pk for pk, was in self.before.get(whole, {}).items() if was is None}
@@ -119,12 +119,12 @@ class Touched:
         return found
 
     def now(self, model: Model, pks: Iterable[int]) -> dict[int, Values]:
-        """The rows as they are stored now."""
+        """Return the rows as they are stored now, by primary key."""
         made, wanted = self._made[model], list(pks)
         return read(model, [pk for pk in wanted if pk not in made]) | {pk: made[pk] for pk in wanted if pk in made}
 
     def linked_now(self, link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
-        """By owner, its links; those of an owner that was made here are known if they were made here too."""
+        """Return the current links of these owners; those of a new owner come from the cache if it is complete."""
         kind, made = LINKS[link], self._made[link]
         new = {owner for owner in owners if owner in self._made[kind.owner]} if self._knows_all(link) else set()
         known: dict[int, list[Values]] = {owner: [] for owner in new}
@@ -137,11 +137,11 @@ class Touched:
         return len(self._made[model]) == len(self.before[model])
 
     def known(self, model: Model, pk: int) -> Values | None:
-        """A row that was made here, or was here before; None if the database must be asked."""
+        """Return the cached row if it is new in this transaction; None if it must be read from the database."""
         return self._made[model].get(pk)
 
     def gone(self, model: Model, pk: int) -> Values:
-        """A row that is not stored any more, as it was."""
+        """Return the before-image of a deleted row."""
         row = self.before[model][pk]
         if row is None:
             raise LookupError(f"{model.__name__} {pk} was made and removed again, yet something refers to it")
@@ -149,7 +149,7 @@ class Touched:
 
 
 class _Comparison:
-    """Some rows of one model, then and now."""
+    """Comparison of a batch of rows of one model with their before-images."""
 
     def __init__(self, touched: Touched, was_linked: Mapping, parts: Mapping) -> None:
         self._touched, self._was_linked, self._parts = touched, was_linked, parts
@@ -190,7 +190,7 @@ class _Comparison:
         return [Change(action, KINDS[model], key, name, before, after, self._names.dataset_key(model, row))]
 
     def _told(self, model: Model, pk: int, row: Values | None, *, now: bool) -> dict[str, Any]:
-        """A row's fields, with its links, and with its columns if they came with it."""
+        """Return a row's fields, with its links, and with its columns if they are new, too."""
         if row is None:
             return {}
         told = self._names.told(model, row)
@@ -207,7 +207,7 @@ class _Comparison:
         return {name: value for name, value in told.items() if name != "dataset" and value not in EMPTY}
 
     def _links_of(self, link: Model, owner: int, *, now: bool) -> list[Values]:
-        """An owner's links now or before; those nobody touched were there before as well."""
+        """Return an owner's links, current or before the work; unchanged links are in both."""
         current = self._links[link].get(owner, [])
         if now:
             return current

@@ -1,4 +1,4 @@
-"""Segments of the chain whose entries were removed after they were exported: what they account for."""
+"""Segments of the chain whose entries were exported and removed, for the verification."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from metadata.models import AuditSegment
 
 
 class Segments:
-    """The segments there are, for whoever walks the chain. They follow each other from link 1 on."""
+    """All removed segments, in order; they are contiguous from link 1."""
 
     def __init__(self) -> None:
         self.again()
 
     def again(self) -> Segments:
-        """Ask the database anew."""
+        """Reload the segments from the database."""
         self._all = list(AuditSegment.objects.order_by("first"))
         self._firsts = [segment.first for segment in self._all]
         self._ends = {segment.last: segment for segment in self._all}
@@ -25,12 +25,12 @@ class Segments:
         return len(self._all)
 
     def holds(self, link: Link) -> bool:
-        """Return whether the link is in a segment, so that its entry is in a file and not in the database."""
+        """Return True if the link is in a segment, so that its entry is in an exported file only."""
         place = bisect_right(self._firsts, link.sequence) - 1
         return place >= 0 and link.sequence <= self._all[place].last
 
     def out_of_line(self) -> Problem | None:
-        """A segment that does not begin where the one before it ended."""
+        """Return the problem of the first segment that does not begin at the end of the previous one."""
         expected = 1
         for segment in self._all:
             if segment.first != expected:
@@ -40,7 +40,7 @@ class Segments:
         return None
 
     def beyond(self, sequence: int) -> Problem | None:
-        """A segment that claims links after the chain's end."""
+        """Return the problem of a segment that ends after the chain's end."""
         if not self._all or self._all[-1].last <= sequence:
             return None
         segment = self._all[-1]
@@ -48,7 +48,7 @@ class Segments:
         return Problem("segment_changed", said, kind="segment", subject=segment.pk)
 
     def wrong_at(self, link: Link) -> Problem | None:
-        """A segment that ends with this link and says another hash of it."""
+        """Return the problem of a segment that ends with this link and has another hash for it."""
         segment = self._ends.get(link.sequence)
         if segment is None or segment.head == link.hash:
             return None

@@ -1,4 +1,4 @@
-"""Signatures of this installation, by the audit key of its settings."""
+"""Signatures of this installation, with the audit key from its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _known: tuple[tuple[str, ...], Keyring] | None = None
 
 
 def keyring() -> Keyring:
-    """Return the keys in force; made again when settings change."""
+    """Return the keyring of the settings; rebuilt when they change."""
     global _known
     keys = (settings.AUDIT_KEY, *settings.AUDIT_KEYS_FORMER)
     if _known is None or _known[0] != keys:
@@ -20,10 +20,10 @@ def keyring() -> Keyring:
 
 
 def sign(purpose: str, document: object) -> Signature:
-    """Sign a document, which is anything that has canonical JSON."""
+    """Return the signature of a document, which may be any value that has canonical JSON."""
     return keyring().sign(purpose, canonical_json(document))
 
 
 def signature_problem(signature: Signature, purpose: str, document: object) -> str:
-    """Return why the signature of a document does not hold: a code, or nothing if it does."""
+    """Return the code of the problem of a document's signature; empty if it is valid."""
     return keyring().problem(signature, purpose, canonical_json(document))

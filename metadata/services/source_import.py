@@ -1,4 +1,4 @@
-"""Bring what was found in an outside system into the metadata: a new contract, or changes to one."""
+"""Import of datasets found in an external system: new contracts, and changes of existing ones."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from metadata.services.sources import (
 
 @dataclass(frozen=True)
 class ImportedColumn:
-    """A column as a person wants it. ``key_ordinal``: its place in the business key, None outside it."""
+    """Column to import; ``key_ordinal`` is its position in the business key, None outside of it."""
 
     name: str
     type: DataType
@@ -43,7 +43,7 @@ class ImportedColumn:
 
 @dataclass(frozen=True)
 class ContractChanges:
-    """Accepted parts of a comparison. ``seen`` holds the version of every changed column, by name."""
+    """Accepted changes of a contract; ``seen`` has the compared version of every changed column, by name."""
 
     add: tuple[ImportedColumn, ...] = ()
     change: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def import_source_dataset(
     columns: Iterable[ImportedColumn],
     **described: Any,
 ) -> SourceDataset:
-    """A source dataset with its columns, all or nothing. Targets are generated afterwards.
+    """Create a source dataset with its columns, all or nothing; targets are generated afterwards.
 
     A MetadataError about a column names it as ``where``: ``system.dataset.column``.
     """
@@ -79,9 +79,9 @@ def import_source_dataset(
 
 
 def change_contract(*, source_dataset: SourceDataset, changes: ContractChanges) -> SourceDataset:
-    """Take these changes, all or nothing, and leave everything else of the contract as it is.
+    """Apply these changes to a contract, all or nothing; the rest of it is not changed.
 
-    StaleVersion where somebody changed one of the columns since it was compared.
+    Raises StaleVersion if one of the columns was changed since the comparison.
     """
     with writing():
         locked = SourceDataset.objects.select_for_update(of=("self",)).select_related("system")
@@ -102,7 +102,7 @@ def change_contract(*, source_dataset: SourceDataset, changes: ContractChanges) 
 
 
 def check_key_places(columns: Iterable[ImportedColumn]) -> None:
-    """Places of a business key are 1, 2, 3 … and none is there twice."""
+    """Check that the positions in the business key are 1, 2, 3 … without duplicates."""
     keyed = sorted((column for column in columns if column.key_ordinal is not None), key=lambda one: one.key_ordinal)
     for place, column in enumerate(keyed, start=1):
         if column.key_ordinal != place:

@@ -1,4 +1,4 @@
-"""Systems, source datasets and source columns: create, change, put out of use."""
+"""Creation and changes of systems, source datasets and source columns."""
 
 from typing import Any
 from uuid import UUID
@@ -66,7 +66,10 @@ def update_system(*, system: System, expected_version: int, **changes: Any) -> S
 def create_source_dataset(
     *, system: System, name: str, location: str, key: UUID | None = None, **described: Any
 ) -> SourceDataset:
-    """``short_name`` follows from the name if it is not given; ``key`` only where one travels along."""
+    """Create a source dataset; ``short_name`` is derived from the name by default.
+
+    ``key`` is given only if the dataset already has one.
+    """
     with writing():
         derived = key or free_key(
             SourceDataset, lambda attempt: keys.source_dataset_key(system.short_name, name, attempt)
@@ -82,7 +85,7 @@ def create_source_dataset(
 
 
 def update_source_dataset(*, source_dataset: SourceDataset, expected_version: int, **changes: Any) -> SourceDataset:
-    """Change the contract. Targets follow when they are generated again."""
+    """Change the contract; the targets change at their next generation."""
     with writing():
         row = claim(source_dataset, expected_version)
         if assign(row, plain_fields(row, changes), SOURCE_DATASET_FIELDS):
@@ -100,7 +103,7 @@ def create_source_column(
     key: UUID | None = None,
     **described: Any,
 ) -> SourceColumn:
-    """A column of the contract, after the others unless ``ordinal`` says where."""
+    """Create a column of the contract, after the others unless ``ordinal`` is given."""
     with writing():
         derived = key or free_key(
             SourceColumn, lambda attempt: keys.source_column_key(source_dataset.key, name, attempt)
@@ -113,9 +116,9 @@ def create_source_column(
 
 
 def update_source_column(*, source_column: SourceColumn, expected_version: int, **changes: Any) -> SourceColumn:
-    """``active=False`` puts a column out of use; generation then retires what was made from it.
+    """Change a column of the contract; the history policy follows a rename.
 
-    The history policy follows a new name.
+    ``active=False`` retires it; the next generation then retires the columns generated from it.
     """
     with writing():
         row = claim(source_column, expected_version)
@@ -131,13 +134,13 @@ def update_source_column(*, source_column: SourceColumn, expected_version: int, 
 
 
 def next_ordinal(dataset: Any) -> int:
-    """The place after the last column of a source or target dataset."""
+    """Return the position after the last column of a source or target dataset."""
     last = dataset.columns.order_by("-ordinal").values_list("ordinal", flat=True).first()
     return (last or 0) + 1
 
 
 def plain_fields(row: Any, described: dict[str, Any]) -> dict[str, Any]:
-    """Types as values and policies in their normal form, so that equal things compare equal."""
+    """Return the fields with parsed types and normalised policies, so that equal values compare equal."""
     plain = dict(described)
 
     def normalise() -> None:

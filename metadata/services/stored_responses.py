@@ -1,4 +1,4 @@
-"""Requests that may be sent again: each is done once, and answered the same every time."""
+"""Stored responses for idempotency keys: a repeated request is executed once and answered identically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GIVEN_UP_AFTER = timedelta(minutes=10)
 
 
 def claim_answer(*, person: Any, key: str, digest: str) -> tuple[KeptAnswer, bool]:
-    """The row of this key, and whether the caller is to do the work."""
+    """Return the row of this key, and True if the caller must execute the request."""
     now = timezone.now()
     try:
         with transaction.atomic():
@@ -38,11 +38,11 @@ def keep_answer(kept: KeptAnswer, *, status: int, content_type: str, headers: di
 
 
 def release_claim(kept: KeptAnswer) -> None:
-    """The work was not done and left nothing: it may be tried again."""
+    """Release the key of a request that failed without effect, so that it can be retried."""
     KeptAnswer.objects.filter(pk=kept.pk, status=None).delete()
 
 
 def forget_old_answers() -> int:
-    """Delete what is older than 24 hours; how many there were."""
+    """Delete responses older than 24 hours and return their number."""
     gone, _ = KeptAnswer.objects.filter(started_at__lt=timezone.now() - KEPT_FOR).delete()
     return gone

@@ -1,7 +1,7 @@
-"""Names, owners and field values of metadata rows, as the change log shows them.
+"""Names, owners and field values of metadata rows, for the change log.
 
-Works on rows as the database gives them (``.values()``), before and after, so that what is told is
-what was stored. Rows that only link others (inputs, pairs) are told as a field of what they belong to.
+Works on rows as the database returns them (``.values()``), before and after a change, so that the log shows
+the stored values. Link rows (inputs, pairs) appear as a field of their owner.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KINDS: dict[Model, str] = {
 
 @dataclass(frozen=True)
 class LinkKind:
-    """Rows that are told as ``field`` of the ``owner`` row that ``owned_by`` names."""
+    """Kind of link rows: shown as ``field`` of the ``owner`` row that the column ``owned_by`` refers to."""
 
     owner: Model
     owned_by: str
@@ -68,7 +68,7 @@ _BATCH = 500
 
 
 def read(model: Model, pks: Iterable[int], *fields: str, lock: bool = False) -> dict[int, Values]:
-    """The rows as they are stored now (all fields, or these), by primary key; what is not there is left out."""
+    """Return the stored rows (all fields, or these) by primary key; missing rows are left out."""
     found: dict[int, Values] = {}
     wanted = list(pks)
     for start in range(0, len(wanted), _BATCH):
@@ -78,12 +78,12 @@ def read(model: Model, pks: Iterable[int], *fields: str, lock: bool = False) -> 
 
 
 def held(row: models.Model) -> Values:
-    """The fields of a row in hand, as ``read`` gives those of a stored one."""
+    """Return the fields of a model instance, in the form that ``read`` returns."""
     return {name: getattr(row, name) for name in _columns(type(row))}
 
 
 def linked(link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
-    """The link rows of these owners as they are stored now, by owner."""
+    """Return the stored link rows of these owners, by owner."""
     owned_by, found, wanted = LINKS[link].owned_by, defaultdict(list), list(owners)
     for start in range(0, len(wanted), _BATCH):
         for row in link._base_manager.filter(**{f"{owned_by}__in": wanted[start : start + _BATCH]}).values():
@@ -92,7 +92,7 @@ def linked(link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
 
 
 class Remembered(Protocol):
-    """Rows that a transaction knows without asking the database."""
+    """Protocol for rows that a transaction has in memory."""
 
     def known(self, model: Model, pk: int) -> Values | None: ...
 
@@ -100,7 +100,10 @@ class Remembered(Protocol):
 
 
 class Names:
-    """Finds what rows refer to, in few queries: what a unit of work made or removed, it knows itself."""
+    """Names of rows and of the rows they refer to, resolved with few queries.
+
+    Rows that the unit of work inserted or deleted are not queried.
+    """
 
     def __init__(self, work: Remembered) -> None:
         self._rows: dict[Model, dict[int, Values]] = defaultdict(dict)
@@ -109,13 +112,13 @@ class Names:
         self._work = work
 
     def know(self, model: Model, rows: Iterable[Values]) -> None:
-        """Rows to be told. Of one row as it was and as it is, the latter comes last: it gives the name."""
+        """Add rows to be named; if a row is added twice, the last version gives the name."""
         for row in rows:
             self._rows[model][row["id"]] = row
             self._unread.append((model, row))
 
     def reach(self) -> None:
-        """Load whatever the known rows refer to, and what that refers to, a model at a time."""
+        """Load the rows that the known rows refer to, directly or indirectly, one model at a time."""
         while self._unread:
             wanted: dict[Model, set[int]] = defaultdict(set)
             for model, row in self._unread:
@@ -166,7 +169,7 @@ class Names:
         raise ValueError(f"a link to nothing: {row}")
 
     def dataset_key(self, model: Model, row: Values) -> UUID | None:
-        """The dataset that a row belongs to: its own key, a history's base, a reference's child."""
+        """Return the stable key of the row's dataset: its own, its history's base, or a reference's child."""
         if model is TargetDataset:
             return row["key"] if row["history_of_id"] is None else self.row(TargetDataset, row["history_of_id"])["key"]
         if model is SourceDataset:
@@ -179,7 +182,7 @@ class Names:
         return None
 
     def told(self, model: Model, row: Values) -> dict[str, Any]:
-        """The row's fields as canonical JSON can hold them; what is referred to, by name."""
+        """Return the row's fields as values for canonical JSON, with referenced rows by name."""
         told: dict[str, Any] = {}
         references = dict(_upstream(model))
         typed = issubclass(model, TypedColumn)
@@ -197,14 +200,14 @@ class Names:
 
 
 def stable_key(model: Model, row: Values) -> str:
-    """The stable key, or the short name of what has none."""
+    """Return the stable key of a row, or its short name or name if it has none."""
     if "key" in row:
         return str(row["key"])
     return row["short_name"] if model is System else row["name"]
 
 
 def plain(value: Any) -> Any:
-    """A field's value as canonical JSON can hold it: keys and moments as text, a float as Python writes it."""
+    """Return a field's value for canonical JSON: keys, times and floats as text."""
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -222,12 +225,12 @@ def _columns(model: Model) -> tuple[str, ...]:
 
 @cache
 def _naming(model: Model) -> tuple[str, ...]:
-    """The columns that a row's name, key and dataset follow from."""
+    """Return the columns of a model that a row's name, key and dataset are derived from."""
     wanted = {"id", "key", "name", "short_name", "role_name", *(name for name, _ in _upstream(model))}
     return tuple(name for name in _columns(model) if name in wanted)
 
 
 @cache
 def _upstream(model: Model) -> tuple[tuple[str, Model], ...]:
-    """The columns of a model that refer to other rows, and to which, in the order of the model."""
+    """Return the foreign-key columns of a model with their target models, in the model's order."""
     return tuple((field.attname, field.related_model) for field in model._meta.concrete_fields if field.is_relation)

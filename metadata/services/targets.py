@@ -1,4 +1,7 @@
-"""Target schemas, datasets and columns: create and change. Renames and retirement are in ``lifecycle``."""
+"""Creation and changes of target schemas, datasets and columns.
+
+Renames and retirement are in ``lifecycle``.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -78,7 +81,7 @@ def create_target_dataset(
     take_columns: bool = False,
     **described: Any,
 ) -> TargetDataset:
-    """A dataset described by hand; with ``take_columns`` it begins with the columns of what it reads."""
+    """Create a dataset described by a user; ``take_columns`` copies the columns of its inputs."""
     with writing():
         derived = key or free_key(TargetDataset, lambda attempt: keys.target_dataset_key(schema.name, name, attempt))
         row = TargetDataset(schema=schema, name=name, key=derived)
@@ -95,7 +98,7 @@ def create_target_dataset(
 
 
 def update_target_dataset(*, dataset: TargetDataset, expected_version: int, **changes: Any) -> TargetDataset:
-    """Change what a dataset is. Switching history off retires the history dataset, it deletes nothing."""
+    """Change a dataset; disabling history retires the history dataset and deletes nothing."""
     with writing():
         row = claim(dataset, expected_version)
         if assign(row, plain_fields(row, changes), DATASET_FIELDS):
@@ -118,7 +121,7 @@ def create_target_column(
     key: UUID | None = None,
     **described: Any,
 ) -> TargetColumn:
-    """A column after the others. Without ``inputs`` they follow from the expression."""
+    """Create a column after the others; by default, the inputs are those that its expression names."""
     with writing():
         row = add_column(dataset, name, type, described, inputs=inputs, key=key)
         check_dataset_columns(row.dataset)
@@ -134,7 +137,7 @@ def add_column(
     inputs: Iterable[SourceColumn | TargetColumn] | None = None,
     key: UUID | None = None,
 ) -> TargetColumn:
-    """Write a new column. Its dataset is to be checked after it."""
+    """Write a new column; the caller must check its dataset afterwards."""
     derived = key or free_key(TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt))
     row = TargetColumn(dataset=dataset, name=name, key=derived)
     values = {"type": type, **described}
@@ -153,7 +156,7 @@ def update_target_column(
     inputs: Iterable[SourceColumn | TargetColumn] | None = None,
     **changes: Any,
 ) -> TargetColumn:
-    """Change what a column is; a new expression brings its inputs along, unless these are given."""
+    """Change a column; a new expression also sets its inputs, unless they are given."""
     with writing():
         row = claim(column, expected_version)
         if change_column(row, changes, inputs):
@@ -163,7 +166,7 @@ def update_target_column(
 
 
 def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
-    """References go by business keys and their types, so they are asked when one of those changed."""
+    """Check the references of a dataset if its business key, or the type of a column, changed."""
     names = set(changed)
     for field in dict.fromkeys(field for name, field in _KEY_FIELDS.items() if name in names):
         check_references(dataset, field)
@@ -172,7 +175,10 @@ def check_keys(dataset: TargetDataset, changed: Iterable[str]) -> None:
 def change_column(
     row: TargetColumn, changes: dict[str, Any], inputs: Iterable[SourceColumn | TargetColumn] | None = None
 ) -> bool:
-    """Write what differs of a claimed column; True if anything did. Its dataset is to be checked after it."""
+    """Write the differences of a claimed column; return True if there are any.
+
+    The caller must check its dataset afterwards.
+    """
     expression = row.expression
     differs = assign(row, plain_fields(row, changes), COLUMN_FIELDS)
     if differs:
@@ -190,9 +196,9 @@ def change_column(
 def order_target_columns(
     *, dataset: TargetDataset, order: Sequence[TargetColumn], seen: Sequence[TargetColumn]
 ) -> list[TargetColumn]:
-    """The columns in use in this order, in one write; those that were out of use keep their places.
+    """Reorder the active columns in one transaction; retired ones keep their positions.
 
-    ``seen`` is the order that is to be replaced: MetadataError ``order_changed`` if it is not that any more.
+    ``seen`` is the order the user saw: MetadataError ``order_changed`` if it is not current any more.
     """
     with writing():
         rows = {row.pk: row for row in _locked(dataset)}
@@ -218,7 +224,7 @@ def set_dataset_inputs(
     inputs: Iterable[SourceDataset | TargetDataset],
     reason: str = "",
 ) -> TargetDataset:
-    """Set the dataset's inputs, in this order. An input that columns still read cannot be removed."""
+    """Set the dataset's inputs, in this order; an input that columns still read cannot be removed."""
     with writing(reason):
         row = claim(dataset, expected_version)
         if row.history_of_id is not None:
@@ -241,7 +247,7 @@ def set_column_inputs(
 
 
 def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | TargetDataset]) -> bool:
-    """Make the dataset's input rows be these; True if they were not."""
+    """Set the dataset's input rows; return True if they differed."""
     wanted = list(inputs)
     existing = {item.source or item.upstream: item for item in dataset.inputs.all()}
     if list(existing) == wanted:
@@ -266,7 +272,7 @@ def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | Target
 
 
 def refuse_cycle(dataset: TargetDataset) -> None:
-    """Rows flow one way: no dataset may read, over any number of others, itself."""
+    """Refuse a dataset that reads itself, directly or indirectly."""
     edges: dict[int, list[int]] = {}
     for reader, upstream in DatasetInput.objects.filter(upstream__isnull=False).values_list(
         "dataset_id", "upstream_id"
@@ -286,7 +292,10 @@ def refuse_cycle(dataset: TargetDataset) -> None:
 
 
 def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColumn]) -> bool:
-    """Make the column's input rows be these; True if they were not. Refuses columns from elsewhere."""
+    """Set the column's input rows; return True if they differed.
+
+    Columns of other datasets than the inputs are refused.
+    """
     wanted = list(dict.fromkeys(inputs))
     existing = [item.source_column or item.upstream_column for item in column.inputs.all()]
     if existing == wanted:
@@ -311,7 +320,7 @@ def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColu
 
 
 def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:
-    """The columns of the dataset's inputs that an expression names; the first input goes first."""
+    """Return the columns of the dataset's inputs that an expression names, by input in order."""
     if not column.expression:
         return []
     names = []
@@ -328,7 +337,7 @@ def _locked(dataset: TargetDataset) -> QuerySet[TargetColumn]:
 
 
 def same_named(dataset: TargetDataset, name: str) -> list[SourceColumn | TargetColumn]:
-    """The column of this name in the first of the dataset's inputs that has one: what a column reads by itself."""
+    """Return the column of this name in the first input that has one: the default input of a column."""
     for item in dataset.inputs.all():
         found = (item.source or item.upstream).columns.filter(active=True, name__iexact=name).first()
         if found is not None:
@@ -337,7 +346,7 @@ def same_named(dataset: TargetDataset, name: str) -> list[SourceColumn | TargetC
 
 
 def _take_columns(dataset: TargetDataset) -> None:
-    """Columns like those of the dataset's inputs, one for each name."""
+    """Add copies of the input datasets' columns, one for each name."""
     taken: set[str] = set()
     for item in dataset.inputs.all():
         for reads in (item.source or item.upstream).columns.filter(active=True).order_by("ordinal", "id"):

@@ -1,4 +1,4 @@
-"""Personal tokens: made, found by their text, revoked. A token is less than its person."""
+"""Personal tokens: creation, lookup by text, revocation. A token has fewer rights than its user."""
 
 from datetime import timedelta
 from hmac import compare_digest
@@ -27,12 +27,12 @@ DIGEST_SHOWN = 32
 def create_token(
     *, user: Any, name: str = "", days: int | None = None, scope: str = PersonalToken.Scope.WRITE
 ) -> tuple[PersonalToken, str]:
-    """A token for a person, and its text, which is stored nowhere and can't be shown again.
+    """Create a token of a user and return it with its text, which is not stored and cannot be shown again.
 
-    ``days`` is how long it is good, 1 to 366; the setting's 90 if it is not given. ``scope`` is
-    ``read`` or ``write``. Only the person whose token it is makes it, signed in; for a service account its
-    owner. Whoever has a shell on the server can make one for anybody, which is told to its person and to all
-    administrators. MetadataError ``not_permitted`` for everybody else, administrators and tokens included.
+    ``days`` is its lifetime, 1 to 366, by default the setting's 90. ``scope`` is ``read`` or ``write``. Only
+    the signed-in user creates it, or the owner of a service account. The server's shell may create one for
+    any user, who is notified together with all administrators. Raises MetadataError ``not_permitted`` for all
+    others, administrators and tokens included.
     """
     _must_act_for(user)
     if days is not None and not 1 <= days <= LONGEST_DAYS:
@@ -54,7 +54,7 @@ def create_token(
 
 
 def revoke_tokens(*, user: Any, name: str | None = None) -> int:
-    """From now on these tokens (all of the person's, or those of this name) are worth nothing."""
+    """Revoke all tokens of a user, or those of this name; return their number."""
     _must_revoke(user)
     with writing():
         tokens = PersonalToken.objects.select_for_update().filter(user=user)
@@ -62,7 +62,7 @@ def revoke_tokens(*, user: Any, name: str | None = None) -> int:
 
 
 def revoke_token(*, token: PersonalToken) -> None:
-    """From now on this token is worth nothing."""
+    """Revoke a token."""
     _must_revoke(token.user)
     with writing():
         for row in PersonalToken.objects.select_for_update().filter(pk=token.pk):
@@ -70,7 +70,7 @@ def revoke_token(*, token: PersonalToken) -> None:
 
 
 def token_in_use(text: str) -> PersonalToken:
-    """The token of this text, with its person. MetadataError: ``token_invalid``, ``token_expired``."""
+    """Return the valid token of this text, with its user; MetadataError ``token_invalid`` or ``token_expired``."""
     token = None
     # No token holds anything else, and PostgreSQL can't even be asked for some of it.
     if text.isascii() and text.isprintable():
@@ -102,7 +102,10 @@ def _owner_in_use(user: Any) -> bool:
 
 
 def _must_act_for(user: Any) -> None:
-    """Raise MetadataError ``not_permitted`` unless the user, its owner, or the server's shell acts, without a token."""
+    """Raise MetadataError ``not_permitted`` unless the actor is the user, its owner, or the server's shell.
+
+    Acting by a token is not permitted.
+    """
     must_write()
     actor = current_actor()
     if actor.user is None:
@@ -114,7 +117,10 @@ def _must_act_for(user: Any) -> None:
 
 
 def _must_revoke(user: Any) -> None:
-    """Raise MetadataError ``not_permitted`` unless the user, its owner, an administrator or the server's shell acts."""
+    """Raise MetadataError ``not_permitted`` unless the actor may revoke the user's tokens.
+
+    Allowed are the user, its owner, an administrator and the server's shell.
+    """
     must_write()
     actor = current_actor().user
     if actor is not None and not _answers_for(actor, user) and not may(actor, Permission.MANAGE_PEOPLE):

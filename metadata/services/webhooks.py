@@ -1,4 +1,4 @@
-"""Webhooks: who else is told of events. Described by administrators; the change log never has a whole address."""
+"""Webhooks, which administrators manage. The change log never contains a whole URL."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
 
 
 def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
-    """A new webhook: ``events`` and ``secret`` are needed; ``active`` unless it is said.
+    """Create a webhook: ``events`` and ``secret`` are required; it is ``active`` by default.
 
-    MetadataError at the field that cannot be: ``bad_url``, ``bad_secret``, ``unknown_event``, ``name_taken``.
+    Raises MetadataError for the field: ``bad_url``, ``bad_secret``, ``unknown_event``, ``name_taken``.
     """
     with writing():
         must_manage()
@@ -36,9 +36,9 @@ def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
 
 
 def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -> Webhook:
-    """Change fields of a webhook. StaleVersion if somebody else changed it first.
+    """Change fields of a webhook; StaleVersion if it was changed meanwhile.
 
-    What is queued goes to the new address.
+    Queued deliveries go to the new URL.
     """
     with writing():
         must_manage()
@@ -54,7 +54,7 @@ def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -
 
 
 def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
-    """Remove a webhook with its deliveries."""
+    """Delete a webhook with its deliveries."""
     with writing():
         must_manage()
         row = claim(webhook, expected_version)
@@ -63,7 +63,7 @@ def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
 
 
 def test_webhook(*, webhook: Webhook) -> Delivery:
-    """Send an event to this webhook alone, whether it is in use or not."""
+    """Send a test event to this webhook only, active or not."""
     with writing():
         must_manage()
         event = tell(
@@ -81,14 +81,14 @@ def test_webhook(*, webhook: Webhook) -> Delivery:
 
 
 def must_manage() -> None:
-    """MetadataError ``not_permitted`` if a person acts who may not manage webhooks; the system may."""
+    """Raise MetadataError ``not_permitted`` for a user who may not manage webhooks; the system may."""
     user = current_actor().user
     if user is not None and not may(user, MANAGE):
         raise MetadataError("not_permitted", f"webhooks are managed by administrators, not by you, {user}")
 
 
 def told(webhook: Webhook) -> dict[str, Any]:
-    """A webhook as the change log tells it: which address it is, a digest tells from another one."""
+    """Return the webhook's fields for the change log, with a shortened URL and a digest that identifies it."""
     return {
         "name": webhook.name,
         "url": f"{shown_url(webhook.url)} (sha256 {sha256_hex(webhook.url)[:12]})",

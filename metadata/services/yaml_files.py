@@ -1,8 +1,7 @@
-"""YAML text to nodes that know their places, and plain values to YAML that people like to read.
+"""YAML reading into nodes with positions, and YAML writing.
 
-Reading builds nodes from the parser's events and nothing from tags, so a file can hold values and
-nothing else. Anchors and aliases are refused: they have no use here, and a few lines of them can
-describe gigabytes.
+Reading builds nodes from the parser's events and ignores tags, so a file can contain only values. Anchors and
+aliases are refused: metadata does not need them, and a few lines of them can expand to gigabytes.
 """
 
 import re
@@ -25,7 +24,7 @@ _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(path: Path, shown: str) -> Node:
-    """The one document of a file; ``shown`` is what errors call the file."""
+    """Return the only document of a file; ``shown`` is the file's name in errors."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
@@ -39,7 +38,7 @@ def read_yaml(path: Path, shown: str) -> Node:
 
 
 def parse_yaml(content: str, shown: str) -> Node:
-    """Return the one document of a text; ``shown`` is what errors call it."""
+    """Return the only document of a text; ``shown`` is its name in errors."""
     if (wrong := _UNSTORABLE.search(content)) is not None:
         line, column = content.count("\n", 0, wrong.start()), wrong.start() - content.rfind("\n", 0, wrong.start()) - 1
         raise MetadataError(
@@ -55,7 +54,7 @@ def parse_yaml(content: str, shown: str) -> Node:
 
 
 class _Reader:
-    """Build nodes from the parser's events, so that limits hold before anything is built."""
+    """Reader of parser events that enforces the limits before it builds a node."""
 
     def __init__(self, content: str, shown: str) -> None:
         self._parser = _Parser(content)
@@ -79,7 +78,7 @@ class _Reader:
         return self._parser.get_event()
 
     def _take(self, event: yaml.Event, depth: int) -> None:
-        """Count a node; MetadataError for an anchor, an alias, and what goes beyond the limits."""
+        """Count a node; MetadataError for an anchor, an alias, or an exceeded limit."""
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._refuse("alias", "holds an anchor or alias (& or *), which is not taken; write it out", event)
         self._nodes += 1
@@ -124,7 +123,7 @@ class _Reader:
 
 
 def _scalar(tag: str, text: str, where: str) -> Any:
-    """Return the value by YAML's own idea of its type; numbers only in the plain notation."""
+    """Return the value of a scalar by its YAML type; numbers in decimal notation only."""
     kind = tag.removeprefix("tag:yaml.org,2002:")
     if kind == "str":
         if _UNSTORABLE.search(text):
@@ -145,7 +144,7 @@ def _scalar(tag: str, text: str, where: str) -> Any:
 
 
 class _Moment:
-    """A date or time in YAML's notation; fields that take one read its text."""
+    """Marker for a YAML date or time; the field that reads it parses its text."""
 
 
 def _said(error: yaml.MarkedYAMLError) -> str:
@@ -157,7 +156,7 @@ def _place(shown: str, mark: yaml.Mark | None) -> str:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
-    """Block style, lists of plain values on one line, longer texts as blocks, no aliases."""
+    """Dumper: block style, lists of plain values on one line, multi-line texts as blocks, no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -180,5 +179,5 @@ _Dumper.add_representer(str, _text)
 
 
 def dump_yaml(value: Any) -> str:
-    """The same value gives the same text, always."""
+    """Return the value as YAML; equal values give equal texts."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)

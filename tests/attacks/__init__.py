@@ -1,1 +1,1 @@
-"""Attacks on the product, each as somebody would try it: every one of them has to fail."""
+"""Attacks on the product, one for each way of access; every one has to fail."""

@@ -1,4 +1,4 @@
-"""The people and the small warehouse of the pages, and one folder that sources may stand in."""
+"""Fixtures: the users and the small warehouse of the page tests, and the only allowed source folder."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tests.web.conftest import (  # noqa: F401  pytest finds fixtures by their n
 
 @pytest.fixture(autouse=True)
 def landing(settings: Any, tmp_path: Path) -> Path:
-    """The only folder that sources may stand in; beside it lies what nobody may read."""
+    """Return the only folder that sources may be in; a private file is next to it."""
     folder = tmp_path / "landing"
     folder.mkdir()
     (tmp_path / "private.csv").write_text("key,value\ncanary-of-a-file,1\n")

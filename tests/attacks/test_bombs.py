@@ -1,4 +1,4 @@
-"""Small requests that would become large: YAML, JSON, packed files."""
+"""Attacks with small requests that would become large: YAML, JSON, compressed files."""
 
 import gzip
 import io
@@ -89,7 +89,7 @@ def test_a_page_of_everything_is_not_given(operator: Client):
 
 
 def test_an_expression_of_patience_is_answered_at_once(operator: Client, airport):
-    """Refuse nested, long or repetitive expressions by their size before parsing."""
+    """Check that nested, long or repetitive expressions are refused by their size, before parsing."""
     column = airport.columns.get(name="name")
     for expression in ("a" * 20_000, "name || " * 5_000 + "name", "-" * 9_000 + "1"):
         must_be_refused(send(operator, "patch", f"columns/{column.key}/", {"expression": expression}))

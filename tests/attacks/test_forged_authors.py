@@ -1,4 +1,4 @@
-"""Authors are read from the change log: what SQL changes there is found by whoever verifies the log."""
+"""Attack on the authors in the change log: a change by SQL is found by verifying the log."""
 
 import pytest
 from django.db import connection

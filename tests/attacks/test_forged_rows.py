@@ -1,4 +1,4 @@
-"""Rows written in SQL beside the product: none of them lets an unapproved change reach the warehouse."""
+"""Attacks with rows written by SQL: none of them lets an unapproved change reach the warehouse."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ def sql(statement: str, *values: object) -> None:
 
 
 def forge_approval(report: ChangeReport, by: Any) -> Approval:
-    """An approval as whoever writes SQL inserts it, with an unsigned note for the chain."""
+    """Insert an approval as by SQL, with an unsigned pending record for the chain."""
     approval = Approval.objects.create(
         report=report,
         fingerprint=report.fingerprint,
@@ -82,7 +82,7 @@ def forge_approval(report: ChangeReport, by: Any) -> Approval:
 
 
 def describe(**changes: object) -> None:
-    """Ada edits the dataset."""
+    """Change the dataset as the user ada."""
     row = customer()
     with acting_as(person("ada", Role.EDITOR)):
         update_target_dataset(dataset=row, expected_version=row.version, **changes)
@@ -201,7 +201,7 @@ def test_an_execution_whose_preview_changed_meanwhile_runs_nothing(renamed: Worl
 
 
 def test_not_detected_a_role_given_by_sql(built: World) -> None:
-    """Whoever writes SQL can make themselves another user, with a password and a role, and act as that one."""
+    """Check the known limit that SQL access can create another user with a role, and act as that user."""
     from django.contrib.auth.models import Group, User
 
     user = User.objects.create(username="mallory2")
@@ -220,7 +220,7 @@ OPEN = {"approvals": {"review": {"count": 0}}}
 
 @pytest.fixture
 def strict(built: World) -> World:
-    """A policy that was put in force by the product: two approvals for review."""
+    """Return a world whose change policy, set through the product, needs two approvals for review."""
     asked = {"environment": built.environment, "person": person("root", Role.ADMIN)}
     update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}, expected_version=1)
     chain.seal()
@@ -287,7 +287,10 @@ def test_saving_the_policy_in_force_again_is_the_way_on(strict: World) -> None:
 
 
 def test_not_refused_an_older_policy_whose_successor_was_removed_by_sql(strict: World) -> None:
-    """With its record and link removed, the policy before decides, until somebody verifies the chain."""
+    """Check the known limit that the previous policy applies after its successor's record and link are removed.
+
+    Verifying the chain detects it.
+    """
     last = PolicyRecord.objects.latest("pk")
     with triggers_lifted([PolicyRecord, ChainLink]), connection.cursor() as cursor:
         cursor.execute("DELETE FROM metadata_chainlink WHERE kind = 'policy' AND subject_id = %s", [last.pk])
@@ -301,7 +304,7 @@ def test_not_refused_an_older_policy_whose_successor_was_removed_by_sql(strict: 
 
 
 def changes_of_a_load(world: World) -> Any:
-    """Ask what a load would change by itself."""
+    """Return the pending changes that a load would make by itself."""
     states = dataset_states()
     keys = {state.key for state in states}
     seen = last_seen(environment=world.environment)
@@ -309,13 +312,13 @@ def changes_of_a_load(world: World) -> Any:
 
 
 def finish_all(todo: Todo, attempt: ExecutionAttempt) -> None:
-    """Report every step that is left as done."""
+    """Report all remaining steps as done."""
     for place in todo.left:
         attempt.step_finished(place, succeeded=True, version_after=1)
 
 
 def change_applied(**values: object) -> None:
-    """Change what was applied as SQL does, as a process reads it that has not read it before."""
+    """Change the applied state as SQL does, so that this process does not use its cached copy."""
     AppliedDataset.objects.update(**{"updated_at": timezone.now()} | values)
 
 
@@ -399,7 +402,7 @@ def test_a_kept_history_changed_by_sql_is_refused_and_found(built: World, column
 
 
 def test_not_detected_applied_state_put_back_to_an_older_one_by_sql(renamed: World) -> None:
-    """Accept an old signature: a signed row stays signed for ever."""
+    """Check the known limit that an older signed row can be restored, because its signature stays valid."""
     columns = ("state", "table_versions", "execution_id", "through", "digest", "signature", "qualified_name")
     before = AppliedDataset.objects.values(*columns).get()
     renamed.executed()
@@ -410,7 +413,10 @@ def test_not_detected_applied_state_put_back_to_an_older_one_by_sql(renamed: Wor
 
 
 def test_not_detected_applied_state_removed_by_sql(built: World) -> None:
-    """The dataset counts as one that nothing was applied of: all its editors are authors; changed logic is not seen."""
+    """Check the known limit of a removed applied state: the dataset counts as never applied.
+
+    All its editors then count as authors, and changed logic is not detected.
+    """
     describe(filter="1 > 2")
     assert approvals_missing(built.report()) == 1
     AppliedDataset.objects.all().delete()
@@ -489,7 +495,7 @@ def test_steps_that_are_about_something_else_run_nothing(renamed: World) -> None
 
 
 def test_not_detected_an_execution_put_into_the_queue_again_by_sql(renamed: World) -> None:
-    """One that was asked for and cancelled runs then, after the same checks as before."""
+    """Check the known limit that a cancelled execution can be queued again; it passes the same checks."""
     execution = renamed.queued()
     cancel_execution(execution=execution, person=renamed.operator)
     Execution.objects.filter(pk=execution.pk).update(status="queued", error=None, finished_at=None)
@@ -499,7 +505,7 @@ def test_not_detected_an_execution_put_into_the_queue_again_by_sql(renamed: Worl
 
 
 def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
-    """Rows of steps say what was done; those of one that is left are not signed."""
+    """Check the known limit that a pending execution's steps are unsigned and can be marked as done."""
     execution = renamed.queued()
     execution.operations.update(status="succeeded")
     chain.seal()
@@ -507,7 +513,7 @@ def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
 
 
 def test_not_detected_triggers_taken_away_and_put_back(renamed: World) -> None:
-    """Find the changes made meanwhile, not the removal of the triggers."""
+    """Check the known limit that removed and restored triggers are not detected, only changes made meanwhile."""
     with triggers_lifted([Approval]):
         pass
     chain.seal()

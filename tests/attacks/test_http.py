@@ -1,4 +1,4 @@
-"""Odd HTTP: whatever is sent, the answer is the right one or a problem that says why, never an accident or a page."""
+"""Attacks with unusual HTTP: every response is the right one or a problem document, never a crash or a page."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ ADDRESSES = (
 
 
 def must_be_sound(answer: HttpResponse, *statuses: int) -> None:
-    """No accident, and JSON: a problem if it is refused."""
+    """Check that a response is no server error, and that a refusal is a JSON problem document."""
     kind = answer.headers.get("Content-Type", "")
     assert answer.status_code < 500, (answer.status_code, answer.content[:300])
     assert "html" not in kind or not answer.content, (answer.status_code, kind)

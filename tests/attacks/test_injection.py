@@ -1,4 +1,4 @@
-"""SQL by way of names, expressions, filters, options and searches: through forms and through REST."""
+"""SQL injection by names, expressions, filters, options and searches, through forms and through REST."""
 
 from collections.abc import Callable
 from typing import Any
@@ -111,7 +111,7 @@ def column(airport: TargetDataset) -> TargetColumn:
 
 
 def taken(attempt: Callable[[str], HttpResponse], texts: list[str]) -> list[tuple[str, int]]:
-    """Of the texts, those that were not refused, with the answer's status."""
+    """Return those texts that were not refused, with the response's status."""
     answered = [(text[:60], attempt(text).status_code) for text in texts]
     return [(text, status) for text, status in answered if status not in REFUSED]
 
@@ -173,7 +173,7 @@ def test_a_hostile_name_of_a_schema_is_refused(operator: Client):
 def test_whatever_a_column_is_called_it_stays_one_name_in_one_statement(
     operator: Client, airport: TargetDataset, source: SourceDataset, name: str
 ):
-    """Columns may be called anything that can be delivered: quoted, it is a name and nothing else."""
+    """Check that any deliverable column name is quoted, so that it is only a name in SQL."""
     answer = send(
         operator, "post", "source-columns/", {"source_dataset": str(source.key), "name": name, "type": "string"}
     )

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def theirs(starter: User) -> Notice:
-    """A notice of Eve's, with something that only she may know."""
+    """Return a notice of another user, eve, with a text that only she may see."""
     return NoticeFactory(person=starter, event__title="canary for eve")
 
 
@@ -72,7 +72,7 @@ def test_webhooks_and_deliveries_are_for_administrators(reader: Client, editor: 
 
 @pytest.fixture
 def of_one_environment(db: None) -> Client:
-    """Signed in as an admin of one environment, where policies are theirs."""
+    """Return a client signed in as an admin of one environment, who manages its policies."""
     user = User.objects.create(username="dora")
     RoleGrant.objects.create(user=user, role="admin", environment="dev")
     client = Client()
@@ -82,7 +82,7 @@ def of_one_environment(db: None) -> Client:
 
 @pytest.fixture
 def of_policies(db: None) -> Client:
-    """Signed in as somebody who manages policies and nothing else."""
+    """Return a client signed in as a user with only the permission to manage policies."""
     user = User.objects.create(username="paul")
     user.user_permissions.add(Permission.objects.get(codename="manage_policies"))
     client = Client()

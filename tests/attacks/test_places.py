@@ -1,4 +1,4 @@
-"""Reading files that are nobody's business, and knocking at doors inside the network."""
+"""Attacks that read files outside of the allowed folders, or connect to hosts inside the network."""
 
 import json
 from pathlib import Path
@@ -135,7 +135,7 @@ def test_a_file_outside_is_not_shown_by_the_import_page(operator: Client, landin
 
 @pytest.mark.parametrize("location", HIDDEN_WAYS)
 def test_a_way_out_is_refused_wherever_metadata_is_written(landing: Path, location: str, tmp_path: Path):
-    """Also where the roots are not asked: services, and files imported at the command line."""
+    """Check that services and imported files refuse such a location, although they do not check the roots."""
     system = SystemFactory(short_name="shop", location=str(landing))
     with pytest.raises(MetadataError):
         create_source_dataset(system=system, name="orders", location=location)
@@ -231,7 +231,10 @@ NO_ADDRESS = [
 
 @pytest.mark.parametrize("url", INSIDE)
 def test_a_webhook_into_the_network_is_never_connected(url: str, monkeypatch: pytest.MonkeyPatch):
-    """It may be described, for a name may lead anywhere tomorrow; it is judged where it leads when it is used."""
+    """Check that a webhook's address is refused when it is used, not when it is saved.
+
+    A name may resolve to another address later.
+    """
     monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
     monkeypatch.setattr("loader.sources.calling.socket.create_connection", _never)
     DeliveryFactory(webhook=WebhookFactory(url=url))

@@ -1,4 +1,4 @@
-"""Secrets are planted everywhere they may be, then everything that can be seen is searched for them."""
+"""Attack on secrets: planted in every place that may store one, and searched for in all output."""
 
 import io
 from pathlib import Path
@@ -44,7 +44,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
 
 @pytest.fixture
 def erp(db: None) -> System:
-    """A database that refuses connections, with a password by reference."""
+    """Return a database system that refuses connections, with its password given by reference."""
     location = "postgresql://reader@127.0.0.1:1/erp"
     return SystemFactory(short_name="erp", kind="jdbc", location=location, secret="ELEVATA_SOURCE_ERP_PASSWORD")
 
@@ -54,12 +54,12 @@ def must_hold_none(text: str, *, of: str, canaries: tuple[str, ...] = ALL) -> No
 
 
 def everything_stored() -> str:
-    """Every row of every table."""
+    """Return the text of all rows of all tables."""
     return "".join(str(list(model._base_manager.values())) for model in apps.get_models() if model._meta.managed)
 
 
 def seen_by(client: Client, paths: list[str]) -> str:
-    """Return the text of pages and answers, all of which exist."""
+    """Return the text of pages and responses, all of which must exist."""
     found = []
     for path in paths:
         answer = client.get(path)

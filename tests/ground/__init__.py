@@ -1,1 +1,1 @@
-"""Tests of what everything stands on: set-up, Makefile, containers, borders between the rooms."""
+"""Tests of the project's foundations: set-up, Makefile, containers, import rules between packages."""

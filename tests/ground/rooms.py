@@ -1,7 +1,7 @@
-"""An import-linter contract that says what a room may import, as the table in docs/understand/design.md does.
+"""Contract for import-linter that lists the allowed imports of a room (package), as in the design document.
 
-The contracts that import-linter brings say what is forbidden, which leaves out whatever nobody
-thought of. Here, of the project's own rooms, only those named may be imported.
+The table is in docs/understand/design.md. import-linter's own contracts list forbidden imports and so miss
+new ones. Here, of the project's own rooms, only the listed ones may be imported.
 """
 
 import sys
@@ -11,7 +11,7 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 class RoomContract(Contract):
-    """The modules of one room import themselves, what the room may import, and nothing else."""
+    """Contract: the modules of a room import only that room and the rooms it may import."""
 
     type_name = "room"
 
@@ -63,7 +63,7 @@ INNER = (
 
 
 def room_of(module: str) -> str:
-    """The room that a module of the project belongs to."""
+    """Return the room that a module of the project belongs to."""
     for room in INNER:
         if inside(module, room):
             return room
@@ -71,5 +71,5 @@ def room_of(module: str) -> str:
 
 
 def inside(module: str, package: str) -> bool:
-    """Return whether the module is the package or below it."""
+    """Return True if the module is the package or below it."""
     return module == package or module.startswith(f"{package}.")

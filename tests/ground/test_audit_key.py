@@ -1,4 +1,4 @@
-"""The audit key: given, from a file, or made once in the data folder."""
+"""Tests of the audit key: from a variable, from a file, or created once in the data folder."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""make audit: findings end it, exceptions have reasons, and an unreachable index is said and is no finding."""
+"""Tests of make audit: findings fail it, exceptions need reasons, an unreachable index is only reported."""
 
 import json
 from typing import Any

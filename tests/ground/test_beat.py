@@ -1,4 +1,4 @@
-"""The scheduler's interval."""
+"""Tests of the scheduler's interval."""
 
 from datetime import UTC, datetime, timedelta
 

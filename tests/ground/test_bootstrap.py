@@ -1,4 +1,4 @@
-"""Set-up in small: stamps, finding programs, what a person is told."""
+"""Tests of the parts of set-up: stamps, finding programs, messages."""
 
 import os
 import re
@@ -109,7 +109,7 @@ class TestSystemPackages:
 class TestJava:
     @pytest.fixture
     def homes(self, tmp_path, monkeypatch):
-        """A machine with no Java; ``add`` puts one there."""
+        """Return a function that installs a fake Java, on a machine without any."""
 
         def add(name: str, version: str) -> Path:
             program = tmp_path / name / "bin" / "java"
@@ -250,7 +250,7 @@ class TestCommand:
 
 
 def test_set_up_needs_nothing_but_the_standard_library():
-    """-S leaves out site-packages, as on a machine where nothing is installed yet."""
+    """Check that set-up runs without site-packages (-S), as on a machine without any installed package."""
     done = subprocess.run(
         [sys.executable, "-S", "-m", "elevata.bootstrap", "--help"], cwd=ROOT, capture_output=True, text=True
     )

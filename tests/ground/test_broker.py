@@ -1,4 +1,4 @@
-"""The embedded broker's messages: whole, or not there."""
+"""Tests of the embedded broker: a message is delivered whole or not at all."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The browser fixture drives a real Chromium, against Django's own server."""
+"""Tests of the browser fixture: a real Chromium against Django's own server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The list of cases in the docs is the list of cases there are."""
+"""Tests that the list of cases in the docs matches the existing cases."""
 
 from tests.cases_page import ABOUT, HISTORY, PAGE, PLANNING, page
 

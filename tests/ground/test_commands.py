@@ -1,4 +1,4 @@
-"""Shared behaviour of the product's commands."""
+"""Tests of the shared behaviour of the product's commands."""
 
 import json
 from io import StringIO
@@ -21,7 +21,7 @@ def test_a_command_replaces_nothing_that_the_frame_of_all_commands_needs(name: s
 
 
 class Terminal(StringIO):
-    """A stream of an encoding."""
+    """Text stream with a given encoding."""
 
     def __init__(self, encoding: str | None) -> None:
         super().__init__()

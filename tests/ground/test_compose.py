@@ -1,7 +1,7 @@
-"""Everything docker-compose.yml and the Dockerfile name exists in the project.
+"""Tests that every name in docker-compose.yml and the Dockerfile exists in the project.
 
-No container is started: each name is looked up where it is defined, so a renamed command, variable
-or port is found here instead of at the first start.
+No container is started: each name is checked against its definition, so that a renamed command, variable or
+port is found here and not at the first start.
 """
 
 import importlib
@@ -41,7 +41,7 @@ SETTINGS_VARIABLES = set(re.findall(r"""(?:environ\.get\(|environ\[|_flag\()"([A
 
 
 def filled_in(value: str) -> str:
-    """The value with every ``${NAME:-default}`` replaced by its default, and secrets by a word."""
+    """Return the value with every ``${NAME:-default}`` replaced by its default, and secrets by a word."""
     return re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", re.sub(r"\$\{[A-Z_]+:\?[^}]*\}", "secret", value))
 
 

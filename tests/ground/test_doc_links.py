@@ -1,4 +1,4 @@
-"""Links of the documentation: each names a file that exists, and a heading of it."""
+"""Tests of the documentation's links: each names an existing file, and a heading in it."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A test that commits leaves nothing behind, and what fixtures write is the same however it comes there."""
+"""Tests that a committing test leaves no rows, and that cached fixture rows equal newly written ones."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def not_again() -> None:
 
 
 def asked(statement: str) -> None:
-    """In SQL: the models refuse by themselves."""
+    """Run an SQL statement, because the models refuse some writes themselves."""
     with connection.cursor() as cursor:
         cursor.execute(statement)
 
@@ -41,7 +41,7 @@ def everything() -> dict[str, list[tuple]]:
 
 @pytest.fixture
 def emptier() -> Emptier:
-    """One that knows what the database looks like when it is empty."""
+    """Return an Emptier that has recorded the state of the empty database."""
     emptier = Emptier()
     emptier(djangos_way)
     return emptier
@@ -92,7 +92,7 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def made(nothing_remembered: None, emptier: Emptier) -> Callable[[], System]:
-    """Remembers the system that it makes; its services may be asked once."""
+    """Return a function that returns a cached system, and fails if it has to be created twice."""
     before: list[System] = []
 
     def make() -> System:

@@ -1,4 +1,4 @@
-"""Python looks for what holds itself less often where much is described."""
+"""Tests of the garbage collector's settings: cyclic garbage is collected less often."""
 
 import gc
 import subprocess

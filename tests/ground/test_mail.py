@@ -1,4 +1,4 @@
-"""The mail server that one variable names."""
+"""Tests of the mail server settings, given in one variable."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured

@@ -1,4 +1,4 @@
-"""The targets other programs rely on are there and do what their names say."""
+"""Tests that the Makefile targets used by other programs exist and do their job."""
 
 import os
 import re

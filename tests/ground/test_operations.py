@@ -1,7 +1,7 @@
-"""docs/operate/operations.md: what it tells people to type exists, and does what it says.
+"""Tests of docs/operate/operations.md: its commands exist and have the described effect.
 
-No container is started. Names are looked up where they are defined; commands that need no engine are run
-as processes, through a stand-in for ``docker`` that runs what would run inside.
+No container is started. Names are checked against their definitions; commands that need no engine are run as
+processes, with a stand-in for ``docker`` that runs the command locally.
 """
 
 import json
@@ -32,7 +32,7 @@ EXAMPLE = (ROOT / ".env.example").read_text()
 
 
 def blocks(under: str = "") -> list[str]:
-    """The shell blocks of the page, or of one of its chapters."""
+    """Return the shell blocks of the page, or of one of its chapters."""
     text = DOC if not under else DOC.split(f"\n## {under}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
 
@@ -130,13 +130,13 @@ sys.exit(subprocess.run(command, env=os.environ | {{"PYTHONPATH": {root!r}}}).re
 
 
 def surroundings() -> dict[str, str]:
-    """This process's variables, but for the one that lets tests with a browser have their database."""
+    """Return this process's variables, except the one that allows database access beside a browser."""
     return {name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"}
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Runs lines of the page in an empty folder, with an installation of its own."""
+    """Return a function that runs lines of the page in an empty folder, with an installation of its own."""
     (tmp_path / "bin").mkdir()
     stand_in = tmp_path / "bin" / "docker"
     stand_in.write_text(STAND_IN.format(python=sys.executable, root=str(ROOT)))
@@ -166,7 +166,7 @@ def manage(words: str) -> str:
 
 @pytest.fixture
 def own_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A database on the session's PostgreSQL server that is this test's alone; programs find it by variables."""
+    """Create a database for this test on the session's PostgreSQL server; programs find it by variables."""
     import psycopg
 
     url = os.environ["DATABASE_URL"]
@@ -184,7 +184,7 @@ def own_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
 
 
 def in_own(block: str) -> str:
-    """The same lines for a database called otherwise."""
+    """Return the lines with the name of the test's own database."""
     return re.sub(r"(--dbname|custom|--force|createdb --username elevata) elevata\b", r"\1 operations", block)
 
 
@@ -227,7 +227,7 @@ def test_backup_and_restore_take_postgresql_too(shell: Callable[..., str], own_d
 
 
 def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The embedded defaults, whatever the session runs on."""
+    """Use the embedded defaults, whatever stores the session runs on."""
     for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
         monkeypatch.delenv(name, raising=False)
 
@@ -265,7 +265,7 @@ def test_a_sqlite_database_is_backed_up_and_restored(
 def test_an_installation_set_up_as_the_page_says_has_nothing_to_find_fault_with(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``check --deploy`` with the variables that the page has people set, and a server's database and broker."""
+    """Check that ``check --deploy`` passes with the page's variables and a server's database and broker."""
     (install,) = [block for block in blocks("Installing") if "cp .env.example" in block]
     prepare = "\n".join(line for line in install.splitlines() if not line.startswith("docker"))
     given = shell(f"cp {ROOT}/.env.example . && {prepare} && cat .env")
@@ -294,7 +294,7 @@ def answer(port: int, path: str) -> tuple[int, str]:
 def test_the_web_is_started_as_the_page_says(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Gunicorn's two processes: healthy, not ready without a worker, counting together, logging in JSON."""
+    """Check Gunicorn's two processes: healthy, not ready without a worker, shared metrics, JSON logs."""
     in_files(monkeypatch)
     shell(manage("migrate --noinput -v 0"))
     typed = next(line for line in LINES if line.startswith(".venv/bin/gunicorn"))
@@ -349,7 +349,7 @@ def test_celery_takes_what_the_page_has_people_type(role: str) -> None:
 def test_the_scheduler_sends_what_is_due(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Beat as the page has people type it: its file is where the health check looks, its message at the broker."""
+    """Check that beat, started as on the page, writes the health check's file and sends a message."""
     in_files(monkeypatch)
     data = tmp_path / "data"
     (typed,) = [line for line in LINES if "elevata.celery beat" in line]

@@ -1,4 +1,4 @@
-"""Files are shared out longest first, and stay whole."""
+"""Tests of the distribution of test files: longest first, and never split."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ from tests.ordering import longest_files_first, seconds
 
 
 class Item(SimpleNamespace):
-    """A collected test, as far as ordering looks at it."""
+    """Stand-in for a collected test, with the attributes that ordering reads."""
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
         return self.marks.get(name)

@@ -1,4 +1,4 @@
-"""Versions are pinned, and files that are installed from name no place they came from."""
+"""Tests that versions are pinned, and that lock files name no host."""
 
 import json
 import re

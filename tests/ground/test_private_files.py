@@ -1,4 +1,4 @@
-"""Files of the data folder are for the user that the product runs as, in every process."""
+"""Tests that every process makes files in the data folder readable by the product's user only."""
 
 import os
 import stat

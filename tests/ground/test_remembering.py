@@ -1,4 +1,4 @@
-"""Rows that are put back leave the database as if they had just been written."""
+"""Tests that restoring cached rows leaves the database as writing them does."""
 
 import pytest
 from django.core.management.color import no_style

@@ -1,4 +1,4 @@
-"""The borders between the rooms hold, and what guards them does its job."""
+"""Tests of the import rules between rooms (packages), and of the contract that checks them."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 def test_the_web_process_does_not_load_spark():
-    """Imports inside functions and in libraries count too, so this asks a real process."""
+    """Check a real process, because imports inside functions and libraries count, too."""
     program = (
         "import elevata.wsgi, sys, django.urls; django.urls.get_resolver().url_patterns;"
         "print(*sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))"

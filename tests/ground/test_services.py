@@ -1,4 +1,4 @@
-"""The session runs on what it says it runs on, and leaves a developer's things alone."""
+"""Tests that the test session uses the selected stores, and leaves a developer's files and servers alone."""
 
 import os
 import shutil
@@ -93,7 +93,7 @@ def test_an_unknown_mode_is_refused(tmp_path):
 
 @pytest.mark.services
 def test_servers_end_with_a_session_that_dies(tmp_path):
-    """The inner session reports where its servers are; afterwards nobody may answer there."""
+    """Check that the servers of an inner session stop after it dies; it reports their addresses."""
     (tmp_path / "test_inside.py").write_text(
         "import os\n"
         "def test_inside():\n"
@@ -132,7 +132,7 @@ def test_the_mode_is_one_that_is_known(monkeypatch):
 
 
 def run_pytest(folder: Path, *, mode: str, **variables: str) -> subprocess.CompletedProcess:
-    """A pytest session of its own over the tests in ``folder``."""
+    """Run a separate pytest session over the tests in ``folder``."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", folder],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""docs/operate/threat_model.md: every line is held by a test that is there."""
+"""Tests of docs/operate/threat_model.md: every line names an existing test."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Wording of the code: docstrings that say what a thing does or is, and module names that are nouns of the field."""
+"""Tests of the code's wording: docstrings do not open with a question word, and module names are nouns."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Airports as generation leaves them."""
+"""Fixtures: the generated target datasets of the airport source."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Expected change-log entries for changes of tables, and metadata to change."""
+"""Expected change-log entries, computed from tables before and after, and metadata to change."""
 
 import json
 from collections.abc import Callable
@@ -59,12 +59,12 @@ def changes(entry: ChangeLogEntry) -> dict[str, dict[str, Any]]:
 
 
 def snapshot() -> dict[tuple[str, int], dict[str, Any]]:
-    """Everything that stands in the tables of metadata."""
+    """Return all rows of the metadata tables."""
     return {(model.__name__, row["id"]): row for model in MODELS for row in model.objects.values()}
 
 
 def expected(before: dict, after: dict) -> dict[tuple[str, str], set[str]]:
-    """Worked out from the tables alone: which things changed, and in which of their own fields."""
+    """Return the changed objects with their changed fields, computed from the tables alone."""
     found: dict[tuple[str, int], set[str]] = {}
     for known in {*before, *after}:
         was, now = before.get(known, {}), after.get(known, {})
@@ -99,7 +99,7 @@ def _as_told(fields: set[str], row: dict) -> set[str]:
 
 
 def _is_told(name: str, known: tuple[str, str], before: dict, after: dict) -> bool:
-    """A field that is empty on both sides (a new row's description) is left out."""
+    """Return False for a field that is empty before and after, as a new row's description may be."""
     if name in ("type", "inputs", "pairs", "columns"):
         return True
     model = {kind: model for model, kind in KINDS.items()}[known[0]]

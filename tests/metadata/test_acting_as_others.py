@@ -1,4 +1,4 @@
-"""Nobody acts as another: tokens, programs, passwords and accounts, and who is told of what remains."""
+"""Tests that no actor can act as another user, by token, program, password or account, and of notifications."""
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -32,7 +32,7 @@ def root() -> User:
 
 @pytest.fixture
 def rita() -> User:
-    """A second administrator."""
+    """Return a second administrator."""
     return ensure_person(name="rita", roles=["admin"])
 
 
@@ -83,7 +83,7 @@ def test_an_administrator_revokes_anothers_tokens(root: User, ada: User):
 
 
 def test_a_token_makes_no_other_token(ada: User):
-    """One that was stolen would never expire."""
+    """Check that a token cannot create a token, because a stolen one could then be renewed for ever."""
     with acting_as(ada, by_token=True):
         refused("not_permitted", create_token, user=ada)
 

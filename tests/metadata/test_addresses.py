@@ -1,4 +1,4 @@
-"""Addresses that may be called on behalf of somebody who typed a name."""
+"""Tests of the network addresses that the server may call for a user."""
 
 from ipaddress import IPv4Address, ip_address
 

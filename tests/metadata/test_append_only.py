@@ -1,4 +1,4 @@
-"""Append-only rows stay as written: by the ORM, by SQL, after every migration."""
+"""Tests of append-only tables: the ORM and SQL cannot change rows, and migrations preserve the triggers."""
 
 from collections.abc import Callable
 
@@ -150,7 +150,10 @@ def test_a_row_with_a_taken_key_is_not_written_over() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_migration_that_makes_the_table_anew_gets_its_triggers_back() -> None:
-    """On SQLite altering a column makes a new table; on PostgreSQL the triggers stay."""
+    """Check that a migration restores lost triggers.
+
+    On SQLite, altering a column creates a new table; on PostgreSQL, the triggers stay.
+    """
     field = models.CharField(max_length=200)
     field.set_attributes_from_name("actor")
     field.model = ChangeLogEntry

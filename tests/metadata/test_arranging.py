@@ -1,4 +1,4 @@
-"""Moves of a column in the order of its dataset's columns."""
+"""Tests of moving a column within the order of its dataset's columns."""
 
 from hypothesis import given
 from hypothesis import strategies as st

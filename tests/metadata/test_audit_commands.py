@@ -1,4 +1,4 @@
-"""verify_audit, create_person, create_token, revoke_tokens, and for whom a command acts."""
+"""Tests of verify_audit, create_person, create_token and revoke_tokens, and of the actor of a command."""
 
 import io
 import json
@@ -37,13 +37,13 @@ AIRPORTS = Path(__file__).resolve().parents[2] / "examples" / "airports"
 
 @pytest.fixture(autouse=True)
 def connections_stay_open(monkeypatch: pytest.MonkeyPatch, settings) -> None:
-    """A command closes its connections at its end; the test's own is still needed."""
+    """Disable the closing of connections at the end of a command, because the test still needs its own."""
     monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def run(module: Any, *arguments: str) -> int:
-    """The command's exit code."""
+    """Run a command and return its exit code."""
     name = module.__name__.rpartition(".")[2]
     # What needs nothing but a file has no checks to be skipped.
     quick = ["--skip-checks"] if module.Command.requires_system_checks else []

@@ -1,4 +1,4 @@
-"""An export proves itself: whatever is done to its bytes is found, from the file alone."""
+"""Tests of audit exports: any change of a file's bytes is detected from the file alone."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def selection(linked: list[tuple[Link | None, dict]] | None = None) -> list[byte
 
 
 def found(lines: list[bytes]) -> str:
-    """The code of what is wrong."""
+    """Return the code of the problem in an export."""
     with pytest.raises((Broken, MetadataError)) as refused:
         verified(lines)
     raised = refused.value

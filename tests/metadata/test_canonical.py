@@ -1,4 +1,7 @@
-"""Equal values have equal bytes, whatever the order of keys or the hash seed; what has no one text is refused."""
+"""Tests of canonical JSON: equal values give equal bytes, whatever the key order or the hash seed.
+
+Values without a canonical text are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing of a cell's text, and formatting of its value."""
+"""Tests of parsing a cell's text, and of formatting its value."""
 
 import pytest
 from hypothesis import given

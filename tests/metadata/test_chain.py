@@ -1,4 +1,4 @@
-"""The chain in the database: sealed after commit, in order; whatever is done to a row is found."""
+"""Tests of the chain in the database: sealing in order after commit, and detection of changed rows."""
 
 from collections.abc import Callable
 
@@ -214,7 +214,7 @@ def test_a_row_changed_while_it_waits_is_never_sealed(monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def rewritten(three: list[int]) -> Callable[[], None]:
-    """Does what somebody with every right on the database could do: makes the whole chain anew."""
+    """Return a function that rewrites the whole chain, as an attacker with full database access could."""
 
     def rewrite() -> None:
         tamper("UPDATE metadata_changelogentry SET actor = 'somebody' WHERE id = %s", three[0])

@@ -1,4 +1,4 @@
-"""Sealing on a store with many writers: nobody who writes waits for who seals."""
+"""Tests of sealing with concurrent writers, on PostgreSQL: sealing does not block them."""
 
 import threading
 
@@ -38,7 +38,7 @@ def test_a_writer_does_not_wait_for_a_seal_under_way() -> None:
 
 
 def test_writers_at_once_leave_one_whole_chain() -> None:
-    """Ten threads, five changes each: no link twice, none missing, nothing left over."""
+    """Check that ten threads with five changes each leave one chain without duplicate or missing links."""
     failures: list[BaseException] = []
 
     def write(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Properties of a hash chain: any change to any link is found."""
+"""Properties of a hash chain: any change of any link is detected."""
 
 from dataclasses import replace
 

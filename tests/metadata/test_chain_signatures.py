@@ -1,4 +1,4 @@
-"""The audit chain against whoever writes SQL: signatures, triggers, heads recorded outside the database."""
+"""Tests of the audit chain against SQL access: signatures, triggers, and heads recorded outside the database."""
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def code() -> str | None:
 
 
 def forge_entry() -> int:
-    """A row inserted beside the services."""
+    """Insert an entry without the services and return its id."""
     row = ChangeLogEntry.objects.create(
         at=datetime.now(UTC), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
     )
@@ -95,7 +95,7 @@ def test_a_note_with_the_signature_of_a_link_is_never_sealed(three: list[int]) -
 
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> ChainPending:
-    """A signed note that nobody has sealed yet."""
+    """Return a signed pending record that is not sealed yet."""
     with monkeypatch.context() as dying:
         dying.setattr(chain, "_seal_some", lambda wait: 0)
         change()
@@ -134,7 +134,7 @@ def test_a_note_that_is_none_holds_nobody_up(three: list[int], subjects: str) ->
 
 
 def chain_anew() -> None:
-    """Compute every link again, with right digests and hashes, as SQL can; only the key is missing."""
+    """Rewrite every link with the right digests and hashes, as SQL access allows; only the key is missing."""
     previous = Head().hash
     for link in ChainLink.objects.order_by("sequence"):
         digest = sha256_hex(ChangeLogEntry.objects.get(pk=link.subject_id).content())
@@ -242,7 +242,7 @@ def test_a_function_that_does_nothing_is_found(three: list[int], guarded: None) 
 
 
 def cut_to(sequence: int) -> None:
-    """Remove the newest links with their rows, and set the head back: the chain is whole in itself."""
+    """Remove the links after ``sequence`` with their rows and reset the head, leaving a consistent chain."""
     subjects = list(ChainLink.objects.filter(sequence__gt=sequence).values_list("subject_id", flat=True))
     for subject in subjects:
         sql("DELETE FROM metadata_changelogentry WHERE id = %s", subject)
@@ -379,7 +379,7 @@ def test_an_export_of_links_that_a_restore_lost_is_accounted_for(exported: Path)
 
 
 def test_not_detected_a_chain_cut_together_with_the_recorded_heads(three: list[int]) -> None:
-    """SQL and the data folder: only an artifact kept elsewhere tells."""
+    """Check that a cut with SQL and data-folder access is revealed only by an artifact stored elsewhere."""
     head = chain.head()
     cut_to(2)
     lines = recorded_heads.path().read_text().splitlines()
@@ -389,6 +389,6 @@ def test_not_detected_a_chain_cut_together_with_the_recorded_heads(three: list[i
 
 
 def test_not_detected_what_the_key_signs(three: list[int]) -> None:
-    """SQL and the key: what is inserted is as genuine as what the product writes."""
+    """Check that rows inserted with SQL access and the audit key are as valid as the product's own."""
     chain.append(ChangeLogEntry.objects.get(pk=forge_entry()))
     assert code() is None

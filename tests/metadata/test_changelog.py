@@ -1,4 +1,4 @@
-"""Entries of the change log: content, actor, presence, and cost."""
+"""Tests of change-log entries: content, actor, completeness and number of queries."""
 
 import uuid
 from collections.abc import Callable
@@ -116,7 +116,7 @@ def test_two_columns_that_swap_names_are_two_renames(tmp_path: Path) -> None:
 
 
 def _two_names(text: str) -> tuple[str, str]:
-    """Two columns of the file that are in no business key."""
+    """Return two columns of the file that are not in a business key."""
     lines = [line.strip().removeprefix("- ") for line in text.splitlines()]
     names = [line for line in lines if line.startswith("name: ")]
     return names[-1], names[-2]

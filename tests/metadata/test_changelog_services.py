@@ -1,4 +1,4 @@
-"""Every service that writes metadata leaves entries that say what happened to the tables."""
+"""Tests that every service that writes metadata adds entries that match the changes of the tables."""
 
 import ast
 import inspect
@@ -236,7 +236,7 @@ SCENARIOS: dict[str, Callable[[], Callable]] = {
 
 
 def writing_services() -> set[str]:
-    """Every public service of metadata's own rows, found by what it does: it opens a unit of work."""
+    """Return all public services that write metadata rows, found by their opening a unit of work."""
     found = set()
     for module in (sources, targets, column_batches, lifecycle, references, generation, proposals, exchange):
         for name, function in inspect.getmembers(module, inspect.isfunction):
@@ -295,7 +295,7 @@ OWN_WRITERS = {
 
 
 def test_services_write_in_no_other_way() -> None:
-    """A new service that calls the ORM itself would leave no entry."""
+    """Check that services do not call the ORM directly, because such a write would have no entry."""
     found = []
     for path in sorted(Path(metadata.services.__file__).parent.glob("*.py")):
         if path.name in OWN_WRITERS:

@@ -1,4 +1,4 @@
-"""Sensitive columns: what inherits from what, and that nobody makes values readable that they may not read."""
+"""Tests of sensitive columns: inheritance, and refusal of changes that make values readable without permission."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def people() -> TargetDataset:
-    """``rawcore.rc_crm_person`` of a source whose column ``email`` is personal."""
+    """Return ``rawcore.rc_crm_person`` of a source with the personal column ``email``."""
     source = SourceDatasetFactory(system__short_name="crm", name="person")
     SourceColumnFactory(dataset=source, name="person_no", key_ordinal=1)
     SourceColumnFactory(dataset=source, name="email", pii=True)
@@ -48,7 +48,7 @@ def stage(people: TargetDataset) -> TargetDataset:
 
 
 def forget_own(*datasets: TargetDataset) -> None:
-    """Take what generation copied away, so that only what columns read classifies them."""
+    """Remove the classification that generation copied, leaving only the inherited one."""
     TargetColumn.objects.filter(dataset__in=datasets).update(pii=False)
 
 
@@ -106,7 +106,10 @@ def test_what_an_expression_names_counts_whatever_inputs_are_recorded(people: Ta
 
 
 def test_a_raw_column_reads_the_source_column_of_its_name_too(people: TargetDataset, editor: User):
-    """A load goes by the name once the recorded input is retired, and the table keeps what it brought."""
+    """Check that a raw column inherits from the source column of its name, too.
+
+    A load uses that column once the recorded input is retired, and the table still has the values it loaded.
+    """
     raw = stage(people).inputs.get().upstream
     with acting_as(editor):
         spare = create_source_column(source_dataset=people.generated_from, name="spare", type="string")

@@ -1,4 +1,4 @@
-"""import_metadata and export_metadata on the command line."""
+"""Tests of import_metadata and export_metadata on the command line."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def run(command: ProductCommand, name: str, *arguments: str) -> int:
 
 @pytest.fixture
 def connections_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command closes its connections at its end; the test's own is still needed."""
+    """Disable the closing of connections at the end of a command, because the test still needs its own."""
     monkeypatch.setattr("elevata.core.cli.connections.close_all", lambda: None)
 
 

@@ -1,4 +1,4 @@
-"""Location of a database, which never includes a password."""
+"""Tests of database locations, which never contain a password."""
 
 import pytest
 

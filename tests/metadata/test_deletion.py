@@ -1,4 +1,4 @@
-"""Deleting descriptions: only of what is out of use and read by nobody, and always told in the change log."""
+"""Tests of deleting descriptions: only retired and unread ones, and always with a change-log entry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Dependents of a dataset or column: shown before a rename, retirement or deletion, and true afterwards."""
+"""Tests of the dependents shown before a rename, retirement or deletion, against its actual effect."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ def airport() -> TargetDataset:
 
 @pytest.fixture
 def places(airport: TargetDataset) -> TargetDataset:
-    """``mart.places`` reads airports: by a filter, by an expression, and as they are."""
+    """Return ``mart.places``, which reads airports by a filter, by an expression and by plain columns."""
     schema = TargetSchemaFactory(name="mart", layer="bizcore")
     row = create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
     create_target_column(dataset=row, name="shout", type="string", expression="upper(name)")

@@ -1,4 +1,4 @@
-"""Bad YAML: refused with file, line and field, and nothing is written."""
+"""Tests of invalid YAML: refused with file, line and field, and without any write."""
 
 import datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Metadata exported and imported elsewhere is the same, byte for byte."""
+"""Tests that metadata exported and imported elsewhere exports the same bytes again."""
 
 from pathlib import Path
 

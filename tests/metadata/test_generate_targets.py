@@ -1,4 +1,4 @@
-"""Generation into the database: idempotent, keeping what people edited."""
+"""Tests of generation into the database: idempotent, and preserving users' edits."""
 
 import pytest
 
@@ -204,7 +204,7 @@ def test_a_generated_policy_names_the_targets_columns() -> None:
 
 
 def test_generation_retires_no_column_that_a_policy_names(source: SourceDataset) -> None:
-    """The policy of rawcore is people's: they take the column out of it first."""
+    """Check that a column named by rawcore's history policy is not retired; a user must change the policy first."""
     rawcore = dataset("rc_air_airport")
     update_target_dataset(dataset=rawcore, expected_version=1, history_policy={"track": ["name"]})
     with pytest.raises(MetadataError, match="no column 'name'") as refused:

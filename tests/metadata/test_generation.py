@@ -1,4 +1,4 @@
-"""Generation of targets from a source: pure rules."""
+"""Tests of the rules that generate targets from a source, without a database."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Roles for one place, asked by what changes metadata; and service accounts."""
+"""Tests of roles for one place in metadata services, and of service accounts."""
 
 import pytest
 from django.contrib.auth.models import User

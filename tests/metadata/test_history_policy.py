@@ -1,4 +1,4 @@
-"""History policies: defaults, strictness, and fitness for a dataset's columns."""
+"""Tests of history policies: defaults, strict parsing, and checks against a dataset's columns."""
 
 import pytest
 from hypothesis import given

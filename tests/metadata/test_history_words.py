@@ -1,4 +1,4 @@
-"""Description of a history policy on a dataset's page."""
+"""Tests of the description of a history policy on a dataset's page."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stable keys: every installation derives the same."""
+"""Tests of stable keys: every installation derives the same ones."""
 
 from uuid import UUID
 

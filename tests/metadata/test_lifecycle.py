@@ -1,4 +1,4 @@
-"""Renaming, retiring and bringing back."""
+"""Tests of renaming, retiring and reactivating datasets and columns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Locations of sources: one text, one place."""
+"""Tests of source locations: one text names exactly one place."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Nothing that people describe is written beside the change log, in any room, in bulk or one by one.
+"""Tests that no code writes metadata rows without the change log, in bulk or one by one.
 
-``test_changelog_services`` drives metadata's services; here the whole source is read for other ways in.
+``test_changelog_services`` runs the metadata services; here all source code is searched for other writes.
 """
 
 import ast
@@ -61,7 +61,7 @@ def test_logged_models_are_written_by_these_modules_only() -> None:
 
 
 def test_rows_are_saved_and_deleted_by_services_only() -> None:
-    """``row.save()`` in a page, a command or the API would be no service's doing."""
+    """Check that pages, commands and the API do not call ``row.save()``, which would bypass the services."""
     found = set()
     for path, tree in sources():
         if "services" in Path(path).parts or "models" in Path(path).parts:

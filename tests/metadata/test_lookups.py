@@ -1,4 +1,4 @@
-"""Lookups that Django does not have, on every database that serves metadata."""
+"""Tests of the product's own ORM lookups, on every supported database."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""Names of tables and columns."""
+"""Tests of the names of tables and columns."""
 
 import pytest
 from hypothesis import given

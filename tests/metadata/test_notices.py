@@ -1,4 +1,4 @@
-"""Telling people and webhooks what happened, and what becomes of what they are told."""
+"""Tests of notices to users and webhooks, and of their deliveries."""
 
 from datetime import timedelta
 from typing import Any

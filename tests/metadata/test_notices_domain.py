@@ -1,4 +1,4 @@
-"""Rules of notices: what a webhook's request looks like, when it is tried again, what can be described."""
+"""Tests of the rules for webhook requests, retry times and webhook fields."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Blocks of text out of a spreadsheet: how they are read, and where they go in the grid."""
+"""Tests of pasted spreadsheet blocks: parsing, and mapping to the column grid."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ CELL = st.text(st.sampled_from('ab"\t\n, '), max_size=6)
 
 
 def as_spreadsheets_write(block: list[list[str]]) -> str:
-    """Cells with tabs, line ends or quotes are quoted, quotes doubled."""
+    """Return a block as clipboard text: cells with tabs, line ends or quotes are quoted, quotes doubled."""
 
     def cell(text: str) -> str:
         quoted = any(character in text for character in '\t\n"')

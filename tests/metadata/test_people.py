@@ -1,4 +1,4 @@
-"""People, what their roles let them do, and tokens that act for them."""
+"""Tests of users, the permissions of their roles, and the tokens that act for them."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Commands about people: roles for one place, service accounts, tokens that read, names at the provider."""
+"""Tests of the user commands: roles for one place, service accounts, read-only tokens, provider identities."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The choices of a history policy for people: all of them told, and those that have no say."""
+"""Tests of the history policy choices in forms: all are listed, and those without effect are marked."""
 
 from itertools import product
 
@@ -49,7 +49,7 @@ _POSSIBLE = [one for one in product(_INPUTS, ("nothing", "deleted"), ("load", "a
 @pytest.mark.parametrize("name", _SAYING)
 @pytest.mark.parametrize("chosen", _POSSIBLE)
 def test_what_has_no_say_is_what_the_policy_refuses(chosen: tuple[str, str, str], name: str):
-    """The two cannot drift apart: a field is switched off exactly where a value of it contradicts."""
+    """Check that a field is disabled exactly if one of its values would contradict the policy."""
     refused = _contradicts(_beside(*chosen) | {name: _SAYING[name]})
     assert (name in not_applying(Chosen(*chosen))) == refused
 

@@ -1,4 +1,4 @@
-"""History policies when they are saved, and when what they name changes."""
+"""Tests of history policies when they are saved, and when a column that they name changes."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_policy_over_a_column_that_is_not_there_is_refused(rawcore: TargetData
 
 @pytest.fixture
 def dated(rawcore: TargetDataset) -> TargetDataset:
-    """Airports dated by ``changed_at``, of which only the name opens a version."""
+    """Return airports dated by ``changed_at``, of which only the name opens a version."""
     targets.create_target_column(dataset=rawcore, name="changed_at", type="timestamp")
     policy = {"input": "effective", "time": "changed_at", "track": ["name"]}
     return targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy=policy)
@@ -89,7 +89,7 @@ def test_a_time_column_may_become_a_day(dated: TargetDataset) -> None:
 
 
 def test_a_feeds_operation_may_stay_in_the_input(rawcore: TargetDataset, stage: TargetDataset) -> None:
-    """It says what a row does; rawcore need not keep it. The input then has to."""
+    """Check that rawcore may lack the operation column of a feed, but its input may not."""
     targets.create_target_column(dataset=rawcore, name="counter", type="bigint")
     policy = {"input": "cdc", "time": "counter", "op": "elevation"}
     for dataset in (rawcore, stage):

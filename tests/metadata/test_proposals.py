@@ -1,4 +1,4 @@
-"""Columns that a delivery brings beyond the contract."""
+"""Tests of delivered columns that the contract does not have."""
 
 import pytest
 

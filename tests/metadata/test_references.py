@@ -1,4 +1,4 @@
-"""References: the parent's business key, whole, in types that hash alike."""
+"""Tests of references: all columns of the parent's business key, in types that hash alike."""
 
 import pytest
 

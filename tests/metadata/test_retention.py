@@ -1,4 +1,4 @@
-"""Retention: whole segments are exported, then removed; the chain accepts exactly that."""
+"""Tests of retention: whole segments are exported, then removed, and the chain accepts exactly that."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -40,7 +40,7 @@ def admin() -> Any:
 
 @pytest.fixture
 def log(admin: Any) -> None:
-    """Four entries: the admin's own, and three."""
+    """Create four entries: the admin's account, and three changes."""
     for name in ("first", "second", "third"):
         change(name)
 

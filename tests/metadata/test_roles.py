@@ -1,4 +1,4 @@
-"""Roles for one place: what they cover, as pure rules."""
+"""Tests of the rules for roles granted for one place."""
 
 import pytest
 from hypothesis import given

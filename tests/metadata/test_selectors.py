@@ -1,4 +1,4 @@
-"""Selectors: states, history's columns, lineage, in a constant number of queries."""
+"""Tests of selectors: states, history columns and lineage, in a constant number of queries."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries

@@ -1,4 +1,4 @@
-"""Shared behaviour of every write: the optimistic lock, and the database's own constraints."""
+"""Tests shared by all writes: the optimistic lock, and the database's constraints."""
 
 import pytest
 from django.db import IntegrityError, transaction

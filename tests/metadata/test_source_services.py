@@ -1,4 +1,4 @@
-"""Creating and changing systems, source datasets and their columns."""
+"""Tests of creating and changing systems, source datasets and their columns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quoting, and what people may write as expressions and filters."""
+"""Tests of SQL quoting, and of the expressions and filters that are allowed."""
 
 import pytest
 import sqlglot

@@ -1,4 +1,4 @@
-"""Columns of a dataset together: their order, many changed at once, and those a new dataset begins with."""
+"""Tests of a dataset's columns together: order, batch edits, and the columns copied into a new dataset."""
 
 import pytest
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def airport() -> TargetDataset:
-    """``rawcore.rc_air_airport`` with icao (key), name and elevation."""
+    """Return ``rawcore.rc_air_airport`` with icao (key), name and elevation."""
     generate_targets(source_dataset=airport_source())
     return TargetDataset.objects.get(name="rc_air_airport")
 
@@ -187,7 +187,7 @@ def test_a_column_of_another_dataset_is_refused(airport: TargetDataset) -> None:
 
 @pytest.fixture
 def routes(airport: TargetDataset) -> TargetDataset:
-    """Routes that refer to airports by icao."""
+    """Return routes that refer to airports by icao."""
     source = SourceDatasetFactory(system__short_name="net", name="route")
     SourceColumnFactory(dataset=source, name="route_no", key_ordinal=1)
     SourceColumnFactory(dataset=source, name="origin")

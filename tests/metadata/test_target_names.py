@@ -1,4 +1,4 @@
-"""Names of delivered columns in stage and rawcore."""
+"""Tests of the names of delivered columns in stage and rawcore."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Creating and changing target datasets, their columns and what they read."""
+"""Tests of creating and changing target datasets, their columns and their inputs."""
 
 import pytest
 

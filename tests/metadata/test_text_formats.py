@@ -1,4 +1,4 @@
-"""Formats of time and uuid as text; Python, Spark and SQL use the same patterns."""
+"""Tests of the text formats of time and uuid; Python, Spark and SQL use the same patterns."""
 
 import re
 

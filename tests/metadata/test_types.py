@@ -1,4 +1,4 @@
-"""Data types: spelling, normal form, Spark's names."""
+"""Tests of data types: spellings, normal form, Spark's names."""
 
 import pytest
 from hypothesis import given

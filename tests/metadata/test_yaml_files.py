@@ -1,4 +1,4 @@
-"""YAML is read by libyaml, within limits, and every value knows its line and column."""
+"""Tests of YAML reading: libyaml, limits, and the line and column of every value."""
 
 import pytest
 import yaml
@@ -16,7 +16,7 @@ def refused(content: str) -> MetadataError:
 
 @pytest.fixture(params=["libyaml", "python"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both parsers that PyYAML may come with keep the same limits and tell the same places."""
+    """Select each of PyYAML's two parsers, which must enforce the same limits and report the same positions."""
     monkeypatch.setattr(yaml_files, "_Parser", yaml.CSafeLoader if request.param == "libyaml" else yaml.SafeLoader)
 
 

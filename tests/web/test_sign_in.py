@@ -78,7 +78,7 @@ def test_a_part_sent_after_the_session_ended_says_so_too(client: Client):
 
 
 def test_who_only_looked_is_not_told_of_something_sent(client: Client):
-    assert "was not saved" not in client.get("/load-runs/", follow=True).content.decode()
+    assert "were not saved" not in client.get("/load-runs/", follow=True).content.decode()
 
 
 def test_forms_need_their_token(starter: User):

@@ -64,7 +64,11 @@ def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
     silent = under_way(preview, silent_for=timedelta(minutes=5))
     assert [job.pk for job in sweep().lost] == [silent.pk]
     silent.refresh_from_db()
-    assert (silent.status, silent.error["code"], silent.error["hint"]) == ("failed", "WORKER_LOST", "repeat the dry run")
+    assert (silent.status, silent.error["code"], silent.error["hint"]) == (
+        "failed",
+        "WORKER_LOST",
+        "repeat the dry run",
+    )
     assert "worker w1 was last heard of at" in silent.error["message"]
     assert silent.finished_at is not None
 

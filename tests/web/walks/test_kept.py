@@ -57,7 +57,7 @@ def test_after_signing_in_again_what_was_typed_is_there_and_is_saved(mia: Walker
     end_session()
     mia.use("button", "Save")
     expect(mia.page.get_by_text("Your session has ended; your changes were not saved.")).to_be_visible()
-    expect(mia.page.get_by_text("What you typed is kept in this tab.")).to_be_visible()
+    expect(mia.page.get_by_text("Your input is kept in this tab")).to_be_visible()
     mia.picture("session-ended")
     sign_in(mia, "mia")
     is_back(mia)
