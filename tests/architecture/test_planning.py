@@ -10,7 +10,9 @@ from architecture.domain import operations as ops
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.planning.plan import Planned, plan
 from architecture.domain.policy import BLOCK, VIEW_COLUMN, PolicySet
+from architecture.domain.reports.report import ChangeReport
 from architecture.domain.states.current import CurrentState
+from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.state import DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state
 
@@ -61,8 +63,20 @@ EVERY_PAIR = settings(max_examples=60, deadline=None, suppress_health_check=[Hea
 @EVERY_PAIR
 @given(states(), states())
 def test_nothing_is_left_once_a_report_is_carried_out(before, after) -> None:
-    reached = carried_out(before, after, report(before, after, EVERYTHING_ALLOWED))
-    assert said(report(reached, after, EVERYTHING_ALLOWED)) == []
+    first = report(before, after, EVERYTHING_ALLOWED)
+    reached = carried_out(before, after, first)
+    assert set(said(report(reached, after, EVERYTHING_ALLOWED))) <= drops_put_off(first, after)
+
+
+def drops_put_off(first: ChangeReport, after: ArchitectureState) -> set[str]:
+    """Return the drops of tables that the first report set aside, since another dataset has their names as former ones.
+
+    Once that dataset's logic is applied, its former names are known, and the tables count as no longer described.
+    """
+    warned = {warning.dataset for warning in first.warnings if warning.code == "DUPLICATE_TABLE"}
+    datasets = (dataset for dataset in after.datasets if dataset.qualified_name in warned)
+    former = {(dataset.schema, name.rpartition(".")[2]) for dataset in datasets for name in dataset.former_names}
+    return {f"drop_table {schema}.{name}" for schema, name in former}
 
 
 @EVERY_PAIR

@@ -123,7 +123,7 @@ def test_whole_numbers_that_may_grow_out_of_an_integer_are_bigints():
 def test_a_column_that_is_unique_and_never_empty_is_the_key():
     places, why = suggest_key(["city", "icao"], [["Rome", "Rome"], ["LIRA", "LIRF"]])
     assert places == (1,)
-    assert why == "all 2 sampled values are there and none is there twice"
+    assert why == "all 2 sampled values are present and unique"
 
 
 def test_a_name_that_sounds_like_a_key_wins_over_one_further_left():

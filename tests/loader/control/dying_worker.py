@@ -8,9 +8,6 @@ import os
 import sys
 from pathlib import Path
 
-from elevata.jobs import states
-from elevata.jobs.services import mark_lost
-
 sys.path.insert(0, str(Path(__file__).parents[3]))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 
@@ -23,7 +20,9 @@ def main(execution_pk: int) -> None:
     django.setup()
     from architecture.models import Execution
     from architecture.services.executions.executions import resume_execution
+    from elevata.jobs import states
     from elevata.jobs.processes import process_name
+    from elevata.jobs.services import mark_lost
     from loader.services.runner.supervisor import Patience, Runner
     from loader.services.runs.executions import perform_execution
 

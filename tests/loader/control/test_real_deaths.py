@@ -94,7 +94,7 @@ def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: li
         died = attempt(shop, execution, death)
         assert died is (death.who == "worker")
         finished = recorded(shop, execution)
-        before = commits(shop)
+        before = commits(shop, execution)
         assert set(range(death.step)) <= finished <= set(range(death.step + 1))
         assert {step for step, count in before.items() if count} >= finished
     assert attempt(shop, execution, None) is False
@@ -102,7 +102,7 @@ def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: li
     assert {"retire_column", "retire_table"} <= succeeded_without_statement(shop, execution)
     rows = steps_of(shop, execution)
     assert {status for _, _, status in rows} == {"succeeded"}
-    assert commits(shop) == Counter({ordinal: commits_of(op) for ordinal, op, _ in rows if commits_of(op)})
+    assert commits(shop, execution) == Counter({ordinal: commits_of(op) for ordinal, op, _ in rows if commits_of(op)})
     with working(shop):
         assert shop.json("plan", by="edda")["status"] == "no_changes"
         assert set(shop.rows(ITEM, *COLUMNS)) == set(shop.rows(f"{ITEM}_hist", *COLUMNS)) == ROWS
@@ -175,11 +175,10 @@ def recorded(shop: Installation, execution: int) -> set[int]:
     return {ordinal for ordinal, _, status in steps_of(shop, execution) if status == "succeeded"}
 
 
-def commits(shop: Installation) -> Counter:
+def commits(shop: Installation, execution: int) -> Counter:
     """Return the number of Delta commits of each step of the execution, over all tables."""
-    return Counter(
-        one["step"] for signatures in shop.commits().values() for one in signatures if one["execution"] == "2"
-    )
+    found = (one for signatures in shop.commits().values() for one in signatures)
+    return Counter(one["step"] for one in found if one["execution"] == str(execution))
 
 
 def commits_of(op: str) -> int:
