@@ -57,8 +57,10 @@ def test_the_first_page_leads_on(nina: Walker):
 
 def test_a_first_dataset_is_described(nina: Walker):
     nina.go("/sign-in/?next=/datasets/new/")
+    expect(nina.page.locator("#id_username")).to_be_focused()
     nina.type("nina")
     nina.press("Tab")
+    expect(nina.page.locator("#id_password")).to_be_focused()
     nina.type(PASSWORD)
     nina.press("Enter")
     nina.use("link", "Describe one first.")
