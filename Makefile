@@ -1,15 +1,19 @@
-# What a person types. The work is done by elevata/bootstrap (set-up), manage.py and pytest.
+# Commands to type. The work is done by elevata/bootstrap (set-up), manage.py and pytest.
 
 PYTHON ?= python3
 RUN := .venv/bin/python
 BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
+# Set-up puts Node into the virtual environment of a machine that has none.
+NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --silent run
+# A cell's text stands where every line break shows, so its template ends without one.
+TEMPLATES := find templates -name '*.html' ! -name cell.html -exec .venv/bin/djade --target-version 5.2 --check {} +
 # Two processes, each with servers and a Spark session of its own; a file's tests stay together, and
-# tests/ordering.py says which file comes first.
+# tests/order.py says which file comes first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
-FAST := not spark and not browser and not services and not nightly and not embedded_only
+FAST := not spark and not browser and not services and not servers and not nightly and not embedded_only and not database
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-nightly setup-tests bench lint audit openapi pictures clean
+.PHONY: help setup demo serve test test-services test-fast test-nightly setup-tests bench lint audit openapi pictures clean
 # Two set-ups or two test runs side by side would only get in each other's way.
 .NOTPARALLEL:
 
@@ -27,17 +31,26 @@ serve: setup ## web, worker and scheduler on the embedded defaults; Ctrl-C stops
 
 test: setup-tests ## every test: embedded stores first, then all on PostgreSQL and Redis
 	@$(RUN) -m ruff check .
-	@$(RUN) -m tests.auditing
-	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not nightly" || embedded=$$?; \
+	@$(NPM) lint
+	@$(NPM) test
+	@$(RUN) -m tests.repository.code_audit
+	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers and not nightly" || embedded=$$?; \
 	$(RUN) -m pytest $(SIDE_BY_SIDE) && exit $$embedded
 
-test-fast: ## pure rules and plain Django only, no servers, no Spark, no browser
+test-services: setup-tests ## tests that start further servers: a Spark cluster, a Hive metastore, an object store
+	@$(BOOTSTRAP) setup --with-object-store
+	@$(RUN) -m pytest -m servers
+
+test-fast: ## pure rules: no database, no servers, no Spark, no browser
 	@$(BOOTSTRAP) setup --with-tests
-	@ELEVATA_TEST_SERVICES=none $(RUN) -m pytest -m "$(FAST)"
+	@$(NPM) test
+	@ELEVATA_TEST_SERVICES=none $(RUN) -m pytest $(SIDE_BY_SIDE) -m "$(FAST)"
 
 test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
-	@embedded=0; ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services" || embedded=$$?; \
+	@$(NPM) lint
+	@$(NPM) test
+	@embedded=0; ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers" || embedded=$$?; \
 	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "not embedded_only" && exit $$embedded
 
 setup-tests:
@@ -47,9 +60,11 @@ bench: setup ## all measures, peers side by side; writes bench/results.json (ove
 	@$(RUN) -m bench.environment
 	@$(RUN) -m bench --full
 
-lint: ## style and the borders between the rooms
+lint: ## style of code, scripts and templates, and the import rules between the apps
 	@$(BOOTSTRAP) setup --with-tests
 	@$(RUN) -m ruff check .
+	@$(NPM) lint
+	@$(TEMPLATES)
 	@.venv/bin/lint-imports
 
 openapi: setup ## the API's description, docs/openapi.yaml, made anew
@@ -57,7 +72,7 @@ openapi: setup ## the API's description, docs/openapi.yaml, made anew
 
 audit: ## known faults of packages (pip-audit) and of our code (bandit); exceptions are in pyproject.toml
 	@$(BOOTSTRAP) setup --with-tests
-	@$(RUN) -m tests.auditing
+	@$(RUN) -m tests.repository.code_audit
 
 pictures: ## the docs' pictures, taken from the demo's data (make demo first)
 	@$(BOOTSTRAP) setup --with-tests --with-servers

@@ -9,7 +9,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
     from django.core.management import execute_from_command_line
 
-    from elevata.core.garbage_collection import collect_less
+    from elevata.core.processes import collect_less
 
     collect_less()
     execute_from_command_line(sys.argv)

@@ -7,8 +7,9 @@ import django_filters as filters
 from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
 
-from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Rehearsal
-from metadata.filtersets import StableOrdering, is_dataset, is_there
+from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionRecord
+from elevata.web.paging import StableOrdering, is_there
+from metadata.filtersets import is_dataset
 
 
 def _environments(_request: object = None) -> QuerySet[Environment]:
@@ -85,13 +86,13 @@ class RecordFilter(filters.FilterSet):
         fields = ()
 
 
-class RehearsalFilter(filters.FilterSet):
+class DryRunFilter(filters.FilterSet):
     report = filters.UUIDFilter(field_name="preview__report__report_id", label="Report")
-    status = filters.ChoiceFilter(choices=Rehearsal.STATUSES, label="State")
+    status = filters.ChoiceFilter(choices=DryRun.STATUSES, label="State")
     ordering = StableOrdering(fields=("requested_at", "id"))
 
     known: ClassVar = {"report": is_there(ChangeReport, "report_id")}
 
     class Meta:
-        model = Rehearsal
+        model = DryRun
         fields = ()

@@ -207,16 +207,16 @@ def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[st
 
 def difference(found: dict, expected: dict) -> str | None:
     """Return a description of the differences from the expected history; None if there are none."""
-    said = [
+    parts = [
         f"{found[what]} {words}, should be {expected[what]}"
         for what, words in (("versions", "versions"), ("open", "open versions"))
         if found[what] != expected[what]
     ]
-    if not said and found["checksum"] != expected["checksum"]:
-        said = ["the same number of versions, but other keys, intervals or values"]
-    if not said:
+    if not parts and found["checksum"] != expected["checksum"]:
+        parts = ["the same number of versions, but other keys, intervals or values"]
+    if not parts:
         return None
-    return ": ".join(filter(None, (found.get("shortcoming"), "; ".join(said))))
+    return ": ".join(filter(None, (found.get("shortcoming"), "; ".join(parts))))
 
 
 def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) -> dict:

@@ -62,7 +62,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if unknown:
         raise UsageProblem(f"there is no engine {unknown[0]!r}: choose from {', '.join(cases.NAMES)}")
     options.only = options.only or list(cases.NAMES)
-    # Whether the numbers go together is the plan's to say; better now than after a set-up.
+    # The plan checks that the numbers are consistent; before set-up rather than after.
     try:
         cases.shallow_plans(options.rows, options.changed, max(options.depth, options.flat_depth))
     except BenchProblem as problem:

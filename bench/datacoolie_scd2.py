@@ -21,7 +21,7 @@ class DataCoolie(Engine):
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(spark, folder)
-        # It refuses to write timestamps in a session that says otherwise.
+        # It refuses to write timestamps in a session with another setting.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
     @property

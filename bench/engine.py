@@ -18,7 +18,7 @@ class Engine:
     """Engine base class: subclasses implement ``load`` and ``history``, and ``prepare`` for untimed work."""
 
     name = ""
-    # What is known to be wrong with its history, for the report; only said where the history is wrong.
+    # Known defects of its history, for the report; only mentioned if the history is wrong.
     shortcoming = ""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -41,7 +41,7 @@ class Engine:
         """Return the current history with the columns of ``bench.data.COMPARED``."""
         raise NotImplementedError
 
-    # --- what a worker is asked to do ---------------------------------------------------------
+    # --- requests to a worker -----------------------------------------------------------------
 
     def run(self, *, restore: str | None = None, how: str = "load", **load) -> dict:
         """Restore the history if requested, prepare, and measure one load with the method ``how``."""

@@ -11,14 +11,13 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from pyspark.sql import DataFrame, SparkSession
 
-from architecture.domain.states.tables import history_table, memory_table, raw_table, rawcore_table, tables_of
 from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table, tables_of
 from bench.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.engine import Engine
 from bench.plan import load_time
 from loader.domain.historization.history import DeleteGuard
-from loader.domain.runs.maintenance import COMPACT
-from loader.domain.runs.manifest import (
+from loader.domain.manifest import (
     CompactManifest,
     DeliveredColumn,
     HashComponent,
@@ -29,13 +28,14 @@ from loader.domain.runs.manifest import (
     StageColumn,
     StageInput,
 )
+from loader.domain.run_states import COMPACT
+from loader.spark.compaction import is_crowded
+from loader.spark.datasets import Task, historize
 from loader.spark.historization.batches import SnapshotBatch
+from loader.spark.historization.history import Target
 from loader.spark.historization.stage import with_hashes
-from loader.spark.historization.target import Target
-from loader.spark.maintenance.compaction import is_crowded
-from loader.spark.maintenance.requests import govern
-from loader.spark.runtime.datasets import Task, historize
-from loader.spark.runtime.load import SUCCEEDED, LoadAttempt
+from loader.spark.load import SUCCEEDED, LoadAttempt
+from loader.spark.maintenance_runs import govern
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -87,7 +87,7 @@ class Dataset:
             inputs=(StageInput(self.raw, columns),),
             entity_key=tuple(HashComponent(c.key, c.name) for c in self.state.business_key),
             row_hash=tuple(HashComponent(c.key, c.name) for c in self.state.attributes),
-            memory=memory_table(self.state),
+            event_log=event_log_table(self.state),
             policy=policy,
             sequence=sequence,
             delivery_checked=True,

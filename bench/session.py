@@ -9,14 +9,14 @@ from bench.problem import BenchProblem
 
 MASTER = "local[2]"
 DRIVER_MEMORY = "4g"
-# MERGE then marks replaced rows instead of writing whole files anew. The product's tables have it by
-# themselves; given to the peers too, though Delta's own default is off.
+# MERGE then marks replaced rows instead of rewriting whole files. The product's tables have it by themselves; the
+# peers get it too, though Delta's own default is off.
 DELETION_VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
 
 
 def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
     """Return the settings of the product's runner, for two cores and the benchmark's driver memory."""
-    from loader.spark.runtime.session import RunnerConfig, settings_of
+    from loader.spark.session import RunnerConfig, settings_of
 
     if not list(jars.glob("*.jar")):
         raise BenchProblem(f"Delta's jars are not in {jars}: run make setup")

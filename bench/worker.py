@@ -41,7 +41,7 @@ def main(name: str) -> None:
             else:
                 value = getattr(engine, request["do"])(**request["with"])
             answer = {"value": value}
-        except Exception as failure:  # told to the one who asked, who decides what it means
+        except Exception as failure:  # returned to the requester, who decides about it
             import traceback
 
             traceback.print_exc()

@@ -10,12 +10,9 @@ class ElevataConfig(AppConfig):
     name = "elevata"
 
     def ready(self) -> None:
-        # Whoever sends a message must know the broker, not only the worker.
+        # Every process that sends messages needs the broker's settings, not only the worker.
         import elevata.celery
         import elevata.ops.checks  # noqa: F401
-        from elevata.accounts.command_user import acting_for
-        from elevata.core import cli
 
-        cli.people_are_known_by(acting_for)
-        for said in settings.MENDED_FILES:
-            log.warning(said)
+        for message in settings.MENDED_FILES:
+            log.warning(message)

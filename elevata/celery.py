@@ -5,8 +5,7 @@ import os
 from celery import Celery
 from django.conf import settings
 
-from elevata.ops.broker import use_whole_messages
-from elevata.ops.scheduler import SteadySchedule
+from elevata.ops.broker import SteadySchedule, use_whole_messages
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 
@@ -19,7 +18,7 @@ if settings.CELERY_BROKER_URL.startswith("filesystem://"):
     # Before the first message, so that health checks find the folder.
     (settings.BROKER_FOLDER / "messages").mkdir(parents=True, exist_ok=True)
 
-# One entry is all that beat keeps: people's schedules are rows, and the sweep starts what is due.
+# The only entry of beat: schedules are rows, and the sweep starts what is due.
 app.conf.beat_schedule = {
     "sweep": {"task": "loader.tasks.sweep", "schedule": SteadySchedule(15.0), "options": {"expires": 15}}
 }

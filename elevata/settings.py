@@ -1,4 +1,4 @@
-"""Settings. Defaults run everything embedded in one data folder; variables alone change that.
+"""Settings. The defaults run everything embedded in one data folder; environment variables override them.
 
 Every variable is listed in ``.env.example``.
 """
@@ -13,13 +13,13 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from elevata.accounts.single_sign_on_provider import provider_of_environment
+from elevata.audit.domain import SHORTEST
 from elevata.bootstrap import java
 from elevata.core import data_folder
 from elevata.core.errors import MetadataError
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from metadata.domain.locations import Roots, split_roots
-from metadata.domain.signing import SHORTEST
 
 BASE_DIR = data_folder.PROJECT_DIR
 DATA_DIR = data_folder.data_dir()
@@ -40,7 +40,7 @@ def _flag(name: str, default: bool = False) -> bool:
 
 
 def _kept_key(name: str) -> str:
-    """A key made once and kept in the data folder, readable by its owner."""
+    """Return a key that is created once and stored in the data folder, readable by its owner."""
     path = DATA_DIR / name
     try:
         return path.read_text().strip()
@@ -60,7 +60,7 @@ def _kept_key(name: str) -> str:
 
 
 def _file_at(place: str | None) -> str:
-    """The text of a file that a variable names; empty where it names none."""
+    """Return the text of the file that a variable names; empty without the variable."""
     try:
         return Path(place).read_text(encoding="utf-8").strip() if place else ""
     except (OSError, UnicodeDecodeError) as problem:
@@ -81,7 +81,7 @@ SECRET_KEY_IS_GIVEN = bool(os.environ.get("ELEVATA_SECRET_KEY"))
 _given_key = os.environ.get("ELEVATA_AUDIT_KEY") or _file_at(os.environ.get("ELEVATA_AUDIT_KEY_FILE"))
 AUDIT_KEY = _long_enough(_given_key or _kept_key("audit_key"), "ELEVATA_AUDIT_KEY")
 AUDIT_KEY_IS_GIVEN = bool(_given_key)
-# Keys that signed before: what they signed is still accepted.
+# Former keys: their signatures are still accepted.
 _former = os.environ.get("ELEVATA_AUDIT_KEYS_FORMER") or _file_at(os.environ.get("ELEVATA_AUDIT_KEYS_FORMER_FILE"))
 AUDIT_KEYS_FORMER = tuple(_long_enough(key, "ELEVATA_AUDIT_KEYS_FORMER") for key in _former.replace(",", " ").split())
 # Recorded heads of the chain, and exports, outside the database.
@@ -108,14 +108,38 @@ INSTALLED_APPS = [
     "knox",
     "axes",
     "elevata",
+    "elevata.accounts",
+    "elevata.audit",
+    "elevata.notifications",
     "elevata.jobs",
+    "elevata.api",
+    "elevata.web",
+    "elevata.ops",
     "metadata",
     "architecture",
     "loader",
 ]
 
+# Checks of `verify_audit` besides the chain: functions that return a Problem or None.
+AUDIT_COMPARISONS = [
+    "architecture.services.change_policy.differing_policy",
+    "architecture.services.proof.unproven_row",
+]
+# Functions that return ids of change-log entries that retention must keep, whatever their age.
+AUDIT_ENTRIES_NEEDED = ["architecture.selectors.authors.entries_needed"]
+
+# Functions that return the places for which roles can be granted (elevata.accounts.permissions).
+ROLE_PLACES = {
+    "environment": "architecture.selectors.environments.environment_names",
+    "schema": "metadata.selectors.datasets.schema_names",
+}
+
+# Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".
+LOCAL_WORKER = "loader.management.waiting.perform_here"
+# Function that returns the load runs that wrote rows into datasets after a time (architecture.services.undo).
+WRITING_RUNS = "loader.services.load_runs.runs_that_wrote"
 # Handlers of jobs by kind (elevata.jobs.registry).
-JOB_HANDLERS = ["loader.jobs.HANDLERS"]
+JOB_HANDLERS = ["elevata.notifications.deliveries.HANDLERS", "loader.jobs.HANDLERS"]
 
 MIDDLEWARE = [
     "elevata.web.middleware.RequestIdMiddleware",
@@ -123,7 +147,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "elevata.web.middleware.CacheControlMiddleware",
-    "elevata.web.request_limits.LimitsMiddleware",
+    "elevata.web.middleware.LimitsMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -152,7 +176,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "elevata.web.context.shell",
+                "elevata.home.shell",
             ],
         },
     },
@@ -162,7 +186,7 @@ _sqlite = {
     "ENGINE": "django.db.backends.sqlite3",
     "NAME": DATA_DIR / "control.sqlite3",
     "OPTIONS": {
-        # Writers wait for each other instead of failing half-way: see docs/understand/design.md.
+        # Writers wait for each other instead of failing: see docs/understand/design.md.
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
@@ -174,7 +198,7 @@ DATABASES = {
     else _sqlite
 }
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
-    # Pages ask many small questions: compiling one takes PostgreSQL longer than answering it.
+    # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering.
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", "-c jit=off")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -190,30 +214,30 @@ PASSWORD_SIGN_IN = _flag("ELEVATA_PASSWORD_SIGN_IN", default=True)
 if not PASSWORD_SIGN_IN and SINGLE_SIGN_ON is None:
     raise ImproperlyConfigured("ELEVATA_PASSWORD_SIGN_IN=false needs ELEVATA_OIDC_ISSUER: nobody could sign in")
 AUTHENTICATION_BACKENDS = [
-    # Counts wrong passwords, and stops who gave too many of them.
+    # Counts and limits wrong passwords.
     "axes.backends.AxesStandaloneBackend",
-    "elevata.accounts.session_users.AccountBackend",
-    *(["elevata.accounts.single_sign_on.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
+    "elevata.accounts.sign_in.AccountBackend",
+    *(["elevata.accounts.sign_in.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
 ]
-# The header that a proxy in front tells the caller's address in, and how many proxies add to it; none is believed
-# otherwise: anybody can send one.
+# The header in which a proxy passes the client's address, and the number of trusted proxies; none is trusted by
+# default, because any client can send one.
 CLIENT_ADDRESS_HEADER = os.environ.get("ELEVATA_CLIENT_ADDRESS_HEADER", "").strip()
 CLIENT_ADDRESS_PROXIES = max(1, int(os.environ.get("ELEVATA_CLIENT_ADDRESS_PROXIES") or 1))
-# Whom users without a role are told to ask: a name, an address, a channel.
+# Contact for users without a role: a name, an address, a channel.
 CONTACT = os.environ.get("ELEVATA_CONTACT", "").strip()
 AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
 AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-# Wider bounds, for the same time: for a name wherever from, for an address whatever names.
-AXES_HANDLER = "elevata.accounts.throttling.Handler"
+# Wider limits, for the same time: for a name from any address, for an address on any name.
+AXES_HANDLER = "elevata.accounts.lockouts.Handler"
 SIGN_IN_FAILURES_OF_NAME = max(1, int(os.environ.get("ELEVATA_SIGN_IN_FAILURES_OF_NAME") or 50))
 SIGN_IN_FAILURES_OF_ADDRESS = max(1, int(os.environ.get("ELEVATA_SIGN_IN_FAILURES_OF_ADDRESS") or 50))
 AXES_RESET_ON_SUCCESS = True
-# Trying on while locked out neither makes the lock longer nor writes anything.
+# Attempts during a lock neither extend it nor write anything.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_CLIENT_IP_CALLABLE = "elevata.accounts.throttling.address_of"
-AXES_WHITELIST_CALLABLE = "elevata.accounts.throttling.is_no_guess"
-AXES_LOCKOUT_CALLABLE = "elevata.accounts.throttling.locked_out"
+AXES_CLIENT_IP_CALLABLE = "elevata.accounts.lockouts.address_of"
+AXES_WHITELIST_CALLABLE = "elevata.accounts.lockouts.is_no_guess"
+AXES_LOCKOUT_CALLABLE = "elevata.accounts.lockouts.locked_out"
 AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
@@ -230,13 +254,13 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Hashed, compressed names once static files were collected; plain ones while there is nothing to look up.
+# Hashed, compressed names once static files were collected; plain ones before.
 _collecting = sys.argv[1:2] == ["collectstatic"]
 _collected = (BASE_DIR / "staticfiles" / "staticfiles.json").is_file() and not DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "elevata.web.storage.ModuleStaticFilesStorage"
         if _collecting or _collected
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -256,30 +280,30 @@ if BEHIND_HTTPS:
     SECURE_HSTS_SECONDS = 31_536_000
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
     SECURE_SSL_REDIRECT = True
-    # Asked from beside the process, not through the proxy.
+    # Requested beside the process, not through the proxy.
     SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
-# Preloading is for a domain's owner to ask for, and hard to take back.
+# Preloading is the domain owner's decision, and hard to revert.
 SILENCED_SYSTEM_CHECKS = ["security.W021"]
 
 REST_FRAMEWORK = {
-    # The token first: who sends one means it, whatever cookie comes along.
+    # The token first: it counts even if a cookie is sent, too.
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "elevata.accounts.authentication.PersonalTokenAuthentication",
         "elevata.accounts.authentication.BrowserAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.DjangoModelPermissions"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["metadata.api.json_body.StrictJson"],
-    "DEFAULT_FILTER_BACKENDS": ["metadata.api.parameters.KnownValues"],
-    "DEFAULT_PAGINATION_CLASS": "metadata.api.paging.Paging",
-    "DEFAULT_SCHEMA_CLASS": "metadata.api.openapi.DescribedSchema",
+    "DEFAULT_PARSER_CLASSES": ["elevata.api.parsers.StrictJson"],
+    "DEFAULT_FILTER_BACKENDS": ["elevata.api.requests.KnownValues"],
+    "DEFAULT_PAGINATION_CLASS": "elevata.api.paging.Paging",
+    "DEFAULT_SCHEMA_CLASS": "elevata.api.openapi.DescribedSchema",
     "EXCEPTION_HANDLER": "elevata.api.errors.problem_json",
     "LIST_SERIALIZER_ERRORS_AS_DICT": True,
     "PAGE_SIZE": 50,
 }
 # Personal tokens: ``Authorization: Token elv_…``
-KNOX_TOKEN_MODEL = "metadata.PersonalToken"
-# The library's own migrations would make its own table beside ours.
+KNOX_TOKEN_MODEL = "accounts.PersonalToken"
+# The library's own migrations would create a second table.
 MIGRATION_MODULES = {"knox": None}
 REST_KNOX = {"TOKEN_MODEL": KNOX_TOKEN_MODEL, "TOKEN_PREFIX": "elv_", "TOKEN_TTL": timedelta(days=90)}
 SPECTACULAR_SETTINGS = {
@@ -292,15 +316,15 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "SystemKindEnum": "metadata.models.System.Kind",
         "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
+        "ScheduleKindEnum": "loader.models.Schedule.Kind",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
         "ExecutionStatusEnum": "architecture.models.Execution.STATUSES",
-        "DeliveryStatusEnum": "metadata.models.Delivery.Status",
-        "ReadStatusEnum": "loader.models.ReadRequest.STATUSES",
-        "ReadKindEnum": "loader.api.read_arguments.KINDS",
+        "JobStatusEnum": "loader.models.ReadRequest.STATUSES",
+        "ReadKindEnum": "loader.api.reads.KINDS",
         "DatasetKindEnum": "metadata.api.serializers.DATASET_KINDS",
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
-        "RoleEnum": "metadata.api.people.ROLE_NAMES",
+        "RoleEnum": "elevata.accounts.api.ROLE_NAMES",
     },
 }
 
@@ -308,7 +332,19 @@ SPECTACULAR_SETTINGS = {
 ENVIRONMENT = os.environ.get("ELEVATA_ENVIRONMENT", "dev")
 WAREHOUSE = os.environ.get("ELEVATA_WAREHOUSE") or str(DATA_DIR / "warehouse")
 SPARK_MASTER = os.environ.get("SPARK_MASTER") or "local[*]"
+# The installation's own settings of Spark: docs/operate/spark.md
+SPARK_CONF = os.environ.get("ELEVATA_SPARK_CONF", "").strip()
+SPARK_PACKAGES = os.environ.get("ELEVATA_SPARK_PACKAGES", "").strip()
 SPARK_JARS = os.environ.get("ELEVATA_SPARK_JARS") or str(Path(sys.prefix) / "spark-jars")
+# Where names are published for others: nowhere (embedded), or in a Hive metastore.
+CATALOG = os.environ.get("ELEVATA_CATALOG") or "embedded"
+if CATALOG not in ("embedded", "hive") and not CATALOG.startswith("thrift://"):
+    raise ImproperlyConfigured(
+        f"ELEVATA_CATALOG is {CATALOG!r}: it must be embedded, hive (a metastore that Hive's own settings name), or "
+        "the addresses of a metastore such as thrift://host:9083, with commas between them"
+    )
+METASTORE_VERSION = os.environ.get("ELEVATA_METASTORE_VERSION", "")
+METASTORE_JARS = os.environ.get("ELEVATA_METASTORE_JARS", "")
 # The Java that set-up settled on need not be on PATH.
 JAVA_HOME = java.java_home()
 DRIVER_MEMORY = os.environ.get("ELEVATA_DRIVER_MEMORY") or "1g"
@@ -319,11 +355,13 @@ POLICY_DEFAULTS = {
     "drop_tables": _flag("ELEVATA_ALLOW_AUTO_DROP_TABLES"),
     "type_alter": _flag("ELEVATA_ALLOW_TYPE_ALTER"),
 }
+# Who must be able to read every table: spark, or open (DuckDB, delta-rs and Polars, too).
+READERS = os.environ.get("ELEVATA_READERS") or "spark"
 # A full snapshot that would close more than this share of the open keys, and more than so many, needs a decision.
 DELETES_SHARE = float(os.environ.get("ELEVATA_DELETES_SHARE") or 0.2)
 DELETES_KEYS = int(os.environ.get("ELEVATA_DELETES_KEYS") or 1000)
 
-# --- sources that pages may look at ------------------------------------------------------------
+# --- sources that pages read -------------------------------------------------------------------
 # Places below which files are listed, sampled and loaded, and hosts of databases: an editor may type any location.
 SOURCE_ROOTS = split_roots(os.environ.get("ELEVATA_SOURCE_ROOTS", "")) or [
     str(DATA_DIR / "landing"),
@@ -336,9 +374,9 @@ except MetadataError as problem:
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
 # Streams of events that a process of the web server has open at once: each takes one of its threads.
 API_STREAMS = int(os.environ.get("ELEVATA_API_STREAMS") or 2)
-# How many of them one person may have, with their service accounts.
+# Limit per user, service accounts included.
 API_STREAMS_EACH = int(os.environ.get("ELEVATA_API_STREAMS_EACH") or 1)
-# Files of history batches that are sent: where they lie, and how large a request and a file unpacked may be.
+# Uploaded files of history batches: their folder, and the limits of a request and of an unpacked file.
 BATCH_FOLDER = os.environ.get("ELEVATA_BATCH_FOLDER") or str(DATA_DIR / "landing" / "history-batches")
 BATCH_MAX_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_MB") or 256) * 2**20
 BATCH_MAX_UNPACKED_BYTES = int(os.environ.get("ELEVATA_BATCH_MAX_UNPACKED_MB") or 4096) * 2**20
@@ -350,8 +388,8 @@ LONGEST_ADDRESS = 4000
 # A source of some hundred columns is one form.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 
-# --- who is told -------------------------------------------------------------------------------
-# The address that people reach the pages under; without it, messages hold paths.
+# --- notifications -----------------------------------------------------------------------------
+# The public address of the pages; without it, messages have paths only.
 PUBLIC_URL = os.environ.get("ELEVATA_PUBLIC_URL", "").strip().rstrip("/")
 # Networks that webhooks may reach although they are not public.
 WEBHOOK_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if one.strip()]
@@ -361,8 +399,8 @@ globals().update(_mail)
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = os.environ.get("ELEVATA_EMAIL_FROM") or "elevata@localhost"
 
 # --- queue -----------------------------------------------------------------------------------
-# A message is only a wake-up with an id; the row is the truth. So messages are acknowledged
-# early, results are not kept, and a sweeper sends again what was lost.
+# A message is only a wake-up with an id; the row decides. So messages are acknowledged early,
+# results are not stored, and the sweep sends lost messages again.
 BROKER_FOLDER = DATA_DIR / "broker"
 CELERY_BROKER_URL = os.environ.get("CELERY_BROKER_URL") or "filesystem://localhost//"
 if CELERY_BROKER_URL.startswith("filesystem://"):
@@ -370,7 +408,7 @@ if CELERY_BROKER_URL.startswith("filesystem://"):
         "data_folder_in": str(BROKER_FOLDER / "messages"),
         "data_folder_out": str(BROKER_FOLDER / "messages"),
         "control_folder": str(BROKER_FOLDER / "control"),
-        # How long a wake-up may lie there unseen, in seconds.
+        # Seconds after which an unanswered wake-up counts as lost.
         "polling_interval": 0.2,
     }
 else:
@@ -384,7 +422,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
-# --- watching it -------------------------------------------------------------------------------
+# --- monitoring --------------------------------------------------------------------------------
 # Networks from which metrics may be read without signing in or a token.
 METRICS_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_METRICS_ALLOW", "").split(",") if one.strip()]
 LOG_FORMAT = os.environ.get("ELEVATA_LOG_FORMAT") or "plain"

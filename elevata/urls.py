@@ -1,4 +1,4 @@
-"""All addresses: pages, parts of pages, the REST API."""
+"""URLs: pages, fragments, the REST API."""
 
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
@@ -6,32 +6,26 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
 
-from architecture.api.dry_runs import RehearsalViewSet
 from architecture.api.environments import EnvironmentViewSet
-from architecture.api.views import RecordViewSet
-from elevata.accounts import views as people_pages
-from elevata.accounts.sign_in import SignIn
-from elevata.accounts.single_sign_on import SingleSignOn, SingleSignOnCallback
+from architecture.api.refreshes import DriftViewSet, RefreshViewSet
+from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
+from elevata import home
+from elevata.accounts import views as account_views
+from elevata.accounts.api import UserViewSet
+from elevata.accounts.permissions import without_role
+from elevata.accounts.sign_in import SignIn, SingleSignOn, SingleSignOnCallback
 from elevata.api import description
+from elevata.api.resources import JsonOnly, Reads
+from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
-from elevata.web import views
-from loader.api.architecture import DriftViewSet, ExecutionViewSet, LookViewSet, ReportViewSet
-from loader.api.batches import BatchViewSet
-from loader.api.maintenance import CheckViewSet, PruneViewSet, RevertViewSet
+from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
+from loader.api.maintenance import AcceptViewSet, BatchViewSet, CheckViewSet, PruneViewSet, RevertViewSet, VacuumViewSet
+from loader.api.metadata import MetadataViewSet, SearchViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
-from loader.api.schedules import ScheduleViewSet
-from loader.api.search import SearchViewSet
-from loader.api.sources import MetadataViewSet, SourceDatasetViewSet, SystemViewSet
-from loader.api.views import GovernedRecordViewSet, LoadRunViewSet
 from metadata.api.changes import ChangeLogViewSet
-from metadata.api.lineage import ColumnViewSet, DatasetViewSet
-from metadata.api.notices import DeliveryViewSet, NoticeViewSet, WebhookViewSet
-from metadata.api.people import PersonViewSet
-from metadata.api.permissions import Reads
-from metadata.api.references import ReferenceViewSet
-from metadata.api.resources import JsonOnly
+from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
-from metadata.permissions import without_role
 
 
 class ApiRoot(APIRootView):
@@ -57,19 +51,22 @@ router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")
 router.register("history-reverts", RevertViewSet, basename="api-history-revert")
 router.register("history-prunes", PruneViewSet, basename="api-history-prune")
+router.register("vacuums", VacuumViewSet, basename="api-vacuum")
+router.register("table-acceptances", AcceptViewSet, basename="api-table-acceptance")
 router.register("history-checks", CheckViewSet, basename="api-history-check")
 router.register("reads", ReadViewSet, basename="api-read")
+router.register("queries", QueryViewSet, basename="api-query")
 router.register("schedules", ScheduleViewSet, basename="api-schedule")
 router.register("environments", EnvironmentViewSet, basename="api-environment")
-router.register("people", PersonViewSet, basename="api-person")
-router.register("looks", LookViewSet, basename="api-look")
+router.register("users", UserViewSet, basename="api-user")
+router.register("refreshes", RefreshViewSet, basename="api-refresh")
 router.register("reports", ReportViewSet, basename="api-report")
-router.register("rehearsals", RehearsalViewSet, basename="api-rehearsal")
+router.register("dry-runs", DryRunViewSet, basename="api-dry-run")
 router.register("executions", ExecutionViewSet, basename="api-execution")
 router.register("records", RecordViewSet, basename="api-record")
 router.register("drift", DriftViewSet, basename="api-drift")
 router.register("changes", ChangeLogViewSet, basename="api-change")
-router.register("governed-records", GovernedRecordViewSet, basename="api-governed-record")
+router.register("maintenance-records", MaintenanceRecordViewSet, basename="api-maintenance-record")
 router.register("notices", NoticeViewSet, basename="api-notice")
 router.register("webhooks", WebhookViewSet, basename="api-webhook")
 router.register("deliveries", DeliveryViewSet, basename="api-delivery")
@@ -79,31 +76,32 @@ describe_api = SpectacularAPIView.as_view(
 )
 
 urlpatterns = [
-    path("", views.home, name="home"),
-    path("home/now/", views.home_now, name="home_now"),
-    path("home/warehouse/", views.home_warehouse, name="home_warehouse"),
+    path("", home.home, name="home"),
+    path("home/now/", home.home_now, name="home_now"),
+    path("home/warehouse/", home.home_warehouse, name="home_warehouse"),
     path("sign-in/", SignIn.as_view(), name="sign_in"),
     path("sign-in/sso/", SingleSignOn.as_view(), name="sso"),
     path("sign-in/sso/callback/", SingleSignOnCallback.as_view(), name="sso_callback"),
     path("sign-out/", without_role(LogoutView.as_view()), name="sign_out"),
-    path("me/", people_pages.me, name="me"),
-    path("me/password/", people_pages.own_password, name="own_password"),
-    path("people/", people_pages.person_list, name="person_list"),
-    path("people/<str:name>/", people_pages.person_page, name="person_page"),
-    path("new-person/", people_pages.person_new, name="person_new"),
-    path("healthz", views.healthz, name="healthz"),
+    path("me/", account_views.Me.as_view(), name="me"),
+    path("me/password/", account_views.OwnPassword.as_view(), name="own_password"),
+    path("users/", account_views.UserList.as_view(), name="user_list"),
+    path("users/<str:name>/", account_views.UserPage.as_view(), name="user_page"),
+    path("new-user/", account_views.UserCreate.as_view(), name="user_new"),
+    path("healthz", home.healthz, name="healthz"),
     path("readyz", monitoring.readyz, name="readyz"),
     path("metrics", monitoring.metrics_page, name="metrics"),
     path("api/v1/schema/", describe_api, name="api-schema-document"),
     path("api/v1/docs/", description.swagger, name="api_swagger"),
     path("api/v1/redoc/", description.redoc, name="api_redoc"),
     path("api/v1/", include(router.urls)),
+    path("", include("elevata.notifications.urls")),
     path("", include("metadata.urls")),
     path("", include("architecture.urls")),
     path("", include("loader.urls")),
 ]
 
-handler400 = "elevata.web.views.bad_request"
-handler403 = "elevata.web.views.forbidden"
-handler404 = "elevata.web.views.not_found"
-handler500 = "elevata.web.views.server_error"
+handler400 = "elevata.home.bad_request"
+handler403 = "elevata.home.forbidden"
+handler404 = "elevata.home.not_found"
+handler500 = "elevata.home.server_error"

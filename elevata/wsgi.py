@@ -10,10 +10,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
 
 
 class Request(WSGIRequest):
-    """A request whose texts are read as UTF-8, whatever it says.
+    """Request whose texts are decoded as UTF-8, whatever charset it declares.
 
-    Django would decode them by any codec that Python has, compressions included, before a middleware could
-    answer. ``elevata.web.request_limits`` refuses what says another encoding.
+    Django would decode them by any codec of Python, compressions included, before a middleware could answer.
+    ``elevata.web.middleware`` refuses requests with another charset.
     """
 
     def _set_content_type_params(self, meta: dict[str, str]) -> None:

@@ -47,7 +47,7 @@ class Timetable:
     def after(self, instant: datetime) -> Iterator[datetime]:
         """Yield the times after an instant, in the timetable's zone."""
         for time in CronSim(self.cron, instant.astimezone(self.zone)):
-            # Where an hour comes twice, the first of both may lie before the instant. Compared in UTC,
+            # If an hour occurs twice, its first occurrence may be before the instant. Compared in UTC,
             # because Python compares times of one zone by their local clock time.
             if time.astimezone(UTC) > instant.astimezone(UTC):
                 yield time
@@ -62,7 +62,7 @@ class Timetable:
 
     @property
     def words(self) -> str:
-        """The cron expression in English: ``At 06:30 Monday through Friday``."""
+        """Return the cron expression in English: ``At 06:30 Monday through Friday``."""
         return CronSim(self.cron, _ANY_TIME).explain()
 
 

@@ -1,15 +1,17 @@
-"""Filters of load runs, records of maintenance runs, and schedules: the same for pages and the API."""
+"""URL converters and filters of load runs, maintenance records and schedules."""
 
 from typing import ClassVar
 
 import django_filters as filters
 from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
+from django.urls.converters import StringConverter
 
 from elevata.jobs.models import SYSTEM
-from loader.domain.runs.maintenance import GOVERNED
-from loader.models import GovernedRunRecord, LoadRun, Schedule
-from metadata.filtersets import StableOrdering, YesNoFilter, is_dataset, is_there
+from elevata.web.paging import StableOrdering, YesNoFilter, is_there
+from loader.domain.run_states import MAINTENANCE
+from loader.models import LoadRun, MaintenanceRecord, Schedule
+from metadata.filtersets import is_dataset
 
 
 class LoadRunFilter(filters.FilterSet):
@@ -43,11 +45,11 @@ class LoadRunFilter(filters.FilterSet):
         return queryset.filter(pk__in=runs)
 
 
-class GovernedRecordFilter(filters.FilterSet):
+class MaintenanceRecordFilter(filters.FilterSet):
     run = filters.CharFilter(field_name="run__run_id", label="Run id")
     kind = filters.ChoiceFilter(
         field_name="run__kind",
-        choices=[(kind.value, kind.label) for kind in LoadRun.Kind if kind.value in GOVERNED],
+        choices=[(kind.value, kind.label) for kind in LoadRun.Kind if kind.value in MAINTENANCE],
         label="Kind",
     )
     outcome = filters.CharFilter(label="Outcome")
@@ -56,7 +58,7 @@ class GovernedRecordFilter(filters.FilterSet):
     known: ClassVar = {"run": is_there(LoadRun, "run_id"), "outcome": dict(LoadRun.STATUSES).__contains__}
 
     class Meta:
-        model = GovernedRunRecord
+        model = MaintenanceRecord
         fields = ()
 
 
@@ -68,3 +70,15 @@ class ScheduleFilter(filters.FilterSet):
     class Meta:
         model = Schedule
         fields = ()
+
+
+# URL path converters.
+
+
+class RunIdConverter(StringConverter):
+    """Converter of load run ids: 1 to 100 letters, digits and ``._:+-``, the first a letter or digit.
+
+    The pattern keeps characters out of queries that a database refuses.
+    """
+
+    regex = "[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}"

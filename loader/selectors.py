@@ -1,20 +1,44 @@
-"""Queries about loading that pages, the API and commands share."""
+"""Queries about loading that pages, the API and commands share: runs, dataset statements, statistics."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, OuterRef, Prefetch, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    Count,
+    Exists,
+    IntegerField,
+    Max,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Coalesce
+from django.utils import timezone
 
+from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.models import Environment, Execution
-from architecture.selectors import executions
-from architecture.services import current_environment
+from architecture.selectors.environments import executions, leases_held
+from architecture.services.drift import current_drift
+from architecture.services.states import current_environment
 from elevata.jobs import states
 from loader.domain.historization.layers import history_sql, layer_sql
-from loader.domain.runs.refusals import Refusal
-from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, Schedule
-from loader.services.runs.manifests import source_datasets, source_of, source_spec
-from metadata.models import TargetDataset
-from metadata.selectors import dataset_states
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
+from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent, SavedQuery, Schedule
+from loader.services.manifests import source_datasets, source_of, source_spec
+from metadata.domain.state import DatasetState
+from metadata.models import DatasetInput, TargetDataset
+from metadata.selectors.datasets import dataset_states
 
 
 def load_runs() -> QuerySet[LoadRun]:
@@ -79,6 +103,17 @@ def read_requests() -> QuerySet[ReadRequest]:
     return ReadRequest.objects.select_related("dataset__schema", "environment")
 
 
+def queries_of(user: Any) -> QuerySet[ReadRequest]:
+    """Return the SQL queries that a user ran by page or REST."""
+    return read_requests().filter(requested_by=user, kind="sql")
+
+
+def saved_queries(user: Any) -> QuerySet[SavedQuery]:
+    """Return the user's saved queries and those that others share, by name."""
+    found = SavedQuery.objects.filter(Q(owner=user.pk) | Q(shared=True))
+    return found.select_related("owner").order_by("name", "pk")
+
+
 def dataset_sql(dataset: TargetDataset) -> str:
     """Return the statement that a dataset's page shows, or a comment line with the reason if there is none."""
     by_key = {state.key: state for state in dataset_states()}
@@ -94,3 +129,248 @@ def dataset_sql(dataset: TargetDataset) -> str:
         return layer_sql(state, by_key, source)
     except Refusal as refusal:
         return f"-- {refusal.one_line()}"
+
+
+# SQL statements that a dataset's page shows: its own, and those of its upstream layers.
+
+
+@dataclass(frozen=True)
+class Statement:
+    """SQL of one layer; ``problem`` is the reason if there is none."""
+
+    dataset: TargetDataset
+    sql: str = ""
+    problem: str = ""
+
+
+def statements(dataset: TargetDataset) -> list[Statement]:
+    """Return the statements in the order of the data flow: raw datasets first, the dataset's history last."""
+    base = dataset.history_of or dataset
+    upstream = _upstream_of(base.pk)
+    states = dataset_states(TargetDataset.objects.filter(pk__in=upstream))
+    by_key = {state.key: state for state in states}
+    rows = {
+        str(row.key): row
+        for row in TargetDataset.objects.filter(pk__in=upstream).select_related("schema", "history__schema")
+    }
+    found = [_statement(rows[state.key], state, by_key) for state in _in_order(states, by_key)]
+    state = by_key[str(base.key)]
+    if state.historize and state.history_key:
+        found.append(_made(rows[state.key].history, lambda: history_sql(state, by_key)))
+    return found
+
+
+def _upstream_of(pk: int) -> set[int]:
+    """Return the ids of the dataset and of all its direct and indirect upstreams, by one query a level."""
+    found, level = {pk}, {pk}
+    while level:
+        inputs = DatasetInput.objects.filter(dataset__in=level, upstream__isnull=False).order_by()
+        level = set(inputs.values_list("upstream_id", flat=True)) - found
+        found |= level
+    return found
+
+
+def _in_order(states: Iterable[DatasetState], by_key: dict[str, DatasetState]) -> list[DatasetState]:
+    """Return the states with every upstream before its readers."""
+    ordered: dict[str, DatasetState] = {}
+
+    def visit(state: DatasetState, path: tuple[str, ...]) -> None:
+        if state.key in ordered or state.key in path:
+            return
+        for key in state.inputs:
+            if key in by_key:
+                visit(by_key[key], (*path, state.key))
+        ordered[state.key] = state
+
+    for state in states:
+        visit(state, ())
+    return list(ordered.values())
+
+
+def _statement(row: TargetDataset, state: DatasetState, by_key: dict[str, DatasetState]) -> Statement:
+    def sql() -> str:
+        source = None
+        if state.layer == "raw":
+            source = source_of(state, {key: source_spec(one) for key, one in source_datasets([state]).items()})
+        return layer_sql(state, by_key, source)
+
+    return _made(row, sql)
+
+
+def _made(row: TargetDataset, make) -> Statement:
+    try:
+        return Statement(row, sql=make())
+    except Refusal as refusal:
+        return Statement(row, problem=refusal.one_line())
+
+
+# Figures about loading that pages show: totals of runs, contents of the warehouse, failures, drift, leases.
+
+
+CHANGES = ("new", "changed", "deleted", "reappeared")
+TROUBLE_SINCE = timedelta(days=7)
+
+
+@dataclass
+class RunTotals:
+    """Load run with the sums of its rawcore datasets' counts."""
+
+    run: LoadRun
+    rows: int | None = None
+    changes: dict[str, int] = field(default_factory=dict)
+
+
+def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
+    """Return the runs in their order, each with its totals, by one query."""
+    totals = {run.pk: RunTotals(run) for run in runs}
+    counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
+    for sums in counted.annotate(**{f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}):
+        total = totals[sums["run_id"]]
+        total.rows = sums["all_rows"]
+        total.changes = {name: sums[f"all_{name}"] for name in CHANGES if sums[f"all_{name}"] is not None}
+    return list(totals.values())
+
+
+def sum_of(count: str) -> Sum:
+    """Return the database sum of one of the datasets' counts; NULL where no dataset counted it."""
+    return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()))
+
+
+def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:
+    """Return each dataset's row of the newest run that succeeded on it, compaction and vacuum aside.
+
+    ``keys`` limits the datasets by their stable keys.
+    """
+    succeeded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED).exclude(run__kind__in=OF_FILES).order_by()
+    if keys is not None:
+        succeeded = succeeded.filter(dataset_key__among=keys)
+    newest = succeeded.values("dataset_key").annotate(newest=Max("pk")).values("newest")
+    return DatasetRun.objects.filter(pk__in=newest)
+
+
+def disk_use(key: Any) -> DatasetRun | None:
+    """Return the row of the newest vacuum, or dry run of one, that measured the dataset in this environment."""
+    measured = DatasetRun.objects.filter(dataset_key=key, run__kind=VACUUM, status=DatasetRun.Status.SUCCEEDED)
+    here = measured.filter(run__environment=current_environment())
+    return here.select_related("run").order_by("-finished_at", "-pk").first()
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """Contents of the history tables after their newest loads."""
+
+    open_versions: int
+    versions: int
+    loaded_at: datetime | None
+
+
+def warehouse() -> Warehouse:
+    """Return the sums over the newest loads; zero where nothing was loaded."""
+    sums = newest_succeeded().aggregate(open=sum_of("open"), versions=sum_of("versions"), at=Max("finished_at"))
+    return Warehouse(sums["open"] or 0, sums["versions"] or 0, sums["at"])
+
+
+@dataclass
+class LastLoad:
+    """A dataset's newest run, however it ended, and the counts of its newest run that succeeded."""
+
+    newest: DatasetRun
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def last_loads(keys: Iterable) -> dict[str, LastLoad]:
+    """Return the last loads of the given datasets, by stable key."""
+    wanted = list(keys)
+    rows = DatasetRun.objects.filter(dataset_key__among=wanted).order_by()
+    newest = rows.values("dataset_key").annotate(newest=Max("pk")).values("newest")
+    found = {
+        str(row.dataset_key): LastLoad(row) for row in DatasetRun.objects.filter(pk__in=newest).select_related("run")
+    }
+    for row in newest_succeeded(wanted):
+        found[str(row.dataset_key)].counts = row.counts
+    return found
+
+
+def usual_seconds(run: LoadRun) -> dict[str, float]:
+    """Return the seconds each dataset took in the newest earlier run that succeeded, by stable key.
+
+    Only runs of the same kind, scope and environment count.
+    """
+    same = LoadRun.objects.filter(kind=run.kind, scope=run.scope, environment=run.environment, pk__lt=run.pk)
+    before = same.filter(status=LoadRun.Status.SUCCEEDED).order_by("-pk").first()
+    if before is None:
+        return {}
+    took = DatasetRun.objects.filter(run=before, seconds__isnull=False).values_list("dataset_key", "seconds")
+    return {str(key): seconds for key, seconds in took}
+
+
+def troubles(limit: int = 8) -> list[DatasetRun]:
+    """Return datasets whose newest finished run failed and was requested in the last seven days, newest first."""
+    newer = DatasetRun.objects.filter(
+        dataset_key=OuterRef("dataset_key"), pk__gt=OuterRef("pk"), status__in=DatasetRun.FINISHED
+    )
+    found = DatasetRun.objects.filter(
+        ~Exists(newer.order_by()),
+        status=DatasetRun.Status.FAILED,
+        run__requested_at__gte=timezone.now() - TROUBLE_SINCE,
+    )
+    return list(found.select_related("run").order_by("-run__requested_at", "ordinal")[:limit])
+
+
+def failing_schedules(environment: Environment) -> list[Schedule]:
+    """Return the active schedules whose newest run failed, was blocked or was lost."""
+    failed = (LoadRun.Status.FAILED, LoadRun.Status.BLOCKED, LoadRun.Status.LOST)
+    return list(schedules(environment=environment).filter(active=True, last_run__status__in=failed))
+
+
+@dataclass(frozen=True)
+class DriftGlance:
+    """Numbers of datasets by drift state; ``at`` is when the warehouse was last checked (None: never)."""
+
+    in_sync: int
+    drifted: int
+    unknown: int
+    at: datetime | None
+
+    @property
+    def total(self) -> int:
+        return self.in_sync + self.drifted + self.unknown
+
+
+def drift_glance(environment: Environment) -> DriftGlance:
+    """Return the drift figures of an environment."""
+    drift = current_drift(environment)
+    return DriftGlance(drift.count(IN_SYNC), drift.count(DRIFTED), drift.count(UNKNOWN), drift.at)
+
+
+@dataclass(frozen=True)
+class LeasesHeld:
+    """Number of leases in force, and of those whose holder has not sent a heartbeat lately."""
+
+    count: int
+    quiet: int
+
+
+def leases_in_force(environment: Environment) -> LeasesHeld:
+    quiet = Q(heartbeat_at__lt=timezone.now() - states.LOST_AFTER)
+    held = leases_held(environment=environment).order_by()
+    return LeasesHeld(**held.aggregate(count=Count("pk"), quiet=Count("pk", filter=quiet)))
+
+
+def executions_of(run: LoadRun) -> list[Execution]:
+    """Return the executions of structural changes made for a run, in all its attempts, with their operations."""
+    named = Q(reason=f"load run {run.run_id}"[:200])
+    found = Execution.objects.filter(named | Q(pk=run.execution_id)).order_by("pk")
+    return list(found.prefetch_related("operations"))
+
+
+def load_times(dataset: TargetDataset, limit: int = 8) -> list[LoadRun]:
+    """Return the newest runs that delivered rows to a dataset and were not reverted, newest first.
+
+    Pages offer their load timestamps as instants of the history.
+    """
+    base = dataset.history_of_id or dataset.pk
+    rows = DatasetRun.objects.filter(
+        dataset_id=base, status=DatasetRun.Status.SUCCEEDED, run__kind__in=BRINGING, reverted_by__isnull=True
+    )
+    return [row.run for row in rows.select_related("run").order_by("-run__load_timestamp")[:limit]]

@@ -1,15 +1,17 @@
-"""Celery tasks. A message carries an id and is only a wake-up: the work is read from the database.
+"""Celery tasks. A message has an id and is only a wake-up: the work is read from the database.
 
-A message that comes twice, late or never does no harm. The worker process must use threads
-(``--pool threads``): all of them share one runner, and so one JVM.
+Duplicate, late and lost messages do no harm. The worker process must use threads (``--pool threads``): all of them
+share one runner, and so one JVM.
 """
 
 import threading
 
 from celery import shared_task, signals
 
-from loader.services.runner.worker import Workplace
-from loader.services.runs import deliveries, schedules, sweeper
+from loader.domain.refusals import Refusal
+from loader.services import schedules
+from loader.services.spark_settings import own_settings
+from loader.services.worker import Workplace
 
 _guard = threading.Lock()
 _workplace: Workplace | None = None
@@ -26,21 +28,24 @@ def workplace() -> Workplace:
 
 @shared_task(name="loader.tasks.perform")
 def perform(job_pk: int) -> None:
-    """Perform the job that the message names, or all queued work, which includes it."""
+    """Perform the job that the message names, or all queued ones of its lane, which include it."""
     workplace().perform(job_pk)
-
-
-@shared_task(name="loader.tasks.send_deliveries")
-def send_deliveries(_: int = 0) -> None:
-    """Send due webhook deliveries and e-mails."""
-    deliveries.send_due()
 
 
 @shared_task(name="loader.tasks.sweep")
 def sweep() -> None:
     """Start due schedules, send lost wake-ups again, and mark the work of dead workers as lost."""
     schedules.start_due()
-    sweeper.sweep()
+    schedules.sweep()
+
+
+@signals.worker_init.connect
+def _check(**_) -> None:
+    """End a worker whose Spark settings are refused: it would fail every load."""
+    try:
+        own_settings()
+    except Refusal as refusal:
+        raise SystemExit(f"The worker does not start: {refusal.one_line()}") from None
 
 
 @signals.worker_ready.connect

@@ -1,18 +1,16 @@
 """Filters of metadata lists: the same for pages and the API."""
 
 import json
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import django_filters as filters
 from django.contrib.auth import get_user_model
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 
-from metadata.change_log import SUBJECT_KINDS, about_dataset
+from elevata.audit.models import ChangeLogEntry
+from elevata.web.paging import StableOrdering, YesNoFilter, is_there
 from metadata.domain import types
-from metadata.domain.roles import Role
 from metadata.models import (
-    ChangeLogEntry,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -21,39 +19,13 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-
-_YES_NO = (("true", "Yes"), ("false", "No"))
-
-
-def is_there(model: type[Model], field: str) -> Callable[[Any], bool]:
-    """Return a test whether a row has the value: the API refuses filters that name nothing (``known``)."""
-    return lambda value: model._default_manager.filter(**{field: value}).exists()
+from metadata.selectors.change_log import SUBJECT_KINDS, about_dataset
 
 
 def is_dataset(name: str) -> bool:
     """Return whether a target dataset of this name (``schema.name``) exists."""
     schema, _, rest = name.partition(".")
     return TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=rest).exists()
-
-
-class YesNoFilter(filters.ChoiceFilter):
-    """A boolean as a select with an empty choice."""
-
-    def __init__(self, **kwargs):
-        super().__init__(choices=_YES_NO, **kwargs)
-
-    def filter(self, qs: QuerySet, value: str) -> QuerySet:
-        return qs.filter(**{self.field_name: value == "true"}) if value else qs
-
-
-class StableOrdering(filters.OrderingFilter):
-    """Rows that are equal in the wanted order, or for which none is wanted, have one order all the same."""
-
-    def filter(self, qs: QuerySet, value) -> QuerySet:
-        wanted = [param for param in value or () if param]
-        if not wanted:
-            return qs.order_by(*qs.model._meta.ordering, "pk")
-        return qs.order_by(*(self.get_ordering_value(param) for param in wanted), "pk")
 
 
 class SystemFilter(filters.FilterSet):
@@ -166,12 +138,12 @@ class DatasetFilter(filters.FilterSet):
 
 
 def called(text: str) -> Q:
-    """Rows whose name, or a former one, has the text in it."""
+    """Return rows whose name or a former name contains the text."""
     return Q(name__icontains=text) | _formerly(text)
 
 
 def _formerly(text: str) -> Q:
-    """A list in JSON, as text. SQLite holds other letters than ASCII's escaped."""
+    """Return a list in JSON as text. SQLite stores letters outside ASCII escaped."""
     quote = '"' if text.startswith('"') else ""
     escaped = quote + json.dumps(text.removeprefix('"'))[1:-1]
     found = Q(former_names__icontains=text)
@@ -220,30 +192,17 @@ class ReferenceFilter(filters.FilterSet):
         fields = ()
 
 
-class PersonFilter(filters.FilterSet):
-    q = filters.CharFilter(field_name="username", lookup_expr="icontains", label="Name")
-    active = YesNoFilter(field_name="is_active", label="In use")
-    role = filters.CharFilter(field_name="groups__name", label="Role")
-    ordering = StableOrdering(fields=(("username", "name"), "last_login"))
-
-    known: ClassVar = {"role": frozenset(Role).__contains__}
-
-    class Meta:
-        model = get_user_model()
-        fields = ()
-
-
 class ChangeFilter(filters.FilterSet):
     q = filters.CharFilter(method="search", label="Text")
     dataset = filters.CharFilter(method="of_dataset", label="Dataset")
-    person = filters.CharFilter(field_name="actor", lookup_expr="iexact", label="Person")
+    actor = filters.CharFilter(field_name="actor", lookup_expr="iexact", label="User")
     kind = filters.CharFilter(field_name="subject_kind", label="Kind")
     action = filters.CharFilter(field_name="action", label="What was done")
     since = filters.DateFilter(field_name="at", lookup_expr="date__gte", label="From")
     until = filters.DateFilter(field_name="at", lookup_expr="date__lte", label="To")
 
     known: ClassVar = {
-        "person": lambda name: (
+        "actor": lambda name: (
             is_there(get_user_model(), "username")(name) or is_there(ChangeLogEntry, "actor__iexact")(name)
         ),
         "kind": lambda kind: kind in SUBJECT_KINDS or is_there(ChangeLogEntry, "subject_kind")(kind),

@@ -5,11 +5,18 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests.emptying import let_tests_empty_quickly
-from tests.ordering import longest_files_first
+from tests.database.cleanup import let_tests_empty_quickly
+from tests.order import longest_files_first
 from tests.services.browser import OUTCOME, browser, page
 
 __all__ = ["browser", "page"]
+
+pytest_plugins = [
+    "tests.fixtures.jobs",
+    "tests.fixtures.spark",
+    "tests.fixtures.users",
+    "tests.fixtures.warehouse",
+]
 
 # A shared machine is sometimes slow; how long an example takes says nothing about being right.
 settings.register_profile("elevata", deadline=None, print_blob=True)

@@ -4,14 +4,12 @@ import factory
 from django.utils import timezone
 from factory.django import DjangoModelFactory
 
-from metadata.domain import keys
-from metadata.domain.notices import TRIES
+from elevata.notifications.kinds import TRIES
+from elevata.notifications.models import Delivery, Event, Notice, Webhook
+from metadata.domain import naming
 from metadata.models import (
     ColumnInput,
     DatasetInput,
-    Delivery,
-    Event,
-    Notice,
     Reference,
     ReferencePair,
     SourceColumn,
@@ -20,7 +18,6 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
     TargetSchema,
-    Webhook,
 )
 
 
@@ -41,7 +38,7 @@ class SourceDatasetFactory(DjangoModelFactory):
     system = factory.SubFactory(SystemFactory)
     name = factory.Sequence(lambda n: f"dataset{n}")
     short_name = factory.SelfAttribute("name")
-    key = factory.LazyAttribute(lambda row: keys.source_dataset_key(row.system.short_name, row.name))
+    key = factory.LazyAttribute(lambda row: naming.source_dataset_key(row.system.short_name, row.name))
     location = factory.LazyAttribute(lambda row: f"{row.name}.csv")
 
 
@@ -51,7 +48,7 @@ class SourceColumnFactory(DjangoModelFactory):
 
     dataset = factory.SubFactory(SourceDatasetFactory)
     name = factory.Sequence(lambda n: f"column{n}")
-    key = factory.LazyAttribute(lambda row: keys.source_column_key(row.dataset.key, row.name))
+    key = factory.LazyAttribute(lambda row: naming.source_column_key(row.dataset.key, row.name))
     ordinal = factory.Sequence(lambda n: n + 1)
     data_type = "string"
 
@@ -72,7 +69,7 @@ class TargetDatasetFactory(DjangoModelFactory):
 
     schema = factory.SubFactory(TargetSchemaFactory)
     name = factory.Sequence(lambda n: f"rc_test_{n}")
-    key = factory.LazyAttribute(lambda row: keys.target_dataset_key(row.schema.name, row.name))
+    key = factory.LazyAttribute(lambda row: naming.target_dataset_key(row.schema.name, row.name))
 
 
 class TargetColumnFactory(DjangoModelFactory):
@@ -81,7 +78,7 @@ class TargetColumnFactory(DjangoModelFactory):
 
     dataset = factory.SubFactory(TargetDatasetFactory)
     name = factory.Sequence(lambda n: f"column{n}")
-    key = factory.LazyAttribute(lambda row: keys.target_column_key(row.dataset.key, row.name))
+    key = factory.LazyAttribute(lambda row: naming.target_column_key(row.dataset.key, row.name))
     ordinal = factory.Sequence(lambda n: n + 1)
     data_type = "string"
     role = factory.LazyAttribute(lambda row: "business_key" if row.key_ordinal else "attribute")
@@ -112,7 +109,7 @@ class ReferenceFactory(DjangoModelFactory):
 
     child = factory.SubFactory(TargetDatasetFactory)
     parent = factory.SubFactory(TargetDatasetFactory)
-    key = factory.LazyAttribute(lambda row: keys.reference_key(row.child.key, row.parent.key, row.role_name))
+    key = factory.LazyAttribute(lambda row: naming.reference_key(row.child.key, row.parent.key, row.role_name))
     role_name = ""
 
 
@@ -179,4 +176,4 @@ class DeliveryFactory(DjangoModelFactory):
     event = factory.SubFactory(EventFactory)
     webhook = factory.SubFactory(WebhookFactory)
     tries = TRIES
-    next_at = factory.LazyFunction(timezone.now)
+    not_before = factory.LazyFunction(timezone.now)

@@ -1,32 +1,34 @@
-"""The API of environments and their policies: what each allows, and how many people must agree."""
+"""API of environments, change policies and drift."""
 
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
-from architecture.api.errors import refusals
-from architecture.domain.policy import RISKS, RULE_CODES, SEVERITIES
-from architecture.domain.reports.workflow import Refused
+from architecture.domain.change_policy import RISKS, RULE_CODES, SEVERITIES
+from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.steps.features import READERS, SPARK
+from architecture.domain.workflow import Refused
 from architecture.models import Environment, PolicyProposal
-from architecture.services.policies.policies import (
+from architecture.services.change_policy import (
     accept_policy,
     policy_of,
     reject_policy,
     update_policies,
     withdraw_policy,
 )
-from architecture.services.states.environments import current_environment
-from metadata.api.etags import check_match
-from metadata.api.permissions import permitted_to
-from metadata.api.resources import NAME, ReadOnly
-from metadata.api.strict_fields import ChangeSerializer
-from metadata.domain.roles import Permission
-from metadata.services.common import writing
+from architecture.services.drift import adopt_as_baseline, current_drift
+from architecture.services.states import current_environment
+from elevata.accounts.roles import Permission
+from elevata.api.preconditions import check_match
+from elevata.api.requests import ChangeSerializer, both
+from elevata.api.resources import NAME, ReadOnly, Resource, permitted_to
+from elevata.audit.services.change_log import writing
 
 _MANAGES = permitted_to(Permission.MANAGE_POLICIES)
 _RULES = {
@@ -50,13 +52,14 @@ _POLICY = {
         },
         "approver_may_execute": {"type": "boolean"},
         "automatic_safe_changes": {"type": "boolean"},
+        "readers": {"enum": list(READERS), "default": SPARK},
     },
 }
 
 
 @extend_schema_field(_POLICY)
 class PolicyField(serializers.DictField):
-    """Severities by rule, approvals by risk, and what loads and approvers may."""
+    """Severities by rule, approvals by risk, permissions of loads and approvers, and readers of tables."""
 
 
 class LooseningSerializer(serializers.Serializer):
@@ -66,7 +69,7 @@ class LooseningSerializer(serializers.Serializer):
 
 
 class ProposalSerializer(serializers.ModelSerializer):
-    """A looser policy that waits for a second person."""
+    """Looser policy that waits for a second user."""
 
     proposal_id = serializers.UUIDField(read_only=True)
     policies = PolicyField(read_only=True, help_text="What the environment would say differently from the defaults.")
@@ -80,11 +83,11 @@ class ProposalSerializer(serializers.ModelSerializer):
 
 
 class EnvironmentSerializer(serializers.ModelSerializer):
-    current = serializers.SerializerMethodField(help_text="Whether it is the one that is worked in here.")
-    policies = PolicyField(read_only=True, help_text="What it says differently from the installation's defaults.")
+    current = serializers.SerializerMethodField(help_text="True for the environment of this installation.")
+    policies = PolicyField(read_only=True, help_text="Choices that differ from the installation's defaults.")
     policy = serializers.SerializerMethodField(help_text="What is in force.")
     version = serializers.IntegerField(source="policies_version", read_only=True)
-    proposal = serializers.SerializerMethodField(help_text="The looser policy that waits for a second person.")
+    proposal = serializers.SerializerMethodField(help_text="Looser policy that waits for a second user.")
 
     class Meta:
         model = Environment
@@ -108,7 +111,7 @@ class PolicyChange(ChangeSerializer):
 
 
 class ProposalDecision(ChangeSerializer):
-    proposal = serializers.UUIDField(help_text="The `proposal_id` that was seen.")
+    proposal = serializers.UUIDField(help_text="`proposal_id` that was read.")
     note = serializers.CharField(required=False, allow_blank=True, default="", max_length=1000)
 
 
@@ -135,20 +138,20 @@ class EnvironmentViewSet(ReadOnly):
 
     @extend_schema(responses={200: EnvironmentSerializer, 202: EnvironmentSerializer})
     def partial_update(self, request: Request, name: str) -> Response:
-        """Set what the environment says differently from the installation's policy.
+        """Set the environment's differences from the installation's policy.
 
         If anything in it is looser than the policy in force, the whole change waits as `proposal` until a second
-        person accepts it, and the answer is 202.
+        user accepts it, and the answer is 202.
         """
         row = self.get_object()
         check_match(request, row.policies_version, required=True)
         given, reason = self.given(PolicyChange)
-        with refusals(), writing(reason):
+        with writing(reason):
             proposal = update_policies(
                 environment=row,
                 policies=given["policies"],
                 expected_version=row.policies_version,
-                person=request.user,
+                user=request.user,
                 reason=reason,
             )
         return self.answer(self.get_object(), status.HTTP_200_OK if proposal is None else status.HTTP_202_ACCEPTED)
@@ -156,28 +159,112 @@ class EnvironmentViewSet(ReadOnly):
     @extend_schema(request=ProposalDecision, responses=EnvironmentSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def accept(self, request: Request, name: str) -> Response:
-        """Put the looser policy in force, as a second person who manages policies."""
+        """Accept the looser policy, as a second user who manages policies."""
         return self._decide(accept_policy, with_note=True)
 
     @extend_schema(request=ProposalDecision, responses=EnvironmentSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def reject(self, request: Request, name: str) -> Response:
-        """Turn the looser policy down; the policy in force stays."""
+        """Reject the looser policy; the policy in force stays."""
         return self._decide(reject_policy, with_note=True)
 
     @extend_schema(request=ProposalDecision, responses=EnvironmentSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def withdraw(self, request: Request, name: str) -> Response:
-        """Take one's own proposal back."""
+        """Withdraw your proposal."""
         return self._decide(withdraw_policy, with_note=False)
 
     def _decide(self, decide: Any, *, with_note: bool) -> Response:
         environment = self.get_object()
         given, reason = self.given(ProposalDecision)
-        with refusals(), writing(reason):
+        with writing(reason):
             proposal = environment.proposals.filter(proposal_id=given["proposal"]).first()
             if proposal is None:
                 raise Refused("UNKNOWN_PROPOSAL")
             note = {"note": given["note"] or reason} if with_note else {}
-            decide(proposal=proposal, person=self.request.user, **note)
+            decide(proposal=proposal, user=self.request.user, **note)
         return self.answer(self.get_object())
+
+
+# API of drift: differences between the warehouse and its applied state, and their adoption as the baseline.
+
+
+_STATES = ((IN_SYNC, "In sync"), (DRIFTED, "Drifted"), (UNKNOWN, "Unknown"))
+EXECUTES = permitted_to(Permission.EXECUTE_REPORTS)
+
+
+class DifferenceSerializer(serializers.Serializer):
+    """Difference of a table or a column; names or types, empty where there is none."""
+
+    table = serializers.CharField()
+    what = serializers.CharField(
+        help_text="table_missing, table_name, column_missing, column_name, column_type or column_unexpected."
+    )
+    column = serializers.CharField(allow_blank=True)
+    applied = serializers.CharField(allow_blank=True)
+    observed = serializers.CharField(allow_blank=True)
+
+
+class DatasetDriftSerializer(serializers.Serializer):
+    key = serializers.CharField(help_text="Stable key of the dataset; send it to adopt.")
+    dataset = serializers.CharField()
+    status = serializers.ChoiceField(choices=_STATES)
+    reason = serializers.CharField(allow_blank=True, help_text="Why it is unknown, or in sync though of no dataset.")
+    differences = DifferenceSerializer(many=True)
+
+
+@extend_schema_serializer(many=False)
+class DriftSerializer(serializers.Serializer):
+    """The drift of the environment that is worked in, dataset by dataset."""
+
+    environment = serializers.CharField()
+    observed_at = serializers.DateTimeField(allow_null=True, help_text="Time of the last refresh; null without one.")
+    in_sync = serializers.IntegerField()
+    drifted = serializers.IntegerField()
+    unknown = serializers.IntegerField()
+    datasets = DatasetDriftSerializer(many=True)
+
+
+class AdoptSerializer(ChangeSerializer):
+    datasets = serializers.ListField(child=serializers.CharField(max_length=64), allow_empty=False, max_length=10_000)
+    reason = serializers.CharField(max_length=200)
+
+
+class DriftViewSet(Resource, GenericViewSet):
+    """Drift as it was seen last."""
+
+    serializer_class = DriftSerializer
+    filter_backends = ()
+    pagination_class = None
+    needs = {"adopt": EXECUTES}
+
+    @extend_schema(operation_id="drift_read", responses=DriftSerializer)
+    def list(self, request: Request) -> Response:
+        """Return the differences between applied state and warehouse, as far as tables were observed."""
+        return self.answer()
+
+    @extend_schema(request=AdoptSerializer, responses=DriftSerializer)
+    @action(detail=False, methods=["post"])
+    def adopt(self, request: Request) -> Response:
+        """Adopt the tables of these datasets as applied state; the next report starts from there."""
+        given, message = self.given(AdoptSerializer)
+        with writing(both(given["reason"], message)):
+            adopt_as_baseline(
+                environment=current_environment(),
+                dataset_keys=given["datasets"],
+                user=request.user,
+                reason=given["reason"],
+            )
+        return self.answer()
+
+    def answer(self) -> Response:
+        """Return the drift by the newest observations."""
+        environment = current_environment()
+        found = current_drift(environment)
+        said = {
+            "environment": environment.name,
+            "observed_at": found.at,
+            "datasets": found.datasets,
+            **{state: found.count(state) for state, _ in _STATES},
+        }
+        return Response(DriftSerializer(said).data)

@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from architecture.domain.reports.scope import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -16,12 +16,12 @@ from architecture.models import (
     ExecutionRecord,
     Preview,
 )
-from architecture.services.executions.records import record_artifact
-from architecture.services.policies.policies import policy_of
-from architecture.services.reports.approvals import approvals_missing
-from architecture.services.reports.reports import authors_of_report, shown
-from architecture.services.reports.undo_options import offered
-from metadata.api.strict_fields import ChangeSerializer
+from architecture.services.change_policy import policy_of
+from architecture.services.executions import approvals_missing
+from architecture.services.proof import record_artifact
+from architecture.services.reports import authors_of_report, report_document
+from architecture.services.undo import offered
+from elevata.api.requests import ChangeSerializer
 
 SCOPE_KINDS = ((ALL, ALL), (SCHEMA, SCHEMA), (DATASET, DATASET))
 
@@ -37,7 +37,7 @@ class ReportRequestSerializer(ChangeSerializer, ReportScopeSerializer):
 
 
 def scope_of(given: Mapping[str, Any]) -> Scope:
-    """The scope that was asked for. ScopeProblem if its parts do not go together."""
+    """Return the requested scope. Raise ScopeProblem if its parts contradict each other."""
     return Scope(given["kind"], given["name"], given["target_only"])
 
 
@@ -47,7 +47,7 @@ class ApprovalSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Approval
-        fields = ("person", "decision", "note", "fingerprint", "roles", "at")
+        fields = ("person", "decision", "note", "readers_lost", "fingerprint", "roles", "at")
 
 
 class ReportListSerializer(serializers.ModelSerializer):
@@ -78,7 +78,7 @@ class ReportListSerializer(serializers.ModelSerializer):
 
 
 class ReportSerializer(ReportListSerializer):
-    """With the report itself, ``change-report/v1``, and how it stands with people."""
+    """A report with its document, ``change-report/v1``, and its approvals."""
 
     report = serializers.SerializerMethodField()
     approvals = ApprovalSerializer(many=True, read_only=True)
@@ -102,7 +102,7 @@ class ReportSerializer(ReportListSerializer):
         )
 
     def get_report(self, report: ChangeReport) -> dict[str, Any]:
-        return shown(report)
+        return report_document(report)
 
     def get_approvals_needed(self, report: ChangeReport) -> int:
         return policy_of(report.environment).approvals[report.risk].count
@@ -121,6 +121,14 @@ class NoteSerializer(ChangeSerializer):
         default="",
         max_length=2000,
         help_text="Stays with the approval; without it `changelog_message` does.",
+    )
+
+
+class ApproveSerializer(NoteSerializer):
+    readers_lost = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Accept that tables lose the readers that the operations name, instead of being written anew.",
     )
 
 
@@ -143,7 +151,7 @@ class ExecuteSerializer(ChangeSerializer):
     preview = serializers.RegexField(
         r"\A[0-9a-f]{64}\Z",
         required=False,
-        help_text="The fingerprint of the preview that was looked at, if it is to be said beside If-Match.",
+        help_text="Fingerprint of the reviewed preview, in addition to If-Match.",
     )
 
 
@@ -152,7 +160,7 @@ class ExecutionListSerializer(serializers.ModelSerializer):
     environment = serializers.CharField(source="environment.name", read_only=True)
     report = serializers.UUIDField(source="report.report_id", read_only=True, default=None, allow_null=True)
     record = serializers.SerializerMethodField()
-    who = serializers.CharField(read_only=True, help_text="Who asked for it; system where nobody is named.")
+    who = serializers.CharField(read_only=True, help_text="Requesting user; system if none.")
     seconds = serializers.FloatField(read_only=True, allow_null=True)
     error = serializers.DictField(read_only=True, allow_null=True)
     operation_count = serializers.IntegerField(read_only=True)
@@ -251,7 +259,7 @@ class WayBackSerializer(serializers.Serializer):
 
 
 class RecordSerializer(RecordListSerializer):
-    """With the artifact that ``manage.py verify_artifact`` takes, and with what takes each operation back."""
+    """A record with the artifact that ``manage.py verify_artifact`` takes, and the undo of each operation."""
 
     artifact = serializers.SerializerMethodField()
     ways_back = serializers.SerializerMethodField()

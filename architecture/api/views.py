@@ -1,19 +1,22 @@
-"""The API of reports, executions and records. What wakes a worker is added by the loader (``loader.api``)."""
+"""API of reports, dry runs, executions and records."""
 
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import status
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
+from rest_framework import serializers, status
 from rest_framework.decorators import action
-from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.reverse import reverse
 
-from architecture.api.errors import MayBuild, refusals
 from architecture.api.serializers import (
     ApprovalSerializer,
+    ApproveSerializer,
+    ExecuteSerializer,
     ExecutionEventSerializer,
     ExecutionListSerializer,
     ExecutionSerializer,
@@ -22,40 +25,91 @@ from architecture.api.serializers import (
     ReasonSerializer,
     RecordListSerializer,
     RecordSerializer,
+    RefusedSerializer,
     ReportListSerializer,
     ReportRequestSerializer,
     ReportSerializer,
     UndoSerializer,
     scope_of,
 )
-from architecture.domain.reports.scope import Scope
-from architecture.filtersets import ExecutionFilter, RecordFilter, ReportFilter
-from architecture.models import ChangeReport, Execution, ExecutionRecord
-from architecture.selectors import execution_events, executions, records, reports
-from architecture.services.executions.executions import abandon_execution, cancel_execution
-from architecture.services.executions.records import approval_artifact
-from architecture.services.reports.approvals import approve, reject
-from architecture.services.reports.previews import make_preview, newest_preview
-from architecture.services.reports.reports import build_report
-from architecture.services.reports.undo_reports import undo_report
-from architecture.services.states.environments import current_environment
-from metadata.api.etags import must_name
-from metadata.api.permissions import permitted_to
-from metadata.api.resources import PAGES, ReadOnly
-from metadata.api.strict_fields import NothingSerializer, both
-from metadata.domain.roles import Permission
-from metadata.services.common import writing
+from architecture.domain.workflow import Refused
+from architecture.filtersets import DryRunFilter, ExecutionFilter, RecordFilter, ReportFilter
+from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
+from architecture.selectors.environments import execution_events, executions, records, reports
+from architecture.services.executions import (
+    Requested,
+    abandon_execution,
+    approve,
+    cancel_execution,
+    reject,
+    request_execution,
+    resume_execution,
+)
+from architecture.services.previews import make_preview, newest_preview, readable_result, request_dry_run
+from architecture.services.proof import approval_artifact
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment
+from architecture.services.undo import undo_report
+from architecture.views.refusals import MayBuild
+from elevata.accounts.permissions import current_actor
+from elevata.accounts.roles import Permission
+from elevata.api.preconditions import must_name
+from elevata.api.progress import LINES_AT_ONCE, Work, as_followed, is_wanted, line_after, stream
+from elevata.api.requests import NothingSerializer, both
+from elevata.api.resources import PAGES, ReadOnly, permitted_to
+from elevata.audit.services.change_log import writing
+from elevata.jobs.states import QUEUED, RUNNING
 
 APPROVES, EXECUTES = permitted_to(Permission.APPROVE_REPORTS), permitted_to(Permission.EXECUTE_REPORTS)
 
-# A preview's tag: what an execution says it was asked for over.
+# ETag of a preview, which an execution must name.
 PREVIEW_TAG = OpenApiParameter(
     "ETag", str, OpenApiParameter.HEADER, response=True, description="The preview that this is; execute asks for it."
 )
 
 
+class DryRunListSerializer(serializers.ModelSerializer):
+    status = serializers.CharField(read_only=True, help_text="queued, running, succeeded or failed.")
+    environment = serializers.CharField(source="preview.report.environment.name", read_only=True)
+    report = serializers.UUIDField(source="preview.report.report_id", read_only=True)
+    preview = serializers.CharField(source="preview.fingerprint", read_only=True)
+    requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
+    error = serializers.SerializerMethodField(help_text="Why there is no result.")
+
+    class Meta:
+        model = DryRun
+        fields = (
+            "id",
+            "status",
+            "environment",
+            "report",
+            "preview",
+            "requested_by",
+            "requested_at",
+            "finished_at",
+            "error",
+        )
+
+    @extend_schema_field(RefusedSerializer(allow_null=True))
+    def get_error(self, dry_run: DryRun) -> dict[str, Any] | None:
+        return dry_run.error
+
+
+class DryRunSerializer(DryRunListSerializer):
+    """A dry run with its steps, tables before and after with samples, and broken queries."""
+
+    result = serializers.SerializerMethodField()
+
+    class Meta(DryRunListSerializer.Meta):
+        fields = (*DryRunListSerializer.Meta.fields, "result")
+
+    @extend_schema_field(serializers.DictField(allow_null=True))
+    def get_result(self, dry_run: DryRun) -> dict[str, Any] | None:
+        return readable_result(dry_run, current_actor().user)
+
+
 class ReportViewSet(ReadOnly):
-    """Change reports, found by their id. A report is made from what was last seen of the warehouse.
+    """Change reports, found by their id. A report is created from the last observations.
 
     A decision counts for one fingerprint, so a report's ETag begins with it, and who decides names it.
     """
@@ -66,9 +120,16 @@ class ReportViewSet(ReadOnly):
     filterset_class = ReportFilter
     lookup_field = "report_id"
     lookup_value_converter = "uuid"
-    needs = {"create": MayBuild, "approve": APPROVES, "reject": APPROVES, "make_preview": EXECUTES}
+    needs = {
+        "create": MayBuild,
+        "approve": APPROVES,
+        "reject": APPROVES,
+        "make_preview": EXECUTES,
+        "dry_run": EXECUTES,
+        "execute": EXECUTES,
+    }
     tagged = True
-    must_see = frozenset({"approve", "reject"})
+    must_see = frozenset({"approve", "reject", "execute"})
 
     def version_of(self, row: ChangeReport) -> str:
         return row.fingerprint
@@ -81,49 +142,46 @@ class ReportViewSet(ReadOnly):
 
     @extend_schema(request=ReportRequestSerializer, responses={201: ReportSerializer})
     def create(self, request: Request) -> Response:
-        """Make the report of a scope; the same report again is the same one."""
+        """Create the report of a scope from the last observations; an equal report is returned again."""
         given, reason = self.given(ReportRequestSerializer)
-        with refusals(), writing(reason):
-            return self.made(scope_of(given), request.user)
-
-    def made(self, scope: Scope, person: Any) -> Response:
-        """The report of a scope, from what was last seen."""
-        report = build_report(environment=current_environment(), scope=scope, person=person)
+        with writing(reason):
+            report = build_report(environment=current_environment(), scope=scope_of(given), user=request.user)
         answer = self.answer(report, status.HTTP_201_CREATED)
         answer.headers["Location"] = self.reverse_action("detail", kwargs={self.lookup_field: report.report_id})
         return answer
 
-    @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
+    @extend_schema(request=ApproveSerializer, responses={201: ApprovalSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def approve(self, request: Request, report_id: UUID) -> Response:
-        """Say yes to what the ETag in `If-Match` stands for."""
-        return self._decide(approve, request)
+        """Approve the report version of the ETag in `If-Match`."""
+        return self._decide(approve, request, ApproveSerializer)
 
     @extend_schema(request=NoteSerializer, responses={201: ApprovalSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def reject(self, request: Request, report_id: UUID) -> Response:
-        """Say no to what the ETag in `If-Match` stands for, which ends the report."""
+        """Reject the report version of the ETag in `If-Match`, which ends the report."""
         return self._decide(reject, request)
 
-    def _decide(self, decide: Any, request: Request) -> Response:
+    def _decide(self, decide: Any, request: Request, serializer: type[NoteSerializer] = NoteSerializer) -> Response:
         report = self.get_object()
         must_name(request, self.version_of(report))
-        given, reason = self.given(NoteSerializer)
-        # What stays with the approval need not stand in the change log, too.
-        with refusals(), writing(reason if given["note"] else ""):
-            approval = decide(report=report, person=request.user, note=given["note"] or reason)
+        given, reason = self.given(serializer)
+        accepted = {"readers_lost": True} if given.get("readers_lost") else {}
+        # A note is stored with the approval, so the change log need not repeat it.
+        with writing(reason if given["note"] else ""):
+            approval = decide(report=report, user=request.user, note=given["note"] or reason, **accepted)
         return Response(ApprovalSerializer(approval).data, status=status.HTTP_201_CREATED)
 
     @extend_schema(responses=OpenApiResponse(response={"type": "object"}), filters=False)
     @action(detail=True, filter_backends=(), pagination_class=None)
     def approvals(self, request: Request, report_id: UUID) -> Response:
-        """The report and what people decided, as ``manage.py verify_artifact`` takes it."""
+        """Return the report and its decisions, in the form of ``manage.py verify_artifact``."""
         return Response(approval_artifact(self.get_object()))
 
     @extend_schema(responses=PreviewSerializer, filters=False, parameters=[PREVIEW_TAG])
     @action(detail=True, filter_backends=(), pagination_class=None)
     def preview(self, request: Request, report_id: UUID) -> Response:
-        """The newest preview; 404 while there is none."""
+        """Return the newest preview; 404 if there is none."""
         found = newest_preview(self.get_object())
         if found is None:
             raise NotFound("The report has no preview yet.")
@@ -132,15 +190,67 @@ class ReportViewSet(ReadOnly):
     @extend_schema(request=NothingSerializer, responses={201: PreviewSerializer}, parameters=[PREVIEW_TAG])
     @preview.mapping.post
     def make_preview(self, request: Request, report_id: UUID) -> Response:
-        """Make the preview from what was last seen of the warehouse."""
+        """Create the preview from the last observations."""
         _, reason = self.given(NothingSerializer)
-        with refusals(), writing(reason):
-            return self.previewed(self.get_object(), request.user)
-
-    def previewed(self, report: ChangeReport, person: Any) -> Response:
-        """The preview of a report, from what was last seen."""
-        made = make_preview(report=report, person=person)
+        with writing(reason):
+            made = make_preview(report=self.get_object(), user=request.user)
         return self.tagged_answer(PreviewSerializer(made).data, made.fingerprint, status.HTTP_201_CREATED)
+
+    @extend_schema(
+        request=NothingSerializer,
+        responses={202: DryRunSerializer},
+        parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
+    )
+    @action(detail=True, methods=["post"], url_path="dry-run", filter_backends=(), pagination_class=None)
+    def dry_run(self, request: Request, report_id: UUID) -> Response:
+        """Request a dry run of the newest preview on clones; one that is queued or under way is returned instead."""
+        _, reason = self.given(NothingSerializer)
+        with writing(reason):
+            preview = newest_preview(self.get_object())
+            if preview is None:
+                raise Refused("NO_PREVIEW")
+            asked = request_dry_run(preview=preview, user=request.user)
+        asked.wake_after_commit()
+        dry_run = asked.dry_run
+        where = reverse("api-dry-run-detail", args=[dry_run.pk], request=request)
+        return Response(DryRunSerializer(dry_run).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+    @extend_schema(
+        request=ExecuteSerializer,
+        responses={202: ExecutionSerializer},
+        parameters=[OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])],
+    )
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def execute(self, request: Request, report_id: UUID) -> Response:
+        """Execute the report as shown by the preview whose ETag `If-Match` names.
+
+        A repeated request returns the same execution.
+        """
+        report = self.get_object()
+        preview = newest_preview(report)
+        must_name(request, preview and preview.fingerprint)
+        given, reason = self.given(ExecuteSerializer)
+        seen = given.get("preview") or (preview.fingerprint if preview else "")
+        with writing(reason):
+            asked = request_execution(report=report, user=request.user, preview_fingerprint=seen, command="REST")
+        asked.wake_after_commit()
+        found = executions().prefetch_related("operations").get(pk=asked.execution.pk)
+        where = reverse("api-execution-detail", args=[found.pk], request=request)
+        return Response(ExecutionSerializer(found).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+
+def work_of_execution(execution: Execution) -> Work:
+    """Return the work of an execution, whose state has the fields of lists of executions."""
+
+    def standing() -> tuple[dict[str, Any], bool]:
+        now = executions().get(pk=execution.pk)
+        return dict(ExecutionListSerializer(now).data), now.is_finished
+
+    def lines(after: int) -> list[dict[str, Any]]:
+        found = execution_events(execution=execution, after=after)[:LINES_AT_ONCE]
+        return list(ExecutionEventSerializer(found, many=True).data)
+
+    return Work(standing, lines)
 
 
 class ExecutionViewSet(ReadOnly):
@@ -153,46 +263,51 @@ class ExecutionViewSet(ReadOnly):
     # The job's own number: beyond its range it is found nowhere, where the key to the job would overflow.
     lookup_field, lookup_url_kwarg = "id", "pk"
     lookup_value_converter = "int"
-    needs = {"cancel": EXECUTES, "abandon": EXECUTES}
+    needs = {"cancel": EXECUTES, "abandon": EXECUTES, "resume": EXECUTES}
     parameters = {"events": PAGES | {"after"}}
 
     def get_queryset(self) -> QuerySet[Execution]:
         return executions() if self.action == "list" else executions().prefetch_related("operations")
 
-    @extend_schema(
-        responses=ExecutionEventSerializer(many=True),
-        filters=False,
-        parameters=[OpenApiParameter("after", int, description="Only lines after the one with this id.")],
-    )
+    @as_followed(ExecutionEventSerializer)
     @action(detail=True, filter_backends=())
-    def events(self, request: Request, pk: int) -> Response:
-        """The execution's log, oldest line first."""
-        after = request.query_params.get("after", "0")
-        if not (after.isascii() and after.isdigit() and len(after) < 19):
-            raise ValidationError({"after": ["Must be the id of a line."]})
-        page = self.paginate_queryset(execution_events(execution=self.get_object(), after=int(after)))
+    def events(self, request: Request, pk: int) -> HttpResponse:
+        """Return the execution's log, oldest line first: a page, or (``Accept: text/event-stream``) as it comes."""
+        if is_wanted(request):
+            return stream(request, work_of_execution(self.get_object()))
+        page = self.paginate_queryset(execution_events(execution=self.get_object(), after=line_after(request)))
         return self.get_paginated_response(ExecutionEventSerializer(page, many=True).data)
 
     @extend_schema(request=NothingSerializer, responses=ExecutionSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def cancel(self, request: Request, pk: int) -> Response:
-        """Ask for the execution to stop between two steps."""
+        """Cancel the execution after the running step."""
         _, reason = self.given(NothingSerializer)
-        with refusals(), writing(reason):
-            cancel_execution(execution=self.get_object(), person=request.user)
+        with writing(reason):
+            cancel_execution(execution=self.get_object(), user=request.user)
         return self.as_it_is()
 
     @extend_schema(request=ReasonSerializer, responses=ExecutionSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def abandon(self, request: Request, pk: int) -> Response:
-        """Give up an execution that failed, was cancelled or lost; its record is sealed."""
+        """Abandon an execution that failed, was cancelled or lost; its record is sealed."""
         given, message = self.given(ReasonSerializer)
-        with refusals(), writing(both(given["reason"], message)):
-            abandon_execution(execution=self.get_object(), person=request.user, reason=given["reason"])
+        with writing(both(given["reason"], message)):
+            abandon_execution(execution=self.get_object(), user=request.user, reason=given["reason"])
         return self.as_it_is()
 
+    @extend_schema(request=NothingSerializer, responses={202: ExecutionSerializer})
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def resume(self, request: Request, pk: int) -> Response:
+        """Queue a failed, cancelled or lost execution again; finished steps are not repeated."""
+        _, reason = self.given(NothingSerializer)
+        with writing(reason):
+            resumed = resume_execution(execution=self.get_object(), user=request.user)
+        Requested(resumed).wake_after_commit()
+        return self.as_it_is(status.HTTP_202_ACCEPTED)
+
     def as_it_is(self, code: int = status.HTTP_200_OK) -> Response:
-        """The execution as it is now."""
+        """Return the execution."""
         return Response(ExecutionSerializer(self.get_object()).data, status=code)
 
 
@@ -213,11 +328,34 @@ class RecordViewSet(ReadOnly):
     @extend_schema(request=UndoSerializer, responses={201: ReportSerializer})
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def undo(self, request: Request, record_id: UUID) -> Response:
-        """Make the report that takes the record's operations back, or those that are named.
+        """Create the report that undoes the record's operations, or those that are named.
 
         It goes through the same gate. The metadata still say what they said: bring them back, too.
         """
         given, reason = self.given(UndoSerializer)
-        with refusals(), writing(reason):
-            report = undo_report(record=self.get_object(), person=request.user, operations=given["operations"])
+        with writing(reason):
+            report = undo_report(record=self.get_object(), user=request.user, operations=given["operations"])
         return self.tagged_answer(ReportSerializer(report).data, report.fingerprint, status.HTTP_201_CREATED)
+
+
+class DryRunViewSet(ReadOnly):
+    """Dry runs of previews on clones, the newest first."""
+
+    queryset = DryRun.objects.none()
+    serializer_class = DryRunSerializer
+    list_serializer_class = DryRunListSerializer
+    filterset_class = DryRunFilter
+    # The job's own number: beyond its range it is found nowhere, where the key to the job would overflow.
+    lookup_field, lookup_url_kwarg = "id", "pk"
+    lookup_value_converter = "int"
+
+    def get_queryset(self) -> QuerySet[DryRun]:
+        found = DryRun.objects.select_related("preview__report__environment", "requested_by").order_by("-pk")
+        return found.defer("result") if self.action == "list" else found
+
+    def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Return a dry run; ``Retry-After`` says when to ask again while it is not finished."""
+        answer = super().retrieve(request, *args, **kwargs)
+        if answer.data["status"] in (QUEUED, RUNNING):
+            answer.headers["Retry-After"] = "1"
+        return answer

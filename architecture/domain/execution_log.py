@@ -1,12 +1,14 @@
-"""The lines of an execution's log: what is said when it is asked for, taken up, at each step, and at its end.
+"""Log lines of an execution: request, claim, steps and end.
 
-Pure: services say what happened, this says it in words. ``step`` is the ordinal of the step that a line is
-about; pages count from 1.
+Pure: services pass the facts, this module writes the texts. ``step`` is the ordinal of the step that a line is about;
+pages count from 1.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from elevata.core.words import counted
 
 INFO, WARNING, ERROR = "info", "warning", "error"
 _STATEMENT_SHOWN = 160
@@ -15,7 +17,7 @@ _NAMES_SHOWN = 3
 
 @dataclass(frozen=True)
 class Line:
-    """One line: what is said, how grave it is, and the step it is about, if it is about one."""
+    """Log line: message, level and the ordinal of its step, if any."""
 
     message: str
     level: str = INFO
@@ -24,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Subject:
-    """The step that a line is about: its ordinal, how many there are, and what it does to what."""
+    """Step of a log line: its ordinal, the number of steps, and its description."""
 
     ordinal: int
     count: int
@@ -40,17 +42,17 @@ def requested(who: str, command: str = "") -> Line:
 
 
 def begun_by_load(reason: str, steps: int) -> Line:
-    """A load run carries out safe changes by itself."""
-    return Line(f"begun by {reason}: {_counted(steps, 'step')}, all safe")
+    """Return the first line of an execution that a load run starts for safe changes."""
+    return Line(f"begun by {reason}: {counted(steps, 'step')}, all safe")
 
 
 def resumed(who: str, done: int, left: int) -> Line:
-    kept = f"{_counted(done, 'step')} done before will not be repeated" if done else "no step was done before"
-    return Line(f"resumed by {who}: {kept}, {left} left")
+    finished = f"{counted(done, 'step')} done before will not be repeated" if done else "no step was done before"
+    return Line(f"resumed by {who}: {finished}, {left} left")
 
 
 def claimed(attempt: int, worker: str, leases: Sequence[str]) -> Line:
-    """``leases`` are the names of the datasets that nobody else writes to from now on."""
+    """Return the line of a claim; ``leases`` are the names of the datasets leased for writing."""
     return Line(f"attempt {attempt}: taken up by worker {worker}; leases taken: {_named(leases)}")
 
 
@@ -59,26 +61,24 @@ def waiting(for_what: str) -> Line:
 
 
 def not_told(reason: str) -> Line:
-    """The wake-up of a worker could not be sent."""
-    return Line(
-        f"queued, but no worker could be told: the broker does not answer ({reason}); nothing was started", WARNING
-    )
+    """Return the line for a wake-up message that could not be sent."""
+    return Line(f"queued: the broker does not respond ({reason}); nothing started", WARNING)
 
 
 def told_again() -> Line:
-    return Line("the broker answers again: a worker was told")
+    return Line("the broker responds again; a worker was notified")
 
 
 def looked(asked: int, found: int) -> Line:
-    return Line(f"looked at {_counted(asked, 'table')}: {found} there")
+    return Line(f"scanned {counted(asked, 'table')}: {found} found")
 
 
 def verified(count: int, left: int) -> Line:
-    return Line(f"everything is as it was approved; {left} of {_counted(count, 'step')} to do")
+    return Line(f"everything is as it was approved; {left} of {counted(count, 'step')} to do")
 
 
 def step_began(subject: Subject, statement: str = "", version: int | None = None) -> Line:
-    """``statement`` is cut short: the steps' table has it whole."""
+    """Return the line of a step's start; ``statement`` is shortened, the table of steps has the full text."""
     at = f" (table at version {version})" if version is not None else ""
     return Line(f"{subject}{at}{f': {summary(statement)}' if statement else ''}", step=subject.ordinal)
 
@@ -101,9 +101,9 @@ def step_ended(
         return Line(f"{subject}: failed{after}, {error_said(error)}", ERROR, subject.ordinal)
     if silent:
         return Line(f"{subject}: recorded; nothing was made or changed in the warehouse", step=subject.ordinal)
-    said = [f"done{after}", _moved(*versions)]
-    said += [f"{rows:,} rows written" if rows != 1 else "1 row written"] if rows is not None else []
-    return Line(f"{subject}: {', '.join(one for one in said if one)}", step=subject.ordinal)
+    parts = [f"done{after}", _moved(*versions)]
+    parts += [f"{counted(rows, 'row')} written"] if rows is not None else []
+    return Line(f"{subject}: {', '.join(part for part in parts if part)}", step=subject.ordinal)
 
 
 def _moved(before: int | None, after: int | None) -> str:
@@ -123,17 +123,17 @@ def canceled_at_once(who: str) -> Line:
 
 
 def ended(status: str, seconds: float | None, error: Mapping[str, Any] | None, leases: int) -> Line:
-    """The end of an attempt, with how many leases it gave back."""
+    """Return the line of an attempt's end, with the number of released leases."""
     after = f" after {seconds:.1f} s" if seconds is not None else ""
     why = f": {error_said(error)}" if error else ""
-    back = f"; {_counted(leases, 'lease')} given back" if leases else ""
+    back = f"; {counted(leases, 'lease')} given back" if leases else ""
     level = INFO if status == "succeeded" else WARNING if status == "canceled" else ERROR
     return Line(f"{status}{after}{why}{back}", level)
 
 
 def given_up(error: Mapping[str, Any], leases: int) -> Line:
-    """The attempt lost the execution: its worker is gone, or a lease was broken."""
-    back = f"; {_counted(leases, 'lease')} free again" if leases else ""
+    """Return the line of a lost execution: its worker is dead, or a lease was broken."""
+    back = f"; {counted(leases, 'lease')} free again" if leases else ""
     return Line(f"lost: {error_said(error)}{back}", ERROR)
 
 
@@ -142,13 +142,13 @@ def abandoned(who: str, reason: str) -> Line:
 
 
 def error_said(error: Mapping[str, Any]) -> str:
-    """Code and text of an error, in one line."""
+    """Return code and text of an error in one line."""
     text = " ".join(str(error.get("message") or "").split()) or "no reason was given"
     return f"{error['code']}: {text}" if error.get("code") else text
 
 
 def summary(statement: str) -> str:
-    """A statement in one line, cut short."""
+    """Return a statement in one line, shortened."""
     line = " ".join(statement.split())
     return line if len(line) <= _STATEMENT_SHOWN else f"{line[: _STATEMENT_SHOWN - 1].rstrip()}…"
 
@@ -158,7 +158,3 @@ def _named(names: Sequence[str]) -> str:
         return "none"
     shown, more = sorted(names)[:_NAMES_SHOWN], len(names) - _NAMES_SHOWN
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""Operations: what a change report says will happen, each with the decision that policy took on it.
+"""Operations of a change report.
 
-They are logical: a swap of two names is two renames. Which statements that takes, and in which
-order, is a preview's business (``architecture.domain.steps.report_steps``).
+They are logical: a swap of two names is two renames. ``architecture.domain.steps.report_steps`` derives statements
+and their order.
 """
 
 from dataclasses import asdict, dataclass
@@ -23,12 +23,12 @@ DECISIONS = (METADATA_ONLY, ALLOWED, NEEDS_APPROVAL, BLOCKED)
 
 @dataclass(frozen=True)
 class Operation:
-    """One planned change of one dataset or of its history.
+    """Planned change of one dataset or of its history.
 
-    ``dataset`` is ``schema.name`` and ``column`` the column's name, both as they are before the
-    report. ``from_`` and ``to`` are names where something is renamed, types where a type changes;
-    ``columns`` are (stable key, type before, type after) of what a rebuild makes wider. ``key`` of
-    the dataset is the base's on either side. ``code`` says why the decision is what it is.
+    ``dataset`` is ``schema.name`` and ``column`` the column's name, both before the report. ``from_`` and ``to``
+    are names of a rename, or types of a type change; ``columns`` are (stable key, type before, type after) of the
+    columns a rebuild widens. ``key`` is the stable key of the base dataset on either side. ``code`` is the policy
+    rule behind the decision.
     """
 
     op: str
@@ -46,9 +46,9 @@ class Operation:
     destructive: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """As a report shows it; what does not apply is left out. Renames say from and to, the rest a column."""
+        """Return the operation as a report shows it, empty fields left out."""
         renamed = self.op in (RENAME_TABLE, RENAME_COLUMN)
-        said = {
+        optional = {
             "column": "" if renamed else self.column,
             "from": self.from_ if renamed else "",
             "to": self.to if renamed else "",
@@ -56,7 +56,7 @@ class Operation:
         return {
             "op": self.op,
             "dataset": self.dataset,
-            **{name: value for name, value in said.items() if value},
+            **{name: value for name, value in optional.items() if value},
             "decision": self.decision,
             "code": self.code,
             "message": self.message,
@@ -64,11 +64,11 @@ class Operation:
         }
 
     def as_row(self) -> dict[str, Any]:
-        """Everything, for storage; ``operation_of`` reads it."""
+        """Return all fields, for storage; ``operation_of`` reads them."""
         return {**asdict(self), "columns": [list(column) for column in self.columns]}
 
     def describe(self) -> str:
-        """One line for people: ``rename_column rawcore.rc_air_airport: full_name → display_name``."""
+        """Return one line of text: ``rename_column rawcore.rc_air_airport: full_name → display_name``."""
         if self.from_ and self.to:
             subject = f"{self.column} " if self.column and self.op != RENAME_COLUMN else ""
             return f"{self.op} {self.dataset}: {subject}{self.from_} → {self.to}"
@@ -76,13 +76,13 @@ class Operation:
 
 
 def operation_of(row: dict[str, Any]) -> Operation:
-    """The operation that ``as_row`` wrote. TypeError for fields that are none of its."""
+    """Return the operation that ``as_row`` wrote. Raise TypeError for unknown fields."""
     return Operation(**{**row, "columns": tuple(tuple(column) for column in row.get("columns", ()))})
 
 
 @dataclass(frozen=True)
 class Warning:
-    """Warning about an operation, or a step to do by hand. ``column`` is empty where it is about the dataset."""
+    """Warning about an operation, or a manual step. ``column`` is empty if it concerns the dataset."""
 
     code: str
     dataset: str

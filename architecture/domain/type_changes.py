@@ -1,8 +1,8 @@
 """Effect of a changed column type: one table that planning, tests and docs share.
 
-A change is *equivalent* (nothing to do), *wider in place* (ALTER, no row is read), *wider by rebuild*
-(every value survives, but Delta has no ALTER for it), *narrower* (values may not fit, or lose
-digits) or *incompatible* (values would mean something else). Wider never goes both ways.
+A change is *equivalent* (nothing to do), *wider in place* (ALTER, no row is read), *wider by rebuild* (every value
+survives, but Delta has no ALTER for it), *narrower* (values may not fit, or lose digits) or *incompatible* (values
+would change their meaning). If a change is wider, its reverse is not.
 """
 
 from dataclasses import dataclass
@@ -43,19 +43,24 @@ class TypeChange(StrEnum):
 
 
 EQUIVALENT, ALTER, REBUILD = TypeChange.EQUIVALENT, TypeChange.ALTER, TypeChange.REBUILD
+
+
 NARROWER, INCOMPATIBLE = TypeChange.NARROWER, TypeChange.INCOMPATIBLE
+
 
 # Digits before the point that hold every value.
 _DIGITS = {INTEGER: 10, BIGINT: 20}
+
+
 # Characters of the longest text that a value of the type is written as.
 _TEXT_LENGTH = {INTEGER: 11, BIGINT: 20, FLOAT: 24, BOOLEAN: 5, DATE: 10, TIME: 15, TIMESTAMP: 26, UUID: 36}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One cell of the table: what changing ``before`` to ``after`` is, and when it is so.
+    """Cell of the table: effect of changing ``before`` to ``after``, and its condition.
 
-    ``measure`` is empty where the names alone decide; ``otherwise`` holds where it is not met.
+    ``measure`` is empty where the names alone decide; ``otherwise`` applies where it is not met.
     """
 
     before: str
@@ -66,7 +71,10 @@ class Rule:
 
 
 _ROOM = "with room for {} digits before the point"
+
+
 _TEXT = "of at least {} characters"
+
 
 _RULES = (
     Rule(INTEGER, BIGINT, ALTER),
@@ -84,7 +92,7 @@ _RULES = (
         for before in (INTEGER, BIGINT, FLOAT, BOOLEAN, DATE, TIMESTAMP)
     ),
     Rule(DECIMAL, STRING, REBUILD, "with room for sign, digits and point"),
-    # The other way around these lose something.
+    # The reverse of these changes is narrower.
     Rule(BIGINT, INTEGER, NARROWER),
     Rule(BIGINT, FLOAT, NARROWER),
     Rule(DECIMAL, FLOAT, NARROWER),
@@ -96,8 +104,12 @@ _RULES = (
     Rule(TIMESTAMP, DATE, NARROWER),
     *(Rule(STRING, after, NARROWER) for after in (TIME, UUID, JSON)),
 )
-# What is not named here is incompatible, but for a type and itself.
+
+
+# Pairs not listed here are incompatible, except a type with itself.
 RULES = {(rule.before, rule.after): rule for rule in _RULES}
+
+
 _INCOMPATIBLE = {(a, b): Rule(a, b, INCOMPATIBLE) for a in NAMES for b in NAMES if (a, b) not in RULES and a != b}
 
 
@@ -121,7 +133,7 @@ def classify_types(before: DataType, after: DataType) -> TypeChange:
 
 
 def _into_text(before: DataType, after: DataType, rule: Rule) -> TypeChange:
-    """A text of limited length takes what is never longer; Delta checks no length where there was none."""
+    """Return the effect of a change to text of limited length: Delta checks no length where there was none."""
     if after.length is None:
         return rule.change
     longest = text_length(before)
@@ -131,7 +143,7 @@ def _into_text(before: DataType, after: DataType, rule: Rule) -> TypeChange:
 
 
 def text_length(data_type: DataType) -> int | None:
-    """Characters of the longest text that a value is written as; None where there is no limit."""
+    """Return the length of the longest text of a value; None if unlimited."""
     if data_type.name == STRING:
         return data_type.length
     if data_type.name == DECIMAL:
@@ -141,7 +153,7 @@ def text_length(data_type: DataType) -> int | None:
 
 
 def _digits(data_type: DataType) -> int:
-    """Digits before the point that hold every value of an exact number."""
+    """Return the number of digits before the point that every value of an exact number fits into."""
     return data_type.precision - data_type.scale if data_type.name == DECIMAL else _DIGITS[data_type.name]
 
 
@@ -150,10 +162,10 @@ def _scale(data_type: DataType) -> int:
 
 
 def common_type(held: str, wanted: str) -> str | None:
-    """The type that takes every value of both, for tables that never narrow; None where there is none.
+    """Return the type that holds every value of both, for tables that never narrow; None if there is none.
 
-    Of two types the wider one; of two exact numbers of which neither is, a decimal with room for both.
-    Text that becomes a number or a date is another kind of type, although the way back is wider.
+    Of two types the wider one; of two exact numbers of which neither is wider, a decimal with room for both. Text
+    that becomes a number or a date is incompatible, although the reverse is wider.
     """
     before, after = parse(held), parse(wanted)
     if before == after or classify_types(before, after).widens:
@@ -169,13 +181,11 @@ def common_type(held: str, wanted: str) -> str | None:
     return None
 
 
-# --- the table of the docs -------------------------------------------------------------------
-
 _SIGNS = {EQUIVALENT: "=", ALTER: "alter", REBUILD: "rebuild", NARROWER: "narrower", INCOMPATIBLE: "–"}
 
 
 def table_markdown() -> str:
-    """The table as Markdown: rows are what a column was, headings what it becomes; notes where measures decide."""
+    """Return the table as Markdown: rows are the type before, columns the type after; notes give conditions."""
     notes: dict[str, int] = {}
     rows = []
     for before in NAMES:
@@ -200,8 +210,8 @@ def _cell(before: str, after: str, notes: dict[str, int]) -> str:
         return _SIGNS[EQUIVALENT]
     if not rule.measure:
         return _SIGNS[rule.change]
-    said = f"to {after} {rule.measure}, otherwise {rule.otherwise}"
+    message = f"to {after} {rule.measure}, otherwise {rule.otherwise}"
     if before == STRING == after or before == DECIMAL == after:
-        said = f"{said}; the same measures are equivalent"
-    number = notes.setdefault(said, len(notes) + 1)
+        message = f"{message}; the same measures are equivalent"
+    number = notes.setdefault(message, len(notes) + 1)
     return f"{_SIGNS[rule.change]} ({number})"

@@ -2,7 +2,7 @@
 
 from architecture.models.execution import Execution, ExecutionEvent, ExecutionOperation, ExecutionRecord
 from architecture.models.policy import PolicyProposal, PolicyRecord
-from architecture.models.report import Approval, ChangeReport, Preview, Rehearsal
+from architecture.models.report import Approval, ChangeReport, DryRun, Preview, Refresh
 from architecture.models.state import AppliedDataset, Environment, KeptHistory, Lease, Observation
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "PolicyProposal",
     "PolicyRecord",
     "Preview",
-    "Rehearsal",
+    "Refresh",
+    "DryRun",
 ]

@@ -1,26 +1,25 @@
-"""Executions: controlled changes of the warehouse, the row each step leaves, and the sealed record."""
+"""Executions: controlled changes of the warehouse, the row of each step, and the sealed record."""
 
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from django.db import models
 
+from elevata.audit.domain import ChainKind
+from elevata.audit.models import AppendOnly
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
-from metadata.domain.chain import ChainKind
-from metadata.models.audit import AppendOnly
 
 
 class Execution(Job):
-    """One run of a report's steps in one environment, or of the safe ones that a load run needs.
+    """Execution of a report's steps in one environment, or of the safe ones that a load run needs.
 
-    ``attempt`` counts how often a worker claimed it: the fencing number of its writes. Without a
-    report it belongs to a load run, which ``reason`` names; ``planned`` then holds scope, report and
-    operations, as a report's row does otherwise. ``requester`` is the name of who asked, ``command``
-    the way it was asked (page, REST, manage.py execute), ``versions`` what the runner said of itself.
-    ``queued_at`` is since when it waits for a worker, or waited last. ``signature`` is by the audit key over what was
-    asked for, by whom, and what is planned.
+    ``attempt`` counts the claims by workers: the fencing number of its writes. Without a report it belongs to a load
+    run, which ``reason`` names; ``planned`` then has scope, report and operations, as a report's row does otherwise.
+    ``requester`` is the requester's name, ``command`` the channel (page, REST, manage.py execute), ``versions`` the
+    runner's software. ``queued_at`` is when it was last queued. ``signature`` is by the audit key over the request,
+    its requester and the plan.
     """
 
     KIND = "execution"
@@ -90,7 +89,13 @@ class ExecutionOperation(models.Model):
 
     class Meta:
         ordering = ["execution", "ordinal"]
-        constraints = [models.UniqueConstraint(fields=["execution", "ordinal"], name="execution_operation_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["execution", "ordinal"], name="execution_operation_once"),
+            models.CheckConstraint(
+                name="execution_operation_status_is_known",
+                condition=models.Q(status__in=["planned", "succeeded", "failed"]),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.execution} #{self.ordinal} {self.op} {self.qualified_name}"
@@ -119,8 +124,7 @@ class ExecutionEvent(AppendOnly):
 class ExecutionRecord(AppendOnly):
     """Record of an execution, sealed when it succeeded or was abandoned. Append-only.
 
-    ``document`` says who, what, where, by whose leave and with what result; ``digest`` is over its
-    canonical JSON.
+    ``document`` has actor, operations, environment, approvals and result; ``digest`` is over its canonical JSON.
     """
 
     CHAIN = ChainKind("record")
@@ -136,14 +140,17 @@ class ExecutionRecord(AppendOnly):
     class Meta(AppendOnly.Meta):
         ordering = ["-id"]
         constraints = [
-            models.CheckConstraint(name="execution_record_digest_is_whole", condition=models.Q(digest__length=64))
+            models.CheckConstraint(name="execution_record_digest_is_whole", condition=models.Q(digest__length=64)),
+            models.CheckConstraint(
+                name="execution_record_outcome_is_known", condition=models.Q(outcome__in=sorted(states.FINISHED))
+            ),
         ]
 
     def __str__(self) -> str:
         return f"record {self.record_id}"
 
     def content(self) -> dict[str, Any]:
-        """Return what the chain's digest covers: every column, the document by a digest made of it now."""
+        """Return the input of the chain's digest: every column, the document by a digest computed now."""
         return {
             "id": self.pk,
             "record": str(self.record_id),

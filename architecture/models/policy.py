@@ -1,4 +1,4 @@
-"""Proposals of looser policies, and the append-only record of what decided in each environment."""
+"""Proposals of looser policies, and the append-only record of each environment's policy."""
 
 from typing import Any
 from uuid import uuid4
@@ -7,16 +7,16 @@ from django.conf import settings
 from django.db import models
 
 from architecture.models.state import Environment
-from metadata.domain.chain import ChainKind
-from metadata.models.audit import AppendOnly
+from elevata.audit.domain import ChainKind
+from elevata.audit.models import AppendOnly
 
 
 class PolicyProposal(models.Model):
-    """A policy that lets through more than the one in force, waiting for a second person.
+    """Policy that is looser than the current one and waits for a second user.
 
-    ``policies`` is what the environment would say differently from the defaults, made over ``base_version``;
-    ``before`` and ``after`` are the whole policies as they decided then and would decide. ``looser`` lists every
-    choice that lets through more, as ``architecture.domain.policy.Loosening`` has it.
+    ``policies`` are the environment's choices that differ from the defaults, based on ``base_version``; ``before``
+    and ``after`` are the whole policies at that time. ``looser`` lists every looser choice as
+    ``architecture.domain.change_policy.Loosening``.
     """
 
     class Status(models.TextChoices):
@@ -67,10 +67,10 @@ class PolicyProposal(models.Model):
 
 
 class PolicyRecord(AppendOnly):
-    """One step of an environment's policy: set, proposed, accepted, rejected, withdrawn or outdated.
+    """Step of an environment's policy: set, proposed, accepted, rejected, withdrawn or outdated.
 
-    ``version`` is the environment's after the step, ``policies`` what the step is about, ``policy`` the whole policy
-    that this comes to with the defaults of that time.
+    ``version`` is the environment's after the step, ``policies`` the choices of the step, ``policy`` the resulting
+    whole policy with the defaults of that time.
     """
 
     CHAIN = ChainKind("policy", related=("environment", "proposal"))
@@ -101,7 +101,7 @@ class PolicyRecord(AppendOnly):
         return f"policy of {self.environment} {self.action} by {self.person_name}"
 
     def content(self) -> dict[str, Any]:
-        """Return what the chain's digest covers: everything that decides, the ids of people included."""
+        """Return the input of the chain's digest: every deciding column, ids of users included."""
         return {
             "id": self.pk,
             "environment": self.environment.name,

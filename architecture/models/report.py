@@ -1,4 +1,4 @@
-"""Change reports, what people decided on them, and their previews."""
+"""Change reports, their approvals, and their previews."""
 
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -7,11 +7,11 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Length
 
-from architecture.domain.reports import workflow
+from architecture.domain import workflow
+from elevata.audit.domain import ChainKind
+from elevata.audit.models import AppendOnly
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
-from metadata.domain.chain import ChainKind
-from metadata.models.audit import AppendOnly
 
 models.CharField.register_lookup(Length)
 
@@ -23,11 +23,10 @@ def _fingerprint_is_whole(name: str) -> models.CheckConstraint:
 class ChangeReport(models.Model):
     """Scope, diff, operations and decisions, frozen under a fingerprint.
 
-    ``document`` is the report as everybody reads it (``change-report/v1``), ``content`` what its
-    fingerprint is over. ``authors`` are user names of who had a hand in what it changes, found when
-    it was made. ``through`` is the last link of the audit chain that was sealed before the metadata was read.
-    ``undo_of`` is the record whose operations it takes back; such a report's desired state is in its ``content``,
-    not in the metadata.
+    ``document`` is the published form (``change-report/v1``), ``content`` the input of its fingerprint. ``authors``
+    are names of users who edited what it changes, at creation. ``through`` is the last link of the audit chain
+    sealed before the metadata was read. ``undo_of`` is the record whose operations it undoes; such a report's
+    desired state is in its ``content``, not in the metadata.
     """
 
     class Status(models.TextChoices):
@@ -40,7 +39,7 @@ class ChangeReport(models.Model):
 
     class Risk(models.TextChoices):
         SAFE = "safe", "Safe"
-        REVIEW = "review", "Needs review"
+        REVIEW = "review", "Review"
         DESTRUCTIVE = "destructive", "Destructive"
 
     report_id = models.UUIDField(unique=True, default=uuid4, editable=False)
@@ -61,12 +60,12 @@ class ChangeReport(models.Model):
     undo_of = models.ForeignKey(
         "architecture.ExecutionRecord", on_delete=models.PROTECT, null=True, related_name="undo_reports"
     )
-    # By the audit key, over everything but the state (architecture.services.executions.proof).
+    # Signature by the audit key over everything but the state (architecture.services.proof).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
         ordering = ["-id"]
-        # Whether a newer one is of the same scope is asked of every report that may wait for somebody.
+        # The inbox asks for a newer report of the same scope of each waiting report.
         indexes = [models.Index(fields=["environment", "scope", "id"], name="change_report_of_scope")]
         constraints = [
             _fingerprint_is_whole("change_report_fingerprint_is_whole"),
@@ -85,9 +84,10 @@ class ChangeReport(models.Model):
 
 
 class Approval(AppendOnly):
-    """One person's recorded yes or no to one fingerprint. Append-only.
+    """Recorded decision of one user on one fingerprint. Append-only.
 
-    ``person_name`` is the user name at that time, ``roles`` those the person had: what it counts for.
+    ``person_name`` is the user name at that time, ``roles`` those the user had then: the roles it counts for.
+    ``readers_lost``: tables may lose readers that the environment asks for, instead of being rewritten.
     """
 
     CHAIN = ChainKind("approval", related=("report",))
@@ -103,6 +103,7 @@ class Approval(AppendOnly):
     roles = models.JSONField(default=list)
     decision = models.CharField(max_length=10, choices=Decision)
     note = models.TextField(blank=True, default="")
+    readers_lost = models.BooleanField(default=False)
     at = models.DateTimeField()
 
     class Meta(AppendOnly.Meta):
@@ -119,7 +120,7 @@ class Approval(AppendOnly):
         return f"{self.person_name}: {self.decision} {self.report}"
 
     def content(self) -> dict[str, Any]:
-        """Return what the chain's digest covers: every column, and the report's UUID."""
+        """Return the input of the chain's digest: every column, and the report's UUID."""
         return {
             "id": self.pk,
             "report": str(self.report.report_id),
@@ -130,6 +131,8 @@ class Approval(AppendOnly):
             "roles": list(self.roles),
             "decision": str(self.decision),
             "note": self.note,
+            # Rows from before the column keep their digest.
+            **({"readers_lost": True} if self.readers_lost else {}),
             "at": self.at.isoformat(timespec="microseconds"),
         }
 
@@ -150,7 +153,7 @@ class Preview(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(auto_now=True)
-    # By the audit key, over report and fingerprint (architecture.services.executions.proof).
+    # By the audit key, over report and fingerprint (architecture.services.proof).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
@@ -164,7 +167,7 @@ class Preview(models.Model):
         return f"preview {self.fingerprint[:12]} of {self.report}"
 
 
-class Rehearsal(Job):
+class DryRun(Job):
     """A preview's steps run on shallow clones, which are dropped afterwards.
 
     ``result`` shows before and after: schema, row counts, samples, which downstream queries break. ``exclusive`` keeps
@@ -177,7 +180,7 @@ class Rehearsal(Job):
     job = models.OneToOneField(
         Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="dry_run_row"
     )
-    preview = models.ForeignKey(Preview, on_delete=models.PROTECT, related_name="rehearsals")
+    preview = models.ForeignKey(Preview, on_delete=models.PROTECT, related_name="dry_runs")
     result = models.JSONField(null=True)
 
     class Meta:
@@ -185,3 +188,43 @@ class Rehearsal(Job):
 
     def __str__(self) -> str:
         return f"dry run of {self.preview}"
+
+
+class Refresh(Job):
+    """Observation of tables by a worker, and its purpose: a report, or the preview of one.
+
+    ``tables`` are stable keys; ``found`` of them exist. ``sizes``: sizes are measured, too. ``scope`` is that of
+    the report to create. ``report`` is the created one, or the one to preview; ``preview`` the created one.
+    """
+
+    class Purpose(models.TextChoices):
+        OBSERVATION = "", "Observation"
+        REPORT = "report", "Report"
+        PREVIEW = "preview", "Preview"
+        DRIFT = "drift", "Drift"
+
+    KIND = "refresh"
+    STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})
+
+    job = models.OneToOneField(
+        Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="refresh_row"
+    )
+    environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="+")
+    purpose = models.CharField(max_length=10, choices=Purpose, blank=True, default=Purpose.OBSERVATION)
+    tables = models.JSONField()
+    sizes = models.BooleanField(default=False)
+    found = models.PositiveIntegerField(null=True)
+    scope = models.JSONField(null=True)
+    report = models.ForeignKey(ChangeReport, on_delete=models.PROTECT, null=True, related_name="+")
+    preview = models.ForeignKey(Preview, on_delete=models.PROTECT, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                name="refresh_purpose_is_known", condition=models.Q(purpose__in=["", "report", "preview", "drift"])
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"refresh {self.pk}"

@@ -1,13 +1,13 @@
-"""Environments: what was last applied in each, what was last seen there, and who writes there now."""
+"""Environments with their applied datasets, retained histories, observations and leases."""
 
 from django.db import models
 
 
 class Environment(models.Model):
-    """dev, test, prod…: one warehouse with its own applied state and policy.
+    """Warehouse with its own applied state and policy, such as dev, test or prod.
 
-    ``policies`` holds what it says differently from the installation's policy set, as JSON
-    (``architecture.domain.policy``). ``policies_version`` grows with every edit (optimistic lock).
+    ``policies`` are its choices that differ from the installation's policy set, as JSON
+    (``architecture.domain.change_policy``). ``policies_version`` grows with every edit (optimistic lock).
     """
 
     name = models.CharField(max_length=50, unique=True)
@@ -24,13 +24,13 @@ class Environment(models.Model):
 
 
 class AppliedDataset(models.Model):
-    """A dataset as the last finished operation on it left it, per environment.
+    """Dataset as the last finished operation on it left it, per environment.
 
-    ``state`` is the dataset as ``architecture.domain.states.flat`` keeps it, ``table_versions`` the Delta version
-    of each of its tables (by stable key) that was seen with it. ``through`` is a mark: every edit up to this link of
-    the audit chain was carried out (0: none was), and whoever made a later one is an author of what comes next.
-    Written in the transaction that records the operation, so it never claims more than was seen. ``signature`` is by
-    the audit key over every column that decides, the state by its ``digest``.
+    ``state`` is the dataset as in ``architecture.domain.state_files``, ``table_versions`` the observed Delta
+    version of each of its tables (by stable key). ``through`` is a mark: every edit up to this link of the audit
+    chain was executed (0: none), and users who edited later are authors of the next report. Written in the
+    transaction that records the operation, so it never claims more than was observed. ``signature`` is by the audit
+    key over every deciding column, the state by its ``digest``.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="applied_datasets")
@@ -53,10 +53,9 @@ class AppliedDataset(models.Model):
 
 
 class KeptHistory(models.Model):
-    """A history that loads no longer follow, with the dataset's state as they last did (flat, as JSON).
+    """History that is retained but no longer loaded, with the dataset's state at the last load (flat, as JSON).
 
-    Whatever becomes of the dataset meanwhile, taking its history up again is compared with this. Deleted by that.
-    ``signature`` is by the audit key.
+    Resuming the history compares with this state, and then deletes it. ``signature`` is by the audit key.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="kept_histories")
@@ -74,9 +73,9 @@ class KeptHistory(models.Model):
 
 
 class Observation(models.Model):
-    """A table as it was last seen in a warehouse (``architecture.domain.states.tables.ObservedTable`` as JSON).
+    """Last observation of a table (``architecture.domain.tables.ObservedTable`` as JSON).
 
-    ``document`` is NULL where there was no table; ``size`` is rows, bytes and files, where they are known.
+    ``document`` is NULL if there was no table; ``size`` is rows, bytes and files, if known.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="observations")
@@ -94,11 +93,11 @@ class Observation(models.Model):
 
 
 class Lease(models.Model):
-    """The right to write to one dataset in one environment.
+    """Exclusive right to write to one dataset in one environment.
 
-    The row stays when the lease is given back, for ``fence`` only ever grows: who holds an old
-    number holds nothing. A lease whose ``heartbeat_at`` is too old may be taken over; so may one of an
-    older attempt (``holder_attempt``) of the same holder.
+    The row stays after release, because ``fence`` only grows: an old number grants nothing. A lease whose
+    ``heartbeat_at`` is too old may be taken over; so may one of an older attempt (``holder_attempt``) of the same
+    holder.
     """
 
     class Holder(models.TextChoices):

@@ -1,8 +1,1 @@
-"""Services that write architecture's tables.
-
-Environments, reports, approvals, previews, executions, leases, records.
-"""
-
-from architecture.services.states.environments import current_environment
-
-__all__ = ["current_environment"]
+"""Services that write architecture's tables."""

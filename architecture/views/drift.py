@@ -1,95 +1,92 @@
-"""Drift: where the warehouse is not as it was left, and taking what is there as the baseline."""
+"""Drift: differences between the warehouse and its applied state, and their adoption as the baseline."""
+
+from functools import cached_property
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import redirect
 
-from architecture.domain.reports.workflow import Refused
-from architecture.domain.states.drift import DRIFTED, IN_SYNC, UNKNOWN
-from architecture.drift_pages import current_drift, known_drift
+from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.forms import AdoptForm
 from architecture.models import Environment
-from architecture.report_places import here
-from architecture.services.states.drift import adopt_as_baseline
-from architecture.services.states.environments import current_environment
-from architecture.views.decisions import as_shown, permitted, status_of
-from architecture.views.forms import AdoptForm
-from elevata.core.errors import MetadataError
-from metadata.domain.roles import Permission
+from architecture.permissions import here
+from architecture.services.drift import adopt_as_baseline, current_drift, known_drift
+from architecture.services.states import current_environment
+from architecture.views.refusals import as_shown
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.core.errors import ProductError
+from elevata.web.paging import one_page
+from elevata.web.views import Page
 from metadata.models import TargetDataset
-from metadata.permissions import may
-from metadata.views.paging import one_page
 
-# So many datasets are compared while the page is made; for more, what it tells of follows.
+# Number of datasets up to which they are compared before the page is sent.
 AT_ONCE = 200
-# What a person looks at first.
+# States in the order of their importance.
 _ORDER = (DRIFTED, UNKNOWN, IN_SYNC)
 
 
-@never_cache
-@require_safe
-def drift_page(request: HttpRequest) -> HttpResponse:
+class DriftPage(Page):
     """Every dataset: in sync, drifted (with the differences), or unknown."""
-    return _page(request, AdoptForm())
+
+    template_name = "architecture/drift_page.html"
+
+    @cached_property
+    def environment(self) -> Environment:
+        return current_environment()
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        environment = self.environment
+        is_frame = request.method == "GET" and not request.htmx and "now" not in request.GET
+        if is_frame and environment.applied_datasets.count() > AT_ONCE and known_drift(environment) is None:
+            # The page comes at once; the comparison follows.
+            return self.render(tab="drift", environment=environment)
+        return self.show(AdoptForm())
+
+    def show(self, form: AdoptForm, *, refused: ProductError | None = None, status: int = 200) -> HttpResponse:
+        environment = self.environment
+        drift = current_drift(environment)
+        state = self.request.GET.get("state", "")
+        datasets = [dataset for kind in _ORDER if state in ("", kind) for dataset in drift.of(kind)]
+        page = one_page(self.request, datasets)
+        keys = TargetDataset.objects.filter(key__in=[dataset.key for dataset in page]).values_list("key", flat=True)
+        described = {str(key): key for key in keys}
+        rows = [(dataset, described.get(dataset.key)) for dataset in page]
+        context: dict[str, Any] = {
+            "compared": True,
+            "page": page,
+            "tab": "drift",
+            "environment": environment,
+            "drift": drift,
+            "rows": rows,
+            "counts": [(kind, drift.count(kind)) for kind in _ORDER],
+            "wanted": state,
+            "form": form,
+            "chosen": self.request.POST.getlist("dataset"),
+            "adoptable": any(dataset.status != IN_SYNC and key is not None for dataset, key in rows),
+            "may_adopt": may(self.request.user, Permission.EXECUTE_REPORTS, on=here),
+            "refused": as_shown(refused, self.request.user) if refused is not None else None,
+        }
+        return self.render(status=status, **context)
 
 
-@require_POST
-@permitted(Permission.EXECUTE_REPORTS)
-def drift_adopt(request: HttpRequest) -> HttpResponse:
-    """Take the tables of the chosen datasets as they were seen for applied."""
-    form = AdoptForm(request.POST)
-    if not form.is_valid():
-        return _page(request, form, status=422)
-    try:
-        adopt_as_baseline(
-            environment=current_environment(),
-            dataset_keys=form.cleaned_data["dataset"],
-            person=request.user,
-            reason=form.cleaned_data["reason"],
-        )
-    except (Refused, MetadataError) as refused:
-        return _page(request, form, refused=refused, status=status_of(refused))
-    messages.success(request, "What is there is the baseline now; the next report starts from it.")
-    return redirect("drift_page")
+class DriftAdopt(DriftPage):
+    """Adopt the observed tables of the chosen datasets as the baseline."""
 
+    http_method_names = ["post"]
+    permissions = (Permission.EXECUTE_REPORTS,)
 
-def _follows(request: HttpRequest, environment: Environment) -> bool:
-    """Return whether the page is sent before its content: where many tables are still to be compared."""
-    if request.method != "GET" or request.htmx or "now" in request.GET:
-        return False
-    return environment.applied_datasets.count() > AT_ONCE and known_drift(environment) is None
-
-
-def _page(
-    request: HttpRequest,
-    form: AdoptForm,
-    *,
-    refused: Refused | MetadataError | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    environment = current_environment()
-    if _follows(request, environment):
-        return render(request, "architecture/drift_page.html", {"tab": "drift", "environment": environment})
-    found = current_drift(environment)
-    wanted = request.GET.get("state", "")
-    page = one_page(request, [one for state in _ORDER if wanted in ("", state) for one in found.of(state)])
-    keys = TargetDataset.objects.filter(key__in=[one.key for one in page]).values_list("key", flat=True)
-    described = {str(key): key for key in keys}
-    rows = [(one, described.get(one.key)) for one in page]
-    context = {
-        "compared": True,
-        "page": page,
-        "tab": "drift",
-        "environment": environment,
-        "drift": found,
-        "rows": rows,
-        "counts": [(state, found.count(state)) for state in _ORDER],
-        "wanted": wanted,
-        "form": form,
-        "chosen": request.POST.getlist("dataset"),
-        "adoptable": any(one.status != IN_SYNC and key is not None for one, key in rows),
-        "may_adopt": may(request.user, Permission.EXECUTE_REPORTS, on=here),
-        "refused": as_shown(refused, request.user) if refused is not None else None,
-    }
-    return render(request, "architecture/drift_page.html", context, status=status)
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form = AdoptForm(request.POST)
+        if not form.is_valid():
+            return self.show(form, status=422)
+        keys, reason = form.cleaned_data["dataset"], form.cleaned_data["reason"]
+        try:
+            adopt_as_baseline(
+                environment=self.environment, dataset_keys=keys, user=request.user, reason=reason
+            )
+        except ProductError as error:
+            return self.show(form, refused=error, status=error.status)
+        messages.success(request, "Baseline adopted. The next report starts from it.")
+        return redirect("drift_page")

@@ -1,18 +1,16 @@
-"""The inbox: what waits for the person who is signed in."""
+"""Inbox: requests that wait for the signed-in user."""
 
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from architecture.inbox import Ask, checked, count, policies_waiting, sections, waiting_for
-from architecture.report_details import may_build
+from architecture.selectors.inbox import Ask, checked, count, policies_waiting, sections, waiting_for
+from architecture.selectors.report_details import may_build
 from elevata.core.canonical_json import sha256_hex
 
 
-@never_cache
 @require_safe
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show the waiting requests that are known without rebuilding reports."""
@@ -20,7 +18,6 @@ def inbox(request: HttpRequest) -> HttpResponse:
     return render(request, "architecture/inbox.html", context)
 
 
-@never_cache
 @require_safe
 def inbox_rows(request: HttpRequest) -> HttpResponse:
     """Show the waiting requests with reports checked; nothing (204) while the page is up to date."""
@@ -33,12 +30,12 @@ def inbox_rows(request: HttpRequest) -> HttpResponse:
 
 def _context(user: Any, asks: tuple[Ask, ...]) -> dict[str, object]:
     policies = policies_waiting(user)
-    seen = [[one.ask, one.pk, one.is_checked, one.facts.missing, one.facts.stale] for one in asks]
-    proposals = [one.proposal.pk for one in policies]
+    seen = [[ask.ask, ask.pk, ask.is_checked, ask.facts.missing, ask.facts.stale] for ask in asks]
+    proposals = [policy.proposal.pk for policy in policies]
     return {
         "sections": sections(asks),
         "policies": policies,
-        "inbox_count": count(asks) + sum(not one.own for one in policies),
-        "unchecked": not all(one.is_checked for one in asks),
+        "inbox_count": count(asks) + sum(not policy.own for policy in policies),
+        "unchecked": not all(ask.is_checked for ask in asks),
         "seen": sha256_hex([seen, proposals])[:12],
     }

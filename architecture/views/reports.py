@@ -1,202 +1,243 @@
-"""Change reports: the list, and the whole story of one on one page. Making one is the loader's: it looks first."""
+"""Pages of reports and their parts, and lists of executions."""
 
 import json
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 from uuid import UUID
 
-from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_safe
 
-from architecture import change_log
-from architecture.domain.reports.scope import Scope
-from architecture.domain.reports.workflow import Refused
-from architecture.dry_run_results import rehearsed
-from architecture.filtersets import ReportFilter
+from architecture.domain.comparison import compare
+from architecture.domain.report import Scope
+from architecture.filtersets import ExecutionFilter, ReportFilter
+from architecture.forms import DecisionForm, ScopeForm
 from architecture.models import ChangeReport
-from architecture.report_details import (
+from architecture.selectors.environments import executions, records, reports
+from architecture.selectors.report_details import (
+    changed_size,
+    downstream_graph,
     environments,
     may_build,
+    names_of,
     operation_rows,
     report_rows,
     scope_of,
     steps_by_table,
-    touched,
 )
-from architecture.selectors import reports
-from architecture.services.executions.records import approval_artifact
-from architecture.services.reports.approvals import approve, reject
-from architecture.services.reports.reports import shown
-from architecture.services.states.environments import current_environment
-from architecture.services.states.observed_states import seen_at
-from architecture.views.decisions import as_shown, permitted, status_of
-from architecture.views.forms import DecisionForm, ScopeForm
-from architecture.views.report_status import state_of
-from elevata.core.errors import MetadataError
-from metadata.domain.roles import Permission
-from metadata.selectors import schemas, target_datasets
-from metadata.views.paging import filtered
+from architecture.selectors.report_state import ReportState, behind
+from architecture.services.executions import rewrites_tables
+from architecture.services.previews import dry_run_result
+from architecture.services.proof import approval_artifact, record_artifact
+from architecture.services.reports import operations_of, report_document
+from architecture.services.states import current_environment, seen_at
+from elevata.web.views import DetailPage, ListPage, RowPage
+from metadata.selectors.datasets import target_datasets
 
 PER_PAGE = 25
 SUGGESTED = 500
 CHANGES_SHOWN = 40
-# What stands behind a longer report takes longer to find than its page may take: it follows.
-_TOLD_AT_ONCE = 500
+# The entries behind a longer report are loaded after its page, since finding them takes longer.
+MAX_AT_ONCE = 500
 OPERATIONS_SHOWN = 100
+COMPARED = 20
 
 
-# --- the list --------------------------------------------------------------------------------
+class ReportList(ListPage):
+    """Reports, newest first, and the form that creates one."""
+
+    filterset, per_page, template_name = ReportFilter, PER_PAGE, "architecture/report_list.html"
+    listed = staticmethod(reports)
+
+    @cached_property
+    def form(self) -> ScopeForm:
+        dataset = self.request.GET.get("dataset", "")
+        return ScopeForm.of(Scope("dataset", dataset)) if dataset else ScopeForm()
+
+    def context(self) -> dict[str, Any]:
+        known = list(environments())
+        names = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
+        return super().context() | {
+            "tab": "reports",
+            "rows": report_rows(self.rows_page.object_list),
+            "environment_names": [environment.name for environment in known],
+            "any_report": any(environment.report_count for environment in known),
+            "form": self.form,
+            "form_opened": self.form.is_bound or bool(self.form.initial),
+            "may_build": may_build(self.request.user),
+            "seen_at": seen_at(environment=current_environment()),
+            "dataset_names": names.values_list("schema__name", "name")[:SUGGESTED],
+        }
 
 
-@never_cache
-@require_safe
-def report_list(request: HttpRequest) -> HttpResponse:
-    """Reports, newest first, and the form that makes one."""
-    wanted = request.GET.get("dataset", "")
-    form = ScopeForm.of(Scope("dataset", wanted)) if wanted else ScopeForm()
-    return list_page(request, form, opened=bool(wanted))
+class ExecutionList(ListPage):
+    """Executions, newest first, with their records."""
 
+    filterset, per_page, template_name = ExecutionFilter, PER_PAGE, "architecture/execution_list.html"
+    listed = staticmethod(executions)
 
-def list_page(
-    request: HttpRequest,
-    form: ScopeForm,
-    *,
-    opened: bool = False,
-    refused: Refused | MetadataError | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    """The list; ``refused`` is why the report that was just asked for was not made."""
-    chosen, page = filtered(request, ReportFilter, reports(), PER_PAGE)
-    names = target_datasets().filter(history_of__isnull=True)
-    known = list(environments())
-    context = {
-        "tab": "reports",
-        "filter": chosen,
-        "page": page,
-        "rows": report_rows(page.object_list),
-        "environments": known,
-        "any_report": any(one.report_count for one in known),
-        "form": form,
-        "form_opened": opened or form.is_bound or refused is not None,
-        "refused": as_shown(refused, request.user) if refused is not None else None,
-        "may_build": may_build(request.user),
-        "seen_at": seen_at(environment=current_environment()),
-        "schemas": list(schemas()),
-        "dataset_names": names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED],
-    }
-    return render(request, "architecture/report_list.html", context, status=status)
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "tab": "executions",
+            "environment_names": [environment.name for environment in environments()],
+            "live": any(not execution.is_finished for execution in self.rows_page.object_list),
+        }
 
 
 # --- one report ------------------------------------------------------------------------------
 
 
-@never_cache
-@require_safe
-def report_page(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """The whole story of one report."""
-    return story(request, find(report_id))
+def reports_without_content() -> QuerySet[ChangeReport]:
+    """Return reports without their long ``content``, which is loaded when it is used."""
+    related = ("environment", "created_by", "undo_of__execution", "superseded_by")
+    rows = ChangeReport.objects.select_related(*related)
+    return rows.defer("content", "superseded_by__content", "superseded_by__document", "undo_of__document")
 
 
 def find(report_id: UUID) -> ChangeReport:
-    """The report; 404 if there is none. Its ``content`` is long, and loaded only when it is asked for."""
-    related = ("environment", "created_by", "undo_of__execution", "superseded_by")
-    found = ChangeReport.objects.select_related(*related)
-    found = found.defer("content", "superseded_by__content", "superseded_by__document", "undo_of__document")
-    return get_object_or_404(found, report_id=report_id)
+    return get_object_or_404(reports_without_content(), report_id=report_id)
 
 
-def story(
-    request: HttpRequest,
-    report: ChangeReport,
-    *,
-    refused: Refused | MetadataError | None = None,
-    where: str = "",
-    note: str = "",
-) -> HttpResponse:
-    """A report's page. ``refused`` is shown in the section ``where`` the person acted; ``note`` is what they typed."""
-    now = state_of(report)
-    preview = now.preview
-    tables = steps_by_table(preview) if preview is not None else []
-    rehearsal = preview.rehearsals.order_by("-pk").first() if preview is not None else None
-    operation_count = len(report.document["rows"])
-    context = {
-        "tab": "reports",
-        "report": report,
-        "scope": scope_of(report),
-        "operations": operation_rows(report, limit=None if "all" in request.GET else OPERATIONS_SHOWN),
-        "operation_count": operation_count,
-        "warnings": report.document.get("warnings", []),
-        "behind": change_log.behind(report, limit=CHANGES_SHOWN) if operation_count <= _TOLD_AT_ONCE else None,
-        "preview": preview,
-        "tables": tables,
-        "touched": touched(preview, tables) if preview is not None else None,
-        "rehearsal": rehearsal,
-        "rehearsed": rehearsed(rehearsal, request.user),
-        "executions": now.executions,
-        "supersedes": list(report.supersedes.defer("document", "content").order_by("-pk")),
-        "refused": as_shown(refused, request.user) if refused is not None else None,
-        "where": where,
-        "note": note,
-        "note_help": DecisionForm.base_fields["note"].help_text,
-    }
-    context |= now.context(request.user)
-    return render(
-        request, "architecture/report_page.html", context, status=status_of(refused) if refused is not None else 200
-    )
+class ReportPage(RowPage):
+    """Base of pages about one report."""
+
+    name, by, page = "report", "report_id", "report_page"
+    rows = staticmethod(reports_without_content)
 
 
-@require_POST
-@permitted(Permission.APPROVE_REPORTS)
-def report_approve(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Say yes to a report."""
-    return _decide(request, find(report_id), approve, "Your approval is recorded.")
+class ReportDetail(ReportPage, DetailPage):
+    """One report: its operations, approvals, preview, dry run and executions."""
 
+    template_name = "architecture/report_page.html"
 
-@require_POST
-@permitted(Permission.APPROVE_REPORTS)
-def report_reject(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Say no to a report, which ends it."""
-    return _decide(request, find(report_id), reject, "The report is rejected; your note stays with it.")
-
-
-def _decide(request: HttpRequest, report: ChangeReport, decide: Any, said: str) -> HttpResponse:
-    form = DecisionForm(request.POST)
-    if not form.is_valid():
-        problem = MetadataError("invalid", " ".join(form.errors["note"]), "note")
-        return story(request, report, refused=problem, where="approvals", note=form["note"].value() or "")
-    try:
-        decide(report=report, person=request.user, note=form.cleaned_data["note"])
-    except Refused as refused:
-        return story(request, report, refused=refused, where="approvals", note=form.cleaned_data["note"])
-    messages.success(request, said)
-    return redirect("report_page", report.report_id)
+    def context(self) -> dict[str, Any]:
+        report, state = self.row, ReportState(self.row)
+        preview = state.preview
+        tables = steps_by_table(preview) if preview is not None else []
+        dry_run = preview.dry_runs.order_by("-pk").first() if preview is not None else None
+        count = len(report.document["rows"])
+        return super().context() | {
+            "tab": "reports",
+            "scope": scope_of(report),
+            "operations": operation_rows(report, limit=None if "all" in self.request.GET else OPERATIONS_SHOWN),
+            "operation_count": count,
+            "warnings": report.document.get("warnings", []),
+            "behind": behind(report, limit=CHANGES_SHOWN) if count <= MAX_AT_ONCE else None,
+            "preview": preview,
+            "tables": tables,
+            "touched": changed_size(preview, tables) if preview is not None else None,
+            "dry_run": dry_run,
+            "dry_run_result": dry_run_result(dry_run, self.request.user),
+            "executions": state.executions,
+            "supersedes": list(report.supersedes.defer("document", "content").order_by("-pk")),
+            "refused": None,
+            "where": "",
+            "note": "",
+            "note_help": DecisionForm.base_fields["note"].help_text,
+            "readers_field": DecisionForm.base_fields["readers_lost"] if rewrites_tables(report) else None,
+            **state.context(self.request.user),
+        }
 
 
 # --- files -----------------------------------------------------------------------------------
 
 
-@never_cache
 @require_safe
 def report_file(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """The report as ``change-report/v1``."""
+    """Return the report as ``change-report/v1``."""
     report = find(report_id)
-    return json_file(shown(report), f"report-{report.fingerprint[:12]}.json")
+    return json_file(report_document(report), f"report-{report.fingerprint[:12]}.json")
 
 
-@never_cache
 @require_safe
 def report_approvals(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """The report and what people decided on it, as a file that ``verify_artifact`` takes."""
+    """Return the report and its approvals as a file that ``verify_artifact`` takes."""
     report = find(report_id)
     return json_file(approval_artifact(report), f"approvals-{report.fingerprint[:12]}.json")
 
 
+@require_safe
+def record_file(request: HttpRequest, record_id: UUID) -> HttpResponse:
+    """Return a record as a file that ``verify_artifact`` takes."""
+    record = get_object_or_404(records(), record_id=record_id)
+    return json_file(record_artifact(record), f"record-{record.record_id}.json")
+
+
 def json_file(document: dict[str, Any], name: str) -> HttpResponse:
-    """A document as a file to keep."""
-    answer = HttpResponse(
-        json.dumps(document, indent=2, ensure_ascii=False) + "\n", content_type="application/json; charset=utf-8"
-    )
-    answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return answer
+    """Return a document as a file to download."""
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    response = HttpResponse(text, content_type="application/json; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+# --- parts that are loaded after the page ----------------------------------------------------
+
+
+class ReportStanding(ReportPage, DetailPage):
+    """State of the report: up to date or outdated; nothing (204) while the page shows it.
+
+    ``mark`` is the state of the report that the page shows. If it changed, the buttons are sent, too.
+    """
+
+    template_name = "architecture/report_standing.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        state = ReportState(self.row)
+        if state.alive and request.GET.get("seen") == f"{state.mark}.{state.signal}":
+            return HttpResponse(status=204)
+        moved_on = request.GET.get("mark", state.mark) != state.mark
+        context = state.context(request.user, ask=True)
+        # Buttons of a report that is up to date are not replaced: a user may be about to press one.
+        differs = moved_on or not state.alive or context["refusal"] or "was" in request.GET
+        shown = {"preview": state.preview, "moved_on": moved_on, "oob": bool(request.htmx and differs)}
+        return self.render(**context, **shown)
+
+
+class ReportPart(ReportPage, DetailPage):
+    """Base of the parts of a report's page; without scripts each is a page of its own."""
+
+    part: ClassVar[str]
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        template = f"architecture/report_{self.part}.html"
+        if request.htmx:
+            return self.render(template)
+        return self.render("architecture/report_part.html", part=template, scope=scope_of(self.row))
+
+
+class ReportBehind(ReportPart):
+    """The change-log entries that the report brings to the warehouse."""
+
+    part = "behind"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"behind": behind(self.row, limit=CHANGES_SHOWN)}
+
+
+class ReportDifferences(ReportPart):
+    """The datasets that the report changes, before and after."""
+
+    part = "differences"
+
+    def context(self) -> dict[str, Any]:
+        page = Paginator(compare(self.row.content), COMPARED).get_page(self.request.GET.get("page"))
+        names = names_of({key for pair in page.object_list for key in pair.input_keys})
+        return super().context() | {
+            "told": [pair.told(names) for pair in page.object_list],
+            "page": page,
+            "by_number": dict(enumerate(operations_of(self.row), start=1)),
+            "operations_shown": OPERATIONS_SHOWN,
+        }
+
+
+class ReportDownstream(ReportPart):
+    """The datasets that the report changes and all that read them, on the lineage graph."""
+
+    part = "downstream"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"touched": downstream_graph(self.row)}

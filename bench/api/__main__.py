@@ -57,9 +57,9 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from bench.api.clients import Client, in_turns
     from bench.api.requests import requests
     from bench.web.control import fill
-    from metadata.models import ChangeLogEntry
-    from metadata.services.chain import verify
-    from metadata.services.tokens import create_token
+    from elevata.accounts.services.tokens import create_token
+    from elevata.audit.models import ChangeLogEntry
+    from elevata.audit.services.chain import verify
 
     size = Size(datasets=options.datasets)
     control = fill(size, lambda line: print(line, file=sys.stderr, flush=True))
@@ -70,7 +70,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with web(control.people["everything"], workers=_WORKERS, threads=_THREADS) as served:
         served.get("/healthz")
         answers = in_turns([Client(served.port, token) for token in tokens], asked, options.rate)
-    written = sum(1 for one in answers if one.name == "a column changed" and not one.problem)
+    written = sum(1 for one in answers if one.name == "change of a column" and not one.problem)
     document = {
         "machine": machine(),
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -14,7 +14,7 @@ _READINGS = (
     ("list of columns", 10),
     ("one dataset", 30),
     ("one column", 15),
-    ("words looked for", 10),
+    ("text search", 10),
     ("list of load runs", 10),
     ("list of reports", 5),
 )
@@ -41,7 +41,7 @@ def requests(count: int, seed: int, client: int, clients: int) -> Iterator[Asked
         if draw.random() < WRITES:
             key = draw.choice(own)
             text = f"Written by client {client}, request {number}."
-            yield Asked("a column changed", f"/api/v1/columns/{key}/", key, {"description": text})
+            yield Asked("change of a column", f"/api/v1/columns/{key}/", key, {"description": text})
             continue
         name = draw.choices(names, weights)[0]
         yield Asked(name, _path(name, draw, datasets, columns))
@@ -57,7 +57,7 @@ def _path(name: str, draw: random.Random, datasets: list[str], columns: list[str
             return f"/api/v1/datasets/{draw.choice(datasets)}/"
         case "one column":
             return f"/api/v1/columns/{draw.choice(columns)}/"
-        case "words looked for":
+        case "text search":
             return f"/api/v1/datasets/?q={draw.choice(('customer', 'invoice', 'price', 'order'))}"
         case "list of load runs":
             return "/api/v1/load-runs/"

@@ -3,17 +3,16 @@
 from dataclasses import asdict, replace
 from random import Random
 
-from architecture.domain.states.flat import as_row
-from architecture.domain.states.tables import ObservedTable, TableSpec, tables_of
+from architecture.domain.state_files import as_row
 from architecture.domain.steps.step import shape_of_spec
+from architecture.domain.tables import ObservedTable, TableSpec, tables_of
 from architecture.models import AppliedDataset, Environment
-from architecture.services.states.applied_states import sign_applied
-from architecture.services.states.observed_states import store_observations
+from architecture.services.states import sign_applied, store_observations
 from bench.web.described import stored
 from bench.web.size import Size
+from elevata.audit.services import chain
 from metadata.domain.state import DatasetState
-from metadata.selectors import dataset_states
-from metadata.services import chain
+from metadata.selectors.datasets import dataset_states
 
 
 def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:
@@ -51,7 +50,7 @@ def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:
 def _before(state: DatasetState) -> DatasetState:
     """Return a dataset without its last attribute."""
     last = state.attributes[-1]
-    return replace(state, columns=tuple(one for one in state.columns if one != last))
+    return replace(state, columns=tuple(column for column in state.columns if column != last))
 
 
 def observed(table: TableSpec, version: int = 20) -> ObservedTable:

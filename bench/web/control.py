@@ -8,19 +8,19 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
-from architecture.services import current_environment
-from architecture.services.reports.reports import build_report
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment
 from bench.web.applied import apply
 from bench.web.decided import decide, everything_anew
 from bench.web.described import Described, describe
 from bench.web.loaded import load
 from bench.web.logged import log, note_pending
 from bench.web.size import Size
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
 from loader.models import LoadRun, Schedule
-from metadata.domain.roles import Role
 from metadata.models import TargetDataset
-from metadata.selectors import dataset_states
-from metadata.services.people import ensure_person
+from metadata.selectors.datasets import dataset_states
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     test, _ = Environment.objects.get_or_create(name="test", defaults={"warehouse": "/warehouse/test"})
     first_day = everything_anew(test, states, people["editor"])
     told("reports, executions")
-    everything = build_report(environment=environment, person=people["editor"])
+    everything = build_report(environment=environment, user=people["editor"])
     told("the report of everything")
     busy = load(environment, states, [people["operator"]], size, now=now)
     told("load runs")
@@ -81,9 +81,9 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
 
 def _people(size: Size) -> dict[str, Any]:
     roles = {role.value: [role] for role in Role}
-    people: dict[str, Any] = {name: ensure_person(name=name, roles=some) for name, some in roles.items()}
-    people["everything"] = ensure_person(name="everything", roles=list(Role))
-    more = [ensure_person(name=f"editor-{number}", roles=[Role.EDITOR]) for number in range(size.people)]
+    people: dict[str, Any] = {name: ensure_user(name=name, roles=some) for name, some in roles.items()}
+    people["everything"] = ensure_user(name="everything", roles=list(Role))
+    more = [ensure_user(name=f"editor-{number}", roles=[Role.EDITOR]) for number in range(size.people)]
     people["editors"] = [people["editor"], *more]
     return people
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain.reports import workflow
-from architecture.domain.reports.scope import Scope
-from architecture.domain.states.flat import flat
-from architecture.domain.states.tables import tables_of
+from architecture.domain import workflow
+from architecture.domain.report import Scope
+from architecture.domain.state_files import flat
+from architecture.domain.tables import tables_of
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -25,20 +25,18 @@ from architecture.models import (
     ExecutionOperation,
     Preview,
 )
-from architecture.services.executions.proof import sign_execution
-from architecture.services.executions.records import seal
-from architecture.services.executions.verification import planned_of
-from architecture.services.policies.policies import policy_of
-from architecture.services.reports.previews import execution_rows, plan_preview
-from architecture.services.reports.report_inputs import Basis
-from architecture.services.reports.reports import operations_of, store_report
-from architecture.services.states.observed_states import Seen
+from architecture.services.automatic_changes import planned_of
+from architecture.services.change_policy import policy_of
+from architecture.services.previews import execution_rows, plan_preview
+from architecture.services.proof import seal, sign_execution
+from architecture.services.reports import Basis, operations_of, store_report
+from architecture.services.states import Seen
 from bench.web.applied import observed
 from bench.web.size import Size
+from elevata.audit.services import chain
 from metadata.domain.state import DatasetState
-from metadata.services import chain
 
-# What became of reports, in turns.
+# Outcomes of reports, in turns.
 _ENDS = ("executed", "executed", "executed", "executed", "rejected", "failed", "executed", "superseded", "open")
 
 
@@ -69,7 +67,7 @@ def _past(basis: Basis, people: Sequence[Any], end: str, at: datetime) -> None:
     author, approver, operator = people
     report = store_report(basis, basis.report(), author)
     if end == "superseded":
-        # The last column was taken out of it before anybody decided.
+        # The last column was removed from it before any decision.
         (state,) = basis.desired
         fewer = replace(basis, desired=(replace(state, columns=state.columns[:-1]),))
         _dated(store_report(fewer, fewer.report(), author), at + timedelta(minutes=5))
@@ -108,12 +106,12 @@ def _dated(report: ChangeReport, at: datetime) -> None:
     ChangeReport.objects.filter(pk=report.pk).update(created_at=at)
 
 
-def _approve(report: ChangeReport, person: Any, decision: str, at: datetime) -> None:
+def _approve(report: ChangeReport, user: Any, decision: str, at: datetime) -> None:
     approval = Approval.objects.create(
         report=report,
         fingerprint=report.fingerprint,
-        person=person,
-        person_name=person.get_username(),
+        person=user,
+        person_name=user.get_username(),
         roles=["approver"],
         decision=decision,
         note="As agreed." if decision == Approval.Decision.APPROVE else "Not before the month's end.",

@@ -14,7 +14,7 @@ from django.db import models
 
 from bench.web.size import Size
 from bench.web.words import SYSTEMS, attributes, entities
-from metadata.domain import keys
+from metadata.domain import naming
 from metadata.domain.generation import GeneratedDataset, SourceColumnSpec, SourceDatasetSpec, generate
 from metadata.domain.types import parse
 from metadata.models import (
@@ -89,7 +89,7 @@ def _sources(size: Size, random: Random, made: Described) -> list[SourceDatasetS
     made.sources = stored(
         SourceDataset(
             system=systems[number % len(systems)],
-            key=keys.source_dataset_key(systems[number % len(systems)].short_name, name),
+            key=naming.source_dataset_key(systems[number % len(systems)].short_name, name),
             name=name,
             short_name=name,
             location=f"{name}.parquet",
@@ -115,7 +115,7 @@ def _delivered(number: int, made: Described, size: Size, random: Random) -> Iter
     for ordinal, (name, type_) in enumerate(described, start=1):
         column = SourceColumn(
             dataset=source,
-            key=keys.source_column_key(source.key, name),
+            key=naming.source_column_key(source.key, name),
             name=name,
             ordinal=ordinal,
             key_ordinal=1 if ordinal == 1 else None,
@@ -136,8 +136,10 @@ def _parents(number: int) -> tuple[int, ...]:
 
 def _spec(source: SourceDataset, columns: list[SourceColumn]) -> SourceDatasetSpec:
     described = tuple(
-        SourceColumnSpec(one.key, one.name, one.type, one.nullable, one.key_ordinal, one.description, one.pii)
-        for one in columns
+        SourceColumnSpec(
+            column.key, column.name, column.type, column.nullable, column.key_ordinal, column.description, column.pii
+        )
+        for column in columns
     )
     system = source.system.short_name
     return SourceDatasetSpec(source.key, system, source.short_name, source.format, described)
@@ -185,9 +187,9 @@ def _columns(generated: list[tuple[TargetDataset, GeneratedDataset, DatasetInput
         known = {column.key: column for column in SourceColumn.objects.all()}
     read = iter(rows)
     stored(
-        _column_input(next(read), one_input, known[one.input])
+        _column_input(next(read), one_input, known[column.input])
         for _, wanted, one_input in generated
-        for one in wanted.columns
+        for column in wanted.columns
     )
     _remember(made, (dataset for dataset, *_ in generated), rows)
 
@@ -226,13 +228,13 @@ def _histories(specs: list[SourceDatasetSpec], made: Described) -> None:
     histories = [one for spec in specs for one in generate(spec) if one.history_of is not None]
     made.targets += stored(
         TargetDataset(
-            schema=bases[one.history_of].schema,
-            key=one.key,
-            name=one.name,
-            history_of=bases[one.history_of],
-            generated_from=bases[one.history_of].generated_from,
+            schema=bases[history.history_of].schema,
+            key=history.key,
+            name=history.name,
+            history_of=bases[history.history_of],
+            generated_from=bases[history.history_of].generated_from,
         )
-        for one in histories
+        for history in histories
     )
 
 
@@ -243,7 +245,7 @@ def _references(made: Described) -> None:
     rawcore = made.of_layer("rawcore")
     wanted = [(rawcore[number], rawcore[parent]) for number in range(len(rawcore)) for parent in _parents(number)]
     rows = stored(
-        Reference(child=child, parent=parent, key=keys.reference_key(child.key, parent.key, ""))
+        Reference(child=child, parent=parent, key=naming.reference_key(child.key, parent.key, ""))
         for child, parent in wanted
     )
     stored(
@@ -268,7 +270,7 @@ def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns
     rows = stored(
         TargetDataset(
             schema=schema,
-            key=keys.target_dataset_key(schema.name, name),
+            key=naming.target_dataset_key(schema.name, name),
             name=name,
             materialization="view",
             description=f"{name.replace('_', ' ')} for reports",
@@ -306,7 +308,7 @@ def _read(
 def _mart_column(dataset: TargetDataset, ordinal: int, read: TargetColumn) -> TargetColumn:
     name = f"{read.name[:60]}_{ordinal}"
     row = TargetColumn(
-        dataset=dataset, key=keys.target_column_key(dataset.key, name), name=name, ordinal=ordinal, pii=read.pii
+        dataset=dataset, key=naming.target_column_key(dataset.key, name), name=name, ordinal=ordinal, pii=read.pii
     )
     row.type = read.type
     return row

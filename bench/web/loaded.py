@@ -11,9 +11,9 @@ from architecture.models import Environment, Lease
 from bench.web.described import stored
 from bench.web.size import Size
 from elevata.jobs.models import Job, Worker
-from loader.domain.runs.dependencies import Scope
+from loader.domain.dependencies import Scope
 from loader.models import DatasetRun, LoadRun, RunEvent, Schedule
-from loader.services.runs.schedules import create_schedule
+from loader.services.schedules import create_schedule
 from metadata.domain.state import DatasetState
 
 FAILURE = {"code": "BAD_VALUE", "message": "3 values of amount do not fit decimal(14,2)", "row": 1204}
@@ -38,9 +38,9 @@ def load(
         for row in _rows(run, tables if run.scope["kind"] == "all" else _some(tables, random), random, number)
     )
     stored(
-        RunEvent(run=run, attempt=1, dataset_name=one.qualified_name, message=f"{one.qualified_name} is loaded")
+        RunEvent(run=run, attempt=1, dataset_name=table.qualified_name, message=f"{table.qualified_name} is loaded")
         for run in runs[-5:]
-        for one in tables
+        for table in tables
     )
     busy = runs[-1]
     _under_way(environment, busy, tables)

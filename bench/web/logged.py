@@ -10,9 +10,10 @@ from django.db import transaction
 
 from bench.web.described import Described
 from bench.web.size import Size
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services import chain
 from elevata.core.canonical_json import canonical_json
-from metadata.models import ChangeLogEntry, TargetColumn, TargetDataset
-from metadata.services import chain
+from metadata.models import TargetColumn, TargetDataset
 
 _AT_ONCE = 1000
 _REASONS = ("", "", "asked for by the business", "as agreed with the source's team", "the source changed")
@@ -48,8 +49,8 @@ def _edit(random: Random, column: TargetColumn) -> tuple[dict[str, Any], str]:
     if kind < 0.1:
         return {"name": {"before": f"{column.name}_old", "after": column.name}}, "renamed"
     if kind < 0.6:
-        said = f"{column.name.replace('_', ' ')}, as the source's team describes it ({random.randrange(1000)})"
-        return {"description": {"before": column.description or "unclear", "after": said}}, "changed"
+        message = f"{column.name.replace('_', ' ')}, as the source's team describes it ({random.randrange(1000)})"
+        return {"description": {"before": column.description or "unclear", "after": message}}, "changed"
     if kind < 0.8:
         return {"owner": {"before": "sales", "after": random.choice(("finance", "logistics"))}}, "changed"
     return {"nullable": {"before": True, "after": False}}, "changed"

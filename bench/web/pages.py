@@ -8,19 +8,24 @@ from urllib.parse import urlencode
 from django.db import transaction
 from django.urls import reverse
 
-from architecture.models import Preview, Rehearsal
+from architecture.models import DryRun, Preview, Refresh
+from architecture.services.refreshes import request_refresh
 from bench.problem import BenchProblem
 from bench.web.control import Control
-from loader.domain.runs.maintenance import REVERT
-from loader.models import GovernedRunRecord, LoadRun, ReadRequest
-from loader.services.maintenance.records import seal_end
-from metadata.models import ChangeLogEntry, Delivery, Notice, Reference, Webhook
+from elevata.audit.models import ChangeLogEntry
+from elevata.notifications.models import Delivery, Notice, Webhook
+from loader.domain.run_states import REVERT
+from loader.models import LoadRun, MaintenanceRecord, ReadRequest
+from loader.services.attempts import seal_end
+from loader.services.queries import SQL
+from loader.services.reads import request_query
+from metadata.models import Reference
+from tests.elevata.web.routes import RULES
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
-from tests.web.routes import RULES
 
-# They are no pages: what they answer is not made from the database.
+# Not pages: their responses do not come from the database.
 _NOT_ASKED = ("sign_in", "healthz")
-# What nobody is given in the routes' own example is not there to be measured.
+# Objects without an example in the routes are not measured.
 _REFUSED = 400
 
 
@@ -90,18 +95,19 @@ class Things:
             "pk": lambda: ("pk", self._read("key_search").pk),
             "system": lambda: ("short_name", source.system.short_name),
             "schema": lambda: ("name", "rawcore"),
-            "look": lambda: ("pk", self._read("observe").pk),
+            "refresh": lambda: ("pk", self._refresh().pk),
             "environment": lambda: ("name", control.report.environment.name),
             "report_id": lambda: ("report_id", control.report.report_id),
             "schedule": lambda: ("key", control.schedule.key),
             "lease": lambda: ("pk", control.lease.pk),
-            "governed_run": lambda: ("run_id", self._governed().run.run_id),
-            "governed_record": lambda: ("record_id", self._governed().record_id),
-            "rehearsal": lambda: ("pk", self._rehearsal().pk),
+            "maintenance_run": lambda: ("run_id", self._maintenance().run.run_id),
+            "maintenance_record": lambda: ("record_id", self._maintenance().record_id),
+            "dry_run": lambda: ("pk", self._dry_run().pk),
             "execution": lambda: ("pk", control.execution.pk),
             "record_id": lambda: ("record_id", control.record.record_id),
             "person_name": lambda: ("name", control.people["everything"].get_username()),
             "api_read": lambda: ("pk", self._read("versions").pk),
+            "query": lambda: ("pk", self._query().pk),
             "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
             "webhook": lambda: ("key", self._webhook().key),
             "delivery": lambda: ("pk", self._delivery().pk),
@@ -117,15 +123,21 @@ class Things:
         return self._known[value]()
 
     def _read(self, kind: str) -> ReadRequest:
-        asked = {"tables": [], "sizes": False, "then": {"do": "drift"}} if kind == "observe" else {}
         person, control = self._control.people["everything"], self._control
         return ReadRequest.objects.get_or_create(
             kind=kind,
             environment=control.report.environment,
-            dataset=control.dataset if kind != "observe" else None,
+            dataset=control.dataset,
             requested_by=person,
-            defaults={"arguments": asked},
         )[0]
+
+    def _query(self) -> ReadRequest:
+        person = self._control.people["everything"]
+        known = ReadRequest.objects.filter(kind=SQL, requested_by=person).first()
+        return known or request_query("SELECT 1", 100, user=person).read
+
+    def _refresh(self) -> Refresh:
+        return request_refresh(keys=(), purpose="drift", user=self._control.people["everything"]).job
 
     def _webhook(self) -> Webhook:
         return Webhook.objects.first() or WebhookFactory()
@@ -135,10 +147,10 @@ class Things:
 
     def _notice(self) -> Notice:
         person = self._control.people["everything"]
-        return Notice.objects.filter(person=person).first() or NoticeFactory(person=person)
+        return Notice.objects.filter(user=person).first() or NoticeFactory(user=person)
 
-    def _governed(self) -> GovernedRunRecord:
-        known = GovernedRunRecord.objects.first()
+    def _maintenance(self) -> MaintenanceRecord:
+        known = MaintenanceRecord.objects.first()
         if known is not None:
             return known
         night = self._control.night
@@ -153,6 +165,6 @@ class Things:
         with transaction.atomic():
             return seal_end(run_pk=run.pk, attempt=1)
 
-    def _rehearsal(self) -> Rehearsal:
+    def _dry_run(self) -> DryRun:
         preview = Preview.objects.order_by("pk")[0]
-        return Rehearsal.objects.get_or_create(preview=preview, status="succeeded")[0]
+        return DryRun.objects.get_or_create(preview=preview, status="succeeded")[0]

@@ -11,14 +11,14 @@ from bench.web.times import percentile
 from elevata.bootstrap.programs import chromium
 from tests.services.browser import FLAGS
 
-# What people look at all day; other pages are made of the same parts.
+# The most used pages; other pages are made of the same parts.
 PRINCIPAL = (
     *("home", "inbox", "dataset_list", "dataset_page", "dataset_lineage", "dataset_changes", "source_list"),
     *("run_list", "run_page", "report_list", "report_page", "execution_page", "drift_page", "change_list"),
 )
 _ASKED = "performance.getEntriesByName('first-contentful-paint').map(one => one.startTime)[0]"
 _ASKED_AT_MOST = 200
-# What follows the page by htmx is waited for, too: the next visit is not to pay for it.
+# Fragments that htmx loads afterwards are awaited, so that the next visit does not pay for them.
 _UNDER_WAY = "document.querySelectorAll('.htmx-request').length"
 _FOLLOWS_WITHIN = 1200
 
@@ -48,7 +48,7 @@ def _paint(browser: Any, web: Web, page: Page) -> float:
     context.add_cookies([{"name": "sessionid", "value": web.session, "url": web.address}])
     opened = context.new_page()
     opened.goto(f"{web.address}{page.address}")
-    # Asked again from here: the pages' content policy lets nobody wait inside them.
+    # Polled from here, because the pages' content policy permits no waiting inside them.
     for _ in range(_ASKED_AT_MOST):
         painted = opened.evaluate(_ASKED)
         if painted is not None:

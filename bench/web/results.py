@@ -8,15 +8,15 @@ from bench.problem import BenchProblem
 SERVER_MS, PAINT_MS, PLAN_SECONDS = 300, 1000, 60
 # Parts that follow their page by htmx: they may take as long as they have to.
 PARTS = {
-    "home_now": "the home page asks every two seconds",
+    "home_now": "polled by the home page every two seconds",
     "home_warehouse": "follows the home page",
-    "inbox_rows": "follows the inbox: makes reports again, for a second and a half",
-    "report_standing": "follows the report's page: makes the report again",
+    "inbox_rows": "follows the inbox: creates reports again, for up to 1.5 s",
+    "report_standing": "follows the report's page: creates the report again",
     "report_behind": "follows the page of a long report",
     "report_differences": "follows the report's page",
     "report_downstream": "follows the report's page",
 }
-# No pages: files of all there is, made as they are sent.
+# Not pages: large files that are streamed.
 FILES = {
     "change_file": "a file: the whole change log",
     "api-change-export": "a file: the whole change log",
@@ -28,8 +28,8 @@ _SLOWEST = 12
 
 def held(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every measure with its worst value, and if it was met."""
-    pages = [one for one in document["pages"] if is_shell(one)]
-    found = [_server(pages, "busy_ms", "processor time"), _server(pages, "median_ms", "median until it is there")]
+    pages = [page for page in document["pages"] if is_shell(page)]
+    found = [_server(pages, "busy_ms", "processor time"), _server(pages, "median_ms", "median response time")]
     if document.get("paint"):
         slowest = max(document["paint"], key=lambda one: one["median_ms"])
         found.append(
@@ -45,9 +45,9 @@ def held(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _server(pages: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]:
     worst = max(pages, key=lambda one: one[name])
-    over = sum(one[name] >= SERVER_MS for one in pages)
+    over = sum(page[name] >= SERVER_MS for page in pages)
     return {
-        "measure": f"{len(pages)} pages and API answers: {what}, the slowest",
+        "measure": f"{len(pages)} pages and API answers: {what}, slowest page",
         "wanted": f"< {SERVER_MS} ms",
         "value": f"{worst[name]} ms ({worst['page']})" + (f"; {over} are over it" if over else ""),
         "met": not over,
@@ -61,23 +61,23 @@ def is_shell(page: dict[str, Any]) -> bool:
 def as_markdown(document: dict[str, Any]) -> str:
     """Return the results as a table for docs/operate/performance.md."""
     pages = document["pages"]
-    shells = sorted((one for one in pages if is_shell(one)), key=lambda one: -one["busy_ms"])
-    parts = [one for one in pages if not is_shell(one)]
+    shells = sorted((page for page in pages if is_shell(page)), key=lambda one: -one["busy_ms"])
+    parts = [page for page in pages if not is_shell(page)]
     paint = {one["page"]: one for one in document.get("paint", ())}
     lines = ["| measure | wanted | measured | |", "|---|---|---|---|"]
     lines += [
-        f"| {one['measure']} | {one['wanted']} | {one['value']} | {'met' if one['met'] else '**missed**'} |"
-        for one in document["measures"]
+        f"| {row['measure']} | {row['wanted']} | {row['value']} | {'met' if row['met'] else '**missed**'} |"
+        for row in document["measures"]
     ]
     lines += ["", f"The {_SLOWEST} slowest and the principal pages (all are in `bench/web_results.json`):", ""]
     lines += ["| page | queries | processor | median | p95 | kB | first paint |", "|---|---|---|---|---|---|---|"]
-    slowest = {one["page"] for one in shells[:_SLOWEST]}
+    slowest = {page["page"] for page in shells[:_SLOWEST]}
     for one in shells:
         if one["page"] in slowest or one["page"] in paint:
             seen = f"{paint[one['page']]['median_ms']} ms" if one["page"] in paint else ""
             lines.append(_row(one) + f" {seen} |")
     lines += ["", "| part | queries | processor | median | p95 | kB | |", "|---|---|---|---|---|---|---|"]
-    lines += [_row(one) + f" {(PARTS | FILES)[one['route']]} |" for one in parts]
+    lines += [_row(part) + f" {(PARTS | FILES)[part['route']]} |" for part in parts]
     return "\n".join(lines)
 
 

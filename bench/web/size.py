@@ -35,7 +35,7 @@ class Size:
         return max(2, self.datasets - 3 * self.sources)
 
 
-# What tests look at twice: a page that needs more queries for the second than for the first does so for each row.
+# Objects that tests request twice: a page that needs more queries for the second one has queries per row.
 SMALL = Size(
     datasets=24, columns=6, nights=2, runs=5, reports=18, edits=40, pending=3, drifted=2, people=2, schedules=2
 )

@@ -32,7 +32,7 @@ def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> lis
     ``busy_ms`` is the CPU time of web server and database per response: its duration on an idle machine.
     """
     client = signed_in(control.people["everything"])
-    web.get("/")  # the first request of all imports what the pages are made with
+    web.get("/")  # the first request of all imports the pages' modules
     found = []
     for page in pages:
         queries = len(statements(client, page))
@@ -77,7 +77,7 @@ def of_report(control: Control) -> dict[str, Any]:
 
     A report's page does the same to check if the report is up to date.
     """
-    from architecture.services.reports.reports import basis_of
+    from architecture.services.reports import basis_of
 
     began, cpu = time.perf_counter(), time.process_time()
     basis = basis_of(control.everything)
@@ -94,10 +94,10 @@ def of_report(control: Control) -> dict[str, Any]:
 
 def of_plan(folder: Path) -> dict[str, Any]:
     """Measure ``manage.py plan`` of two state files: the applied and the described state."""
-    from architecture.domain.states.state_files import ArchitectureState, dump_state
-    from architecture.selectors import applied_states
-    from architecture.services import current_environment
-    from metadata.selectors import dataset_states
+    from architecture.domain.state_files import ArchitectureState, dump_state
+    from architecture.selectors.environments import applied_states
+    from architecture.services.states import current_environment
+    from metadata.selectors.datasets import dataset_states
 
     states = {"A": applied_states(environment=current_environment()), "B": dataset_states()}
     for name, some in states.items():
@@ -132,5 +132,5 @@ def _waited_for(process: subprocess.Popen) -> tuple[int, resource.struct_rusage,
         pid, status, used = os.wait4(process.pid, os.WNOHANG)
         if pid:
             return status, used, peak
-        peak = meter.peak_bytes(process.pid) or peak  # nothing is left of it in its last moment
+        peak = meter.peak_bytes(process.pid) or peak  # the process ends in this moment
         time.sleep(_LOOKS_EVERY)

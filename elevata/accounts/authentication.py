@@ -1,4 +1,4 @@
-"""REST authentication: by personal token (``Authorization: Token elv_…``), or by the session of a browser."""
+"""REST authentication by personal token (``Authorization: Token elv_…``) or by browser session."""
 
 from copy import copy
 from typing import Any
@@ -10,16 +10,16 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
+from elevata.accounts.services.tokens import token_in_use
 from elevata.core.errors import MetadataError
-from metadata.services.tokens import token_in_use
 
 KEYWORD = "Token"
 
 
 class PersonalTokenAuthentication(BaseAuthentication):
-    """The token's person, and the token. A header that names another scheme is left to others.
+    """Authentication by personal token; returns its user and the token. Other schemes are ignored.
 
-    What a token's scope does not cover is refused here, so no view can forget it.
+    A request beyond the token's scope is refused here, for all views alike.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
@@ -40,18 +40,18 @@ class PersonalTokenAuthentication(BaseAuthentication):
 
 
 class BrowserAuthentication(SessionAuthentication):
-    """The user of a session. Whatever writes needs the CSRF token in its header."""
+    """Authentication by session. Every write needs the CSRF token in its header."""
 
     def enforce_csrf(self, request: Request) -> None:
         """Compare the header only: a form is not parsed before its sender is known to be allowed."""
         asked = copy(request._request)
-        # Of a POST, Django looks for the token in the form first.
+        # For a POST, Django looks for the token in the form first.
         asked.method = "GET" if request.method in SAFE_METHODS else "PUT"
         super().enforce_csrf(asked)
 
 
 def _only_reads(request: Request) -> bool:
-    """Return whether the request changes nothing: by its method, or because its view only answers questions."""
+    """Return whether the request is read-only: by its method, or because its view only answers queries."""
     view = (request.parser_context or {}).get("view")
     return request.method in SAFE_METHODS or getattr(view, "only_asks", False)
 

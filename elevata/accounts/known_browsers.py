@@ -1,8 +1,7 @@
-"""Browsers that somebody has signed in with before, told by a signed cookie.
+"""Signed cookie of browsers from which a user has signed in before.
 
-Whoever guesses at a name from many addresses locks it for all the world but for the browsers of its person:
-so nobody keeps others out by guessing. The cookie signs nobody in, and is worth nothing once the password
-is another one.
+Wrong passwords from many addresses lock a user name everywhere except in these browsers, so that guessing cannot
+lock a user out. The cookie does not sign in, and becomes invalid when the password changes.
 """
 
 from typing import Any
@@ -15,12 +14,16 @@ from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 
 COOKIE = "elevata_known"
-_SALT = "elevata.accounts.known_browsers"
+
+
+_SALT = "elevata.accounts.lockouts"
+
+
 _SECONDS = 180 * 24 * 3600
 
 
 def remember(response: HttpResponse, user: Any) -> None:
-    """Let the browser that gets this answer be known as one of this person's."""
+    """Mark the browser that gets this response as known for the user."""
     response.set_cookie(
         COOKIE,
         signing.dumps(_proof(user), salt=_SALT),

@@ -1,19 +1,34 @@
-"""Sign-in by name and password; single sign-on beside it, or instead of it."""
+"""Sign-in by password and by OpenID Connect."""
 
+import logging
+from hmac import compare_digest
 from typing import Any
 from urllib.parse import urlencode
 
+import jwt
+import requests
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
-from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import resolve_url
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db.models import Exists, OuterRef
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render, resolve_url
 from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.generic import View
+from mozilla_django_oidc.auth import OIDCAuthenticationBackend
+from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthenticationRequestView
 
 from elevata.accounts.known_browsers import remember
+from elevata.accounts.models import TemporaryPassword
+from elevata.accounts.permissions import acting_as, knowing_grants
+from elevata.accounts.services.users import user_of_identity
+from elevata.accounts.single_sign_on_provider import TIMEOUT, Endpoints, Provider, ProviderProblem, endpoints_of
+from elevata.core.errors import MetadataError
 
 
 def sign_in_context() -> dict[str, Any]:
@@ -29,7 +44,7 @@ def sign_in_context() -> dict[str, Any]:
 class SignIn(LoginView):
     """Sign-in by name and password. ``?sent=yes``: a form was sent after the session had ended."""
 
-    template_name = "sign_in.html"
+    template_name = "accounts/sign_in.html"
     redirect_authenticated_user = True
     needs: frozenset = frozenset()
 
@@ -53,9 +68,219 @@ class SignIn(LoginView):
 
 
 def _whole_page(request: HttpRequest) -> HttpResponse:
-    """A part of a page was asked for after the session ended: sign in, and come back to the page."""
+    """Redirect a request for a fragment after the session ended to sign-in, and back to the whole page."""
     back = request.htmx.current_url_abs_path or "/"
     answer = HttpResponse(status=204)
     given = {"next": back} | ({"sent": "yes"} if "sent" in request.GET else {})
     answer.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode(given)}"
     return answer
+
+
+# Users of sessions, each queried once a request.
+
+
+_HAS_TEMPORARY = "has_temporary_password"
+
+
+class AccountBackend(ModelBackend):
+    """Backend of user names and passwords; users come with their places."""
+
+    def get_user(self, user_id: Any) -> Any:
+        """Return the user of a session; None if missing or inactive."""
+        users = knowing_grants(get_user_model()._default_manager.filter(pk=user_id))
+        temporary = TemporaryPassword.objects.filter(user_id=OuterRef("pk"))
+        user = users.annotate(**{_HAS_TEMPORARY: Exists(temporary)}).first()
+        return user if user is not None and self.user_can_authenticate(user) else None
+
+
+def must_replace_password(user: Any) -> bool:
+    """Return True for a user who signed in with a password that an administrator set."""
+    known = getattr(user, _HAS_TEMPORARY, None)
+    return TemporaryPassword.objects.filter(user_id=user.pk).exists() if known is None else bool(known)
+
+
+# Single sign-on by OpenID Connect: authorization code with PKCE, state and nonce (mozilla-django-oidc). Beyond the
+# library, issuer, audience and expiry of the ID token are checked, only asymmetric signatures count, users are
+# matched by issuer and subject, and every failure is a page, not a server error.
+
+
+log = logging.getLogger(__name__)
+
+_ALGORITHMS = ("RS256", "PS256", "ES256")
+_LEEWAY = 60  # seconds that two clocks may differ by
+_REQUIRED = ["exp", "iat", "iss", "aud", "sub"]
+_PROBLEMS = (jwt.PyJWTError, requests.RequestException, SuspiciousOperation, ProviderProblem, ValueError, TypeError)
+FAILED = "Single sign-on failed. Try again, or contact your administrator."
+
+
+def configured() -> Provider:
+    """Return the provider; 404 without one."""
+    provider: Provider | None = settings.SINGLE_SIGN_ON
+    if provider is None:
+        raise Http404
+    return provider
+
+
+class _Told:
+    """Library settings taken from the provider."""
+
+    @staticmethod
+    def get_settings(name: str, *default: Any) -> Any:
+        provider = configured()
+        told = {
+            "OIDC_RP_CLIENT_ID": provider.client_id,
+            "OIDC_RP_CLIENT_SECRET": provider.client_secret,
+            "OIDC_RP_SCOPES": provider.scopes,
+            "OIDC_AUTHENTICATION_CALLBACK_URL": "sso_callback",
+            "OIDC_TIMEOUT": TIMEOUT,
+            "OIDC_USE_PKCE": True,
+            "OIDC_USE_NONCE": True,
+            "LOGIN_REDIRECT_URL": settings.LOGIN_REDIRECT_URL,
+        }
+        return told[name] if name in told else default[0]
+
+    @property
+    def OIDC_RP_CLIENT_ID(self) -> str:
+        return configured().client_id
+
+    @property
+    def endpoints(self) -> Endpoints:
+        return endpoints_of(configured())
+
+
+class ProviderBackend(_Told, OIDCAuthenticationBackend):
+    """Backend of users who return from the provider. Roles decide on permissions, as for every user."""
+
+    def __init__(self) -> None:
+        # Not the library's constructor, which would call the provider for every request.
+        self.UserModel = get_user_model()
+
+    def get_user(self, user_id: Any) -> Any:
+        """Return the user of a session that single sign-on opened."""
+        user = AccountBackend.get_user(self, user_id)
+        if user is not None:
+            user.has_temporary_password = False
+        return user
+
+    @property
+    def OIDC_RP_CLIENT_SECRET(self) -> str:
+        return configured().client_secret
+
+    @property
+    def OIDC_OP_TOKEN_ENDPOINT(self) -> str:
+        return self.endpoints.token
+
+    def authenticate(self, request: HttpRequest | None, nonce: str = "", code_verifier: str = "", **given: Any) -> Any:
+        """Return the user; None on failure, whose reason is left on the request for the response."""
+        if request is None or not nonce or not code_verifier:
+            return None
+        try:
+            return super().authenticate(request, nonce=nonce, code_verifier=code_verifier)
+        except MetadataError as refused:
+            log.warning("single sign-on was refused: %s", refused.code)
+            request.sso_refused = refused.message
+        except _PROBLEMS as problem:
+            log.warning("single sign-on failed: %s", type(problem).__name__)
+        return None
+
+    def verify_token(self, token: str, **kwargs: Any) -> dict[str, Any]:
+        """Return the claims of an ID token; check that it is the provider's, for this sign-in, and recent."""
+        provider = configured()
+        claims = jwt.decode(
+            token,
+            self._key(token),
+            algorithms=list(_ALGORITHMS),
+            audience=provider.client_id,
+            issuer=provider.issuer,
+            leeway=_LEEWAY,
+            options={"require": _REQUIRED},
+        )
+        if not compare_digest(str(claims.get("nonce", "")).encode(), str(kwargs["nonce"]).encode()):
+            raise SuspiciousOperation("the ID token was made for another sign-in")
+        audience = claims["aud"]
+        party = claims.get("azp", provider.client_id if isinstance(audience, str) or len(audience) == 1 else None)
+        if party != provider.client_id:
+            raise SuspiciousOperation("the ID token was made for another application")
+        return claims
+
+    def _key(self, token: str) -> jwt.PyJWK:
+        """Return the provider's key with the token's key id and algorithm."""
+        header = jwt.get_unverified_header(token)
+        if header.get("alg") not in _ALGORITHMS:
+            raise SuspiciousOperation("the ID token is not signed as it must be")
+        answer = requests.get(self.endpoints.keys, timeout=TIMEOUT)
+        answer.raise_for_status()
+        for key in answer.json().get("keys", ()):
+            fits = key.get("use", "sig") == "sig" and key.get("alg", header["alg"]) == header["alg"]
+            if fits and key.get("kid") == header.get("kid"):
+                return jwt.PyJWK(key, algorithm=header["alg"])
+        raise SuspiciousOperation("the ID token is signed with an unknown key")
+
+    def get_userinfo(self, access_token: str, id_token: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return the provider's claims about the subject; the signed ID token wins over the user info."""
+        if not self.endpoints.userinfo:
+            return payload
+        headers = {"Authorization": f"Bearer {access_token}"}
+        answer = requests.get(self.endpoints.userinfo, headers=headers, timeout=TIMEOUT)
+        answer.raise_for_status()
+        told = answer.json()
+        if told.get("sub") != payload["sub"]:
+            raise SuspiciousOperation("the provider returned another user")
+        return {**told, **payload}
+
+    def get_or_create_user(self, access_token: str, id_token: str, payload: dict[str, Any]) -> Any:
+        claims, provider = self.get_userinfo(access_token, id_token, payload), configured()
+        # The current session's user plays no part.
+        with acting_as(None, request_id=getattr(self.request, "request_id", "")):
+            return user_of_identity(
+                issuer=provider.issuer,
+                subject=str(payload["sub"]),
+                name=str(claims.get("preferred_username") or ""),
+                # An unverified e-mail address may belong to someone else.
+                email=str(claims.get("email") or "") if claims.get("email_verified") is True else "",
+                roles=provider.roles_for(claims),
+            )
+
+
+@method_decorator([never_cache, login_not_required], name="dispatch")
+class SingleSignOn(_Told, OIDCAuthenticationRequestView):
+    """The way to the provider."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        View.__init__(self, **kwargs)
+
+    @property
+    def OIDC_OP_AUTH_ENDPOINT(self) -> str:
+        return self.endpoints.authorization
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        configured()
+        try:
+            return super().get(request)
+        except ProviderProblem as problem:
+            log.warning("single sign-on: %s", problem)
+            return refused(request, "The single sign-on provider does not respond. Try again later.", 503)
+
+
+@method_decorator([never_cache, login_not_required], name="dispatch")
+class SingleSignOnCallback(_Told, OIDCAuthenticationCallbackView):
+    """View that the provider returns to."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        configured()
+        state = request.GET.get("state", "")
+        known = request.session.get("oidc_states") or {}
+        if "error" in request.GET or "code" not in request.GET or state not in known:
+            if state in known:
+                del known[state]
+                request.session.modified = True
+            return self.login_failure()
+        return super().get(request)
+
+    def login_failure(self) -> HttpResponse:
+        return refused(self.request, getattr(self.request, "sso_refused", "") or FAILED, 403)
+
+
+def refused(request: HttpRequest, said: str, status: int) -> HttpResponse:
+    """Return the sign-in page with the reason of the refusal."""
+    return render(request, "accounts/sign_in.html", sign_in_context() | {"refused": said}, status=status)

@@ -1,7 +1,7 @@
-"""The provider of single sign-on: what settings say of it, and what it says of itself.
+"""Provider of single sign-on: its settings, and its published metadata.
 
-Named by ``ELEVATA_OIDC_ISSUER``; everything else is read from there (OpenID Connect Discovery) when
-somebody first signs in, so the web process starts while the provider is away.
+Settings name it by ``ELEVATA_OIDC_ISSUER``; all else comes from OpenID Connect Discovery at the first sign-in, so
+the web process starts while the provider is down.
 """
 
 import os
@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 import requests
 from django.core.exceptions import ImproperlyConfigured
 
-from metadata.domain.roles import Role
+from elevata.accounts.roles import Role
 
 TIMEOUT = 10  # seconds
 _KNOWN_FOR = 3600  # seconds
 
 
 class ProviderProblem(Exception):
-    """The provider does not answer, or not as it must."""
+    """Error of a provider that does not answer, or answers incorrectly."""
 
 
 @dataclass(frozen=True)
 class Provider:
-    """Settings of the provider. ``roles`` maps each role to the groups that give it; empty: roles are given here.
+    """Settings of the provider. ``roles`` maps each role to its groups; empty: roles are assigned in the product.
 
-    ``name`` is what the button says; ``groups_claim`` is the claim that holds somebody's groups.
+    ``name`` is the label of the button; ``groups_claim`` is the claim with a user's groups.
     """
 
     issuer: str
@@ -42,7 +42,7 @@ class Provider:
     roles: Mapping[Role, frozenset[str]] = field(default_factory=dict)
 
     def roles_for(self, claims: Mapping[str, Any]) -> frozenset[Role] | None:
-        """The roles that somebody's groups give; None where roles are not the provider's business."""
+        """Return the roles of a user's groups; None if the provider does not assign roles."""
         if not self.roles:
             return None
         told = claims.get(self.groups_claim) or ()
@@ -61,7 +61,10 @@ class Endpoints:
 
 
 def provider_of_environment(environ: Mapping[str, str] = os.environ) -> Provider | None:
-    """The provider that ``ELEVATA_OIDC_*`` describe; None without an issuer. ImproperlyConfigured for half of one."""
+    """Return the provider that ``ELEVATA_OIDC_*`` describe; None without an issuer.
+
+    Raises ImproperlyConfigured for incomplete settings.
+    """
     issuer = environ.get("ELEVATA_OIDC_ISSUER", "").strip()
     if not issuer:
         return None
@@ -92,7 +95,7 @@ def _secret(environ: Mapping[str, str]) -> str:
 
 
 def _roles(text: str) -> dict[Role, frozenset[str]]:
-    """``editor=modellers, admin=platform`` → groups by role; a role may stand there several times."""
+    """Return groups by role from ``editor=modellers, admin=platform``; a role may occur several times."""
     found: dict[Role, frozenset[str]] = {}
     for part in filter(str.strip, text.split(",")):
         role, equals, group = (side.strip() for side in part.partition("="))
@@ -103,7 +106,7 @@ def _roles(text: str) -> dict[Role, frozenset[str]]:
     return found
 
 
-# --- what it says of itself ----------------------------------------------------------------------
+# --- provider metadata ---------------------------------------------------------------------------
 
 _known: dict[str, tuple[float, Endpoints]] = {}
 
@@ -111,7 +114,7 @@ _known: dict[str, tuple[float, Endpoints]] = {}
 def endpoints_of(provider: Provider) -> Endpoints:
     """Return the addresses that the provider publishes; cached for an hour.
 
-    Raise ProviderProblem if it does not answer.
+    Raises ProviderProblem if it does not answer.
     """
     at, known = _known.get(provider.issuer, (0.0, None))
     if known is None or monotonic() - at > _KNOWN_FOR:
@@ -124,16 +127,16 @@ def _discovered(issuer: str) -> Endpoints:
     try:
         answer = requests.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=TIMEOUT)
         answer.raise_for_status()
-        said = answer.json()
+        metadata = answer.json()
     except (requests.RequestException, ValueError) as problem:
         raise ProviderProblem(f"{issuer} does not describe itself: {type(problem).__name__}") from problem
-    if not isinstance(said, dict) or said.get("issuer") != issuer:
+    if not isinstance(metadata, dict) or metadata.get("issuer") != issuer:
         raise ProviderProblem(f"{issuer} says that it is another one")
     found = Endpoints(
-        authorization=str(said.get("authorization_endpoint", "")),
-        token=str(said.get("token_endpoint", "")),
-        keys=str(said.get("jwks_uri", "")),
-        userinfo=str(said.get("userinfo_endpoint", "")),
+        authorization=str(metadata.get("authorization_endpoint", "")),
+        token=str(metadata.get("token_endpoint", "")),
+        keys=str(metadata.get("jwks_uri", "")),
+        userinfo=str(metadata.get("userinfo_endpoint", "")),
     )
     for address in (found.authorization, found.token, found.keys, *filter(None, [found.userinfo])):
         if not _is_private_enough(address):
@@ -142,7 +145,7 @@ def _discovered(issuer: str) -> Endpoints:
 
 
 def _is_private_enough(address: str) -> bool:
-    """https; plain http only to this very machine, which is for trying it out."""
+    """Return whether the address is https; plain http only to this machine, for trials."""
     parts = urlsplit(address)
     if parts.scheme == "https":
         return bool(parts.hostname)

@@ -1,325 +1,269 @@
-"""Pages about people: oneself with one's tokens, and, for administrators, everybody."""
+"""Pages of users: one's own account with its tokens, and, for administrators, all accounts."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth import get_user_model, update_session_auth_hash
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import User
-from django.db.models import Prefetch, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
+from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_safe
 
-from architecture.models import Environment
-from elevata.accounts.lockouts import locks, unlock
-from elevata.accounts.session_users import must_replace_password
-from elevata.core.errors import MetadataError, as_sentence
-from metadata.domain.roles import Permission, Role, needed_role
-from metadata.filtersets import PersonFilter
-from metadata.forms.people import (
+from elevata.accounts.forms import (
     ROLE_WORDS,
     GrantForm,
     NewPasswordForm,
-    NewPersonForm,
+    NewUserForm,
     PasswordForm,
     RolesForm,
     TokenForm,
+    UserFilter,
 )
-from metadata.models import PersonalToken, RoleGrant
-from metadata.permissions import may, only, roles_of, without_role
-from metadata.services import people as services
-from metadata.services.tokens import DIGEST_SHOWN, create_token, revoke_token
-from metadata.views.paging import one_page
+from elevata.accounts.lockouts import locks, unlock
+from elevata.accounts.models import PersonalToken, RoleGrant
+from elevata.accounts.permissions import roles_of
+from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.services import users as services
+from elevata.accounts.services.tokens import DIGEST_SHOWN, create_token, revoke_token
+from elevata.accounts.sign_in import must_replace_password
+from elevata.core.errors import MetadataError
+from elevata.web.paging import one_page
+from elevata.web.views import REFUSED, CreatePage, FormsPage, Page, RowPage, TemplatePage
 
-# Everywhere, not for one place: who manages people may give themselves whatever they like.
-managers = only(
-    lambda user: may(user, Permission.MANAGE_PEOPLE),
-    as_sentence(needed_role(Permission.MANAGE_PEOPLE)),
-    needs=frozenset({Permission.MANAGE_PEOPLE}),
-)
-
-
-# --- oneself -------------------------------------------------------------------------------------
+secret = method_decorator(sensitive_post_parameters("old", "password"), name="dispatch")
 
 
-@never_cache
-@sensitive_post_parameters("old", "password")
-@require_http_methods(["GET", "HEAD", "POST"])
-@without_role
-def me(request: HttpRequest) -> HttpResponse:
-    """Show the user's permissions, tokens and password, and the tokens of their service accounts."""
-    deeds = {"token": _make_own_token, "revoke": _revoke_own_token, "password": _change_own_password}
-    if request.method == "POST":
-        return _deed(request, deeds)(request)
-    return _me(request)
+# --- one's own account -------------------------------------------------------------------------
 
 
-def _me(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
-    user, accounts = request.user, [account.user for account in _accounts_of(request.user)]
-    context = {
-        "roles": [(role, ROLE_WORDS[role]) for role in Role if role in roles_of(user)],
-        "grants": [(grant, ROLE_WORDS[Role(grant.role)]) for grant in user.role_grants.select_related("schema")],
-        "holders": [(one, _tokens(one)) for one in (user, *accounts)],
-        "now": timezone.now(),
-        "token_form": TokenForm(accounts=[one.get_username() for one in accounts], prefix="token"),
-        "password_form": PasswordForm(prefix="own") if user.has_usable_password() else None,
-    } | more
-    return render(request, "people/me.html", context, status=status)
+@secret
+class Me(FormsPage):
+    """The user's permissions, tokens and password, and the tokens of their service accounts."""
+
+    permissions, open_without_role, template_name = (), True, "accounts/me.html"
+    actions = {"token": "create_token", "revoke": "revoke_token", "password": "change_password"}
+
+    @property
+    def accounts(self) -> list[User]:
+        return [account.user for account in _accounts_of(self.request.user)]
+
+    def context(self) -> dict[str, Any]:
+        user, accounts = self.request.user, self.accounts
+        names = [account.get_username() for account in accounts]
+        return {
+            "roles": [(role, ROLE_WORDS[role]) for role in Role if role in roles_of(user)],
+            "grants": [(grant, ROLE_WORDS[Role(grant.role)]) for grant in user.role_grants.all()],
+            "holders": [(account, _tokens(account)) for account in (user, *accounts)],
+            "now": timezone.now(),
+            "token_form": TokenForm(accounts=names, prefix="token"),
+            "password_form": PasswordForm(prefix="own") if user.has_usable_password() else None,
+        }
+
+    def create_token(self) -> HttpResponse:
+        accounts = {account.get_username(): account for account in self.accounts}
+        form = TokenForm(self.request.POST, accounts=sorted(accounts), prefix="token")
+        token = form.attempt(
+            lambda: create_token(user=accounts.get(form.chosen_account, self.request.user), **form.given())
+        )
+        # The token is shown in this response only: after a redirect it would have to be stored until it is shown.
+        return self.render(token=token) if token else self.render(status=REFUSED, token_form=form)
+
+    def revoke_token(self) -> HttpResponse:
+        users = [self.request.user, *self.accounts]
+        revoke_token(token=_named_token(self.request, PersonalToken.objects.filter(user__in=users)))
+        return self.reload("Token revoked.")
+
+    def change_password(self) -> HttpResponse:
+        form = PasswordForm(self.request.POST, prefix="own")
+        return self.submit("password_form", form, lambda: _change_password(self.request, form), "Password changed.")
 
 
-def _make_own_token(request: HttpRequest) -> HttpResponse:
-    accounts = {account.user.get_username(): account.user for account in _accounts_of(request.user)}
-    form = TokenForm(request.POST, accounts=sorted(accounts), prefix="token")
-    made = form.attempt(
-        lambda: _token_from(form, accounts.get(form.cleaned_data.get("account", ""), request.user)),
-    )
-    # Shown in this answer and never again: what leads elsewhere would have to keep it meanwhile.
-    return _me(request, 200, made=made) if made else _me(request, 422, token_form=form)
+@secret
+class OwnPassword(Page):
+    """Replace a password that another user set; until then every other page redirects here."""
 
+    permissions, open_without_role, template_name = (), True, "accounts/own_password.html"
 
-def _revoke_own_token(request: HttpRequest) -> HttpResponse:
-    mine = [request.user.pk, *(account.user_id for account in _accounts_of(request.user))]
-    revoke_token(token=_token(request, PersonalToken.objects.filter(user__in=mine)))
-    messages.success(request, "The token is revoked: from now on it is worth nothing.")
-    return redirect("me")
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(PasswordForm(prefix="own")) if must_replace_password(request.user) else redirect("me")
 
-
-def _change_own_password(request: HttpRequest) -> HttpResponse:
-    form = _changed_password(request)
-    if form is not None:
-        return _me(request, 422, password_form=form)
-    messages.success(request, "The password is changed.")
-    return redirect("me")
-
-
-@never_cache
-@sensitive_post_parameters("old", "password")
-@require_http_methods(["GET", "HEAD", "POST"])
-@without_role
-def own_password(request: HttpRequest) -> HttpResponse:
-    """Replace a password that somebody else set; until then every other page leads here."""
-    if not must_replace_password(request.user):
-        return redirect("me")
-    form = _changed_password(request) if request.method == "POST" else PasswordForm(prefix="own")
-    if form is None:
-        messages.success(request, "The password is yours now.")
+    def post(self, request: HttpRequest) -> HttpResponse:
+        if not must_replace_password(request.user):
+            return redirect("me")
+        form = PasswordForm(request.POST, prefix="own")
+        if not form.attempt(lambda: _change_password(request, form)):
+            return self.show(form, status=REFUSED)
+        messages.success(request, "Password changed.")
         return redirect("home")
-    context = {"form": form, "set_by": request.user.temporary_password.set_by}
-    return render(request, "people/own_password.html", context, status=422 if form.is_bound else 200)
+
+    def show(self, form: PasswordForm, *, status: int = 200) -> HttpResponse:
+        return self.render(form=form, set_by=self.request.user.temporary_password.set_by, status=status)
 
 
-def _changed_password(request: HttpRequest) -> PasswordForm | None:
-    """Change the password as the form asks; return the form with its errors, None if it is changed."""
-    form = PasswordForm(request.POST, prefix="own")
-    if form.is_valid() and not request.user.check_password(form.cleaned_data["old"]):
-        form.add_error("old", "This is not the password that you have now.")
-    changed = form.attempt(
-        lambda: services.set_password(user=request.user, password=form.cleaned_data["password"]) or True
-    )
-    if not changed:
-        return form
+def _change_password(request: HttpRequest, form: PasswordForm) -> bool:
+    """Change the user's own password and keep their session. Raise MetadataError if the current one is wrong."""
+    if not request.user.check_password(form.cleaned_data["old"]):
+        raise MetadataError("wrong_password", "the current password is wrong", "old")
+    services.set_password(user=request.user, password=form.cleaned_data["password"])
     update_session_auth_hash(request, request.user)
-    return None
+    return True
 
 
-# --- everybody -----------------------------------------------------------------------------------
+# --- all accounts ------------------------------------------------------------------------------
 
 
-@never_cache
-@require_safe
-@managers
-def person_list(request: HttpRequest) -> HttpResponse:
-    """Everybody, with their roles, as the address filters them; and who is locked out of sign-in."""
-    locked = locks()
-    chosen = PersonFilter({"ordering": "name", **request.GET.dict()}, queryset=_people(), request=request)
-    context = {
-        "filter": chosen,
-        # People are few: to count them first would be a query more.
-        "page": one_page(request, list(chosen.qs)),
-        "roles": list(Role),
-        "locks": locked,
-        "locked": {one.name for one in locked},
+class ForManagers(Page):
+    """Base of pages that need the permission to manage users everywhere; its holders can grant themselves any role."""
+
+    permissions, place = (Permission.MANAGE_USERS,), Place
+
+
+class UserList(ForManagers, TemplatePage):
+    """All users with their roles, and the names that are locked out of sign-in."""
+
+    template_name = "accounts/list.html"
+
+    def context(self) -> dict[str, Any]:
+        locked = locks()
+        ordered = {"ordering": "name", **self.request.GET.dict()}
+        chosen = UserFilter(ordered, queryset=_users(), request=self.request)
+        return {
+            "filter": chosen,
+            # The list is short: counting it first would only add a query.
+            "page": one_page(self.request, list(chosen.qs)),
+            "roles": list(Role),
+            "active_states": (("true", "active"), ("false", "inactive")),
+            "locks": locked,
+            "locked": {lock.name for lock in locked},
+        }
+
+
+@secret
+class UserCreate(ForManagers, CreatePage):
+    """Create a user or a service account."""
+
+    form_class, template_name = NewUserForm, "accounts/new.html"
+    page, page_by, message = "user_page", "username", "{row.username} is there."
+
+    def context(self) -> dict[str, Any]:
+        return {"names": _names()}
+
+    def save(self, form: NewUserForm) -> User:
+        given, roles = form.cleaned_data, form.chosen()
+        if not given["owner"]:
+            return services.create_user(name=given["name"], roles=roles, password=given["password"] or None)
+        owner = User.objects.filter(username=given["owner"]).first()
+        if owner is None:
+            raise MetadataError("unknown_user", "there is no user with this name", "owner")
+        return services.create_service_account(name=given["name"], owner=owner, roles=roles)
+
+
+@secret
+class UserPage(ForManagers, RowPage, FormsPage):
+    """One user: roles everywhere and for one place, tokens, sign-in."""
+
+    name, template_name = "shown_user", "accounts/user.html"
+    actions = {
+        "roles": "set_roles",
+        "grant": "grant",
+        "ungrant": "revoke_grant",
+        "revoke": "revoke_token",
+        "password": "set_password",
+        "out": "deactivate",
+        "in": "activate",
+        "unlock": "unlock",
     }
-    return render(request, "people/list.html", context)
 
+    def find(self) -> User:
+        return get_object_or_404(_users(), username=self.kwargs["name"])
 
-@never_cache
-@sensitive_post_parameters("password")
-@require_http_methods(["GET", "HEAD", "POST"])
-@managers
-def person_new(request: HttpRequest) -> HttpResponse:
-    """Somebody new, or a service account."""
-    form = NewPersonForm(request.POST if request.method == "POST" else None)
-    made = form.attempt(lambda: _made(form)) if request.method == "POST" else None
-    if made is None:
-        status = 422 if request.method == "POST" else 200
-        return render(request, "people/new.html", {"form": form, "names": _names()}, status=status)
-    messages.success(request, f"{made.get_username()} is there.")
-    return redirect("person_page", made.get_username())
+    def context(self) -> dict[str, Any]:
+        user, account = self.row, getattr(self.row, "service_account", None)
+        roles = roles_of(user)
+        return super().context() | {
+            "account": account,
+            "accounts": _accounts_of(user),
+            "identities": user.identities.all(),
+            "tokens": _tokens(user),
+            # Fetched with the user.
+            "grants": user.role_grants.all(),
+            "locks": locks(user.get_username()),
+            "now": timezone.now(),
+            "roles_form": RolesForm(initial={f"role_{role.value}": role in roles for role in Role}, prefix="roles"),
+            "grant_form": GrantForm(prefix="grant"),
+            "password_form": None if account else NewPasswordForm(prefix="new"),
+        }
 
+    def set_roles(self) -> HttpResponse:
+        form = RolesForm(self.request.POST, prefix="roles")
+        message = f"The roles of {self.row} are saved."
+        return self.submit("roles_form", form, lambda: services.set_roles(user=self.row, roles=form.chosen()), message)
 
-def _made(form: NewPersonForm) -> Any:
-    given, roles = form.cleaned_data, form.chosen()
-    if not given["owner"]:
-        return services.create_person(name=given["name"], roles=roles, password=given["password"] or None)
-    owner = get_user_model().objects.filter(username=given["owner"]).first()
-    if owner is None:
-        raise MetadataError("unknown_person", "there is nobody of this name", "owner")
-    return services.create_service_account(name=given["name"], owner=owner, roles=roles)
+    def grant(self) -> HttpResponse:
+        form = GrantForm(self.request.POST, prefix="grant")
+        return self.submit(
+            "grant_form", form, lambda: services.grant_role(user=self.row, **form.given()), "{row} is granted."
+        )
 
+    def revoke_grant(self) -> HttpResponse:
+        pk = self.request.POST.get("grant", "")
+        grant = get_object_or_404(RoleGrant, pk=int(pk) if pk.isdecimal() else 0, user=self.row)
+        services.revoke_grant(grant=grant)
+        return self.reload(f"{grant} revoked.")
 
-@never_cache
-@sensitive_post_parameters("password")
-@require_http_methods(["GET", "HEAD", "POST"])
-@managers
-def person_page(request: HttpRequest, name: str) -> HttpResponse:
-    """One person: roles, what they are granted for one place, tokens, sign-in."""
-    person = get_object_or_404(_people(), username=name)
-    deeds = {
-        "roles": _set_roles,
-        "grant": _grant,
-        "ungrant": _ungrant,
-        "revoke": _revoke,
-        "password": _set_password,
-        "out": _put_out,
-        "in": _put_in,
-        "unlock": _unlock,
-    }
-    if request.method == "POST":
-        return _deed(request, deeds)(request, person)
-    return _person(request, person)
+    def revoke_token(self) -> HttpResponse:
+        revoke_token(token=_named_token(self.request, PersonalToken.objects.filter(user=self.row)))
+        return self.reload("The token is revoked.")
 
+    def set_password(self) -> HttpResponse:
+        form = NewPasswordForm(self.request.POST, prefix="new")
+        message = f"{self.row} has a new password."
+        return self.submit("password_form", form, lambda: services.set_password(user=self.row, **form.given()), message)
 
-def _person(request: HttpRequest, person: Any, status: int = 200, **more: Any) -> HttpResponse:
-    given, account = roles_of(person), getattr(person, "service_account", None)
-    has = {f"role_{role.value}": role in given for role in Role}
-    context = {
-        "person": person,
-        "account": account,
-        "accounts": _accounts_of(person),
-        "identities": person.identities.all(),
-        "tokens": _tokens(person),
-        # Fetched with the person.
-        "grants": person.role_grants.all(),
-        "locks": locks(person.get_username()),
-        "now": timezone.now(),
-        "roles_form": RolesForm(initial=has, prefix="roles"),
-        "grant_form": GrantForm(environments=_environments(), prefix="grant"),
-        "password_form": None if account else NewPasswordForm(prefix="new"),
-    } | more
-    return render(request, "people/person.html", context, status=status)
+    def deactivate(self) -> HttpResponse:
+        try:
+            services.deactivate_user(user=self.row)
+        except MetadataError as error:
+            messages.error(self.request, error.one_line())
+            return redirect(self.request.path)
+        return self.reload(f"{self.row} deactivated.")
 
+    def activate(self) -> HttpResponse:
+        services.activate_user(user=self.row)
+        return self.reload(f"{self.row} activated.")
 
-def _done(request: HttpRequest, person: Any, said: str) -> HttpResponse:
-    messages.success(request, said)
-    return redirect("person_page", person.get_username())
-
-
-def _set_roles(request: HttpRequest, person: Any) -> HttpResponse:
-    form = RolesForm(request.POST, prefix="roles")
-    name = person.get_username()
-    if not form.attempt(lambda: services.set_roles(user=person, roles=form.chosen()) or True):
-        return _person(request, person, 422, roles_form=form)
-    return _done(request, person, f"The roles of {name} are saved.")
-
-
-def _grant(request: HttpRequest, person: Any) -> HttpResponse:
-    form = GrantForm(request.POST, environments=_environments(), prefix="grant")
-    made = form.attempt(
-        lambda: services.grant_role(user=person, role=form.cleaned_data["role"], **form.chosen()),
-    )
-    return _done(request, person, f"{made} is granted.") if made else _person(request, person, 422, grant_form=form)
-
-
-def _ungrant(request: HttpRequest, person: Any) -> HttpResponse:
-    pk = request.POST.get("grant", "")
-    grant = get_object_or_404(RoleGrant, pk=int(pk) if pk.isdecimal() else 0, user=person)
-    services.revoke_grant(grant=grant)
-    return _done(request, person, f"{grant} is taken back.")
-
-
-def _revoke(request: HttpRequest, person: Any) -> HttpResponse:
-    revoke_token(token=_token(request, PersonalToken.objects.filter(user=person)))
-    return _done(request, person, "The token is revoked.")
-
-
-def _set_password(request: HttpRequest, person: Any) -> HttpResponse:
-    form = NewPasswordForm(request.POST, prefix="new")
-    if not form.attempt(
-        lambda: services.set_password(user=person, password=form.cleaned_data["password"]) or True,
-    ):
-        return _person(request, person, 422, password_form=form)
-    return _done(request, person, f"{person.get_username()} has a new password.")
-
-
-def _put_out(request: HttpRequest, person: Any) -> HttpResponse:
-    try:
-        services.put_out_of_use(user=person)
-    except MetadataError as refused:
-        messages.error(request, refused.one_line())
-        return redirect("person_page", person.get_username())
-    return _done(request, person, f"{person.get_username()} is out of use.")
-
-
-def _put_in(request: HttpRequest, person: Any) -> HttpResponse:
-    services.put_into_use(user=person)
-    return _done(request, person, f"{person.get_username()} is in use.")
-
-
-def _unlock(request: HttpRequest, person: Any) -> HttpResponse:
-    unlock(name=person.get_username())
-    return _done(request, person, f"{person.get_username()} may try again.")
+    def unlock(self) -> HttpResponse:
+        unlock(name=self.row.get_username())
+        return self.reload(f"{self.row} unlocked.")
 
 
 # --- shared --------------------------------------------------------------------------------------
 
 
-def _deed(request: HttpRequest, deeds: dict[str, Callable[..., HttpResponse]]) -> Callable[..., HttpResponse]:
-    """Return the handler of the submitted form. Raise 404 for an unknown one."""
-    try:
-        return deeds[request.POST.get("do", "")]
-    except KeyError:
-        raise Http404 from None
-
-
-def _token_from(form: TokenForm, user: Any) -> tuple[PersonalToken, str]:
-    given = form.cleaned_data
-    return create_token(user=user, name=given["label"], days=given["days"], scope=given["scope"])
-
-
-def _token(request: HttpRequest, among: QuerySet[PersonalToken]) -> PersonalToken:
-    """The token that the form names by the beginning of its digest; 404 unless it is one of these."""
-    named = request.POST.get("token", "")
-    if len(named) != DIGEST_SHOWN or not named.isalnum():
+def _named_token(request: HttpRequest, tokens: QuerySet[PersonalToken]) -> PersonalToken:
+    """Return the token that the form names by the beginning of its digest; 404 unless it is one of these."""
+    digest = request.POST.get("token", "")
+    if len(digest) != DIGEST_SHOWN or not digest.isalnum():
         raise Http404
-    return get_object_or_404(among, digest__startswith=named)
+    return get_object_or_404(tokens, digest__startswith=digest)
 
 
-def _tokens(user: Any) -> list[PersonalToken]:
+def _tokens(user: User) -> list[PersonalToken]:
     return list(PersonalToken.objects.filter(user=user).order_by("-created"))
 
 
-def _accounts_of(user: Any) -> QuerySet:
+def _accounts_of(user: User) -> QuerySet:
     return user.service_accounts.select_related("user").order_by("user__username")
 
 
-def _people() -> QuerySet[User]:
-    granted = Prefetch("role_grants", RoleGrant.objects.select_related("schema"))
-    return User.objects.select_related("service_account__owner").prefetch_related("groups", granted)
+def _users() -> QuerySet[User]:
+    return User.objects.select_related("service_account__owner").prefetch_related("groups", "role_grants")
 
 
 def _names() -> list[str]:
     """Return the users who can be accountable for a service account."""
-    return list(
-        User.objects.filter(is_active=True, service_account=None)
-        .order_by("username")
-        .values_list("username", flat=True)
-    )
-
-
-def _environments() -> list[str]:
-    return list(Environment.objects.order_by("name").values_list("name", flat=True))
+    users = User.objects.filter(is_active=True, service_account=None).order_by("username")
+    return list(users.values_list("username", flat=True))

@@ -15,9 +15,9 @@ TEMPLATE = "api/description.html"
 
 
 class Describer(SchemaGenerator):
-    """The API's description, made once in a process: to make it takes longer than to answer anything else.
+    """Generator of the OpenAPI description, cached per process because generating it is slow.
 
-    That of some requests alone, what ``public`` keeps from happening, would be another one for everybody.
+    Only the ``public`` description is cached: others depend on the user of the request.
     """
 
     _kept: ClassVar[dict[str | None, dict[str, Any]]] = {}
@@ -35,14 +35,14 @@ _FILES = "drf_spectacular_sidecar"
 
 @require_safe
 def swagger(request: HttpRequest) -> HttpResponse:
-    """Every operation, with a form that sends it as who is signed in."""
+    """Page of all operations, with a form that sends each as the signed-in user."""
     context = {"tool": "swagger", "script": f"{_FILES}/swagger-ui-dist/swagger-ui-bundle.js"}
     return render(request, TEMPLATE, context)
 
 
 @require_safe
 def redoc(request: HttpRequest) -> HttpResponse:
-    """Every operation, to read.
+    """Show every operation of the API.
 
     Redoc makes its styles itself: a nonce of this answer lets those in, and nothing else inline.
     """
@@ -51,3 +51,6 @@ def redoc(request: HttpRequest) -> HttpResponse:
     response = render(request, TEMPLATE, context)
     response.headers["Content-Security-Policy"] = f"{CONTENT_SECURITY_POLICY}; style-src 'self' 'nonce-{nonce}'"
     return response
+
+
+# OpenAPI description of the API: parameters and responses that every operation shares.

@@ -9,7 +9,8 @@ from django.http import Http404, JsonResponse
 from rest_framework import exceptions
 from rest_framework.views import set_rollback
 
-from elevata.web import error_pages
+from elevata.core.errors import ProductError
+from elevata.web import middleware
 
 
 def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | None:
@@ -18,6 +19,8 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
         raised = exceptions.NotFound()
     elif isinstance(raised, PermissionDenied):
         raised = exceptions.PermissionDenied()
+    elif isinstance(raised, ProductError):
+        raised = _Refused(raised)
     elif isinstance(raised, OperationalError | InterfaceError):
         raised = _Unavailable()
     elif isinstance(raised, RequestDataTooBig):
@@ -27,7 +30,7 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
     if not isinstance(raised, exceptions.APIException):
         return None
     set_rollback()
-    body = error_pages.problem(
+    body = middleware.problem(
         status=raised.status_code,
         title=_title(raised),
         detail=_detail(raised),
@@ -37,14 +40,12 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
     )
     body |= getattr(raised, "more", {})
     # No renderer has a say: the description's, for one, would write YAML.
-    return JsonResponse(
-        body, status=raised.status_code, headers=_headers(raised), content_type=error_pages.CONTENT_TYPE
-    )
+    return JsonResponse(body, status=raised.status_code, headers=_headers(raised), content_type=middleware.CONTENT_TYPE)
 
 
 class _Unavailable(exceptions.APIException):
     status_code = 503
-    default_detail = error_pages.DATABASE_DOWN
+    default_detail = middleware.DATABASE_DOWN
     default_code = "database_down"
 
 
@@ -93,3 +94,19 @@ def _headers(raised: exceptions.APIException) -> dict[str, str]:
     if wait:
         headers["Retry-After"] = str(int(wait))
     return headers
+
+
+# Codes after which the same request may succeed soon.
+_AGAIN = frozenset({"READ_UNFINISHED", "TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"})
+
+
+class _Refused(exceptions.APIException):
+    """Problem response to an expected error, with the error's own code and status."""
+
+    default_detail = "Refused"
+
+    def __init__(self, error: ProductError) -> None:
+        super().__init__(error.one_line(), code=error.code)
+        self.status_code = error.status
+        self.fields = {error.field: [error.message]} if error.field else None
+        self.wait = 2 if error.code in _AGAIN else 0

@@ -1,7 +1,6 @@
-"""``python3 -m elevata.bootstrap COMMAND``: what the Makefile calls.
+"""Entry point ``python3 -m elevata.bootstrap COMMAND``, called by the Makefile.
 
-The version is checked before anything else is imported, so that an old Python gets a sentence
-instead of a syntax error.
+The version is checked before any other import, so that an old Python gets a message instead of a syntax error.
 """
 
 import sys

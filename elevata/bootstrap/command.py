@@ -1,4 +1,4 @@
-"""The ``setup`` command: the steps in order, one set-up at a time in a checkout."""
+"""The ``setup`` command: its steps in order, with a lock on the checkout."""
 
 import argparse
 import contextlib
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from elevata.bootstrap import classes, environment, frontend, jars, java, project, servers
+from elevata.bootstrap import environment, frontend, jars, java, programs, project
 from elevata.bootstrap.console import Problem, step
 from elevata.bootstrap.places import LOG, ROOT
 
@@ -23,23 +23,29 @@ STEPS: dict[str, Callable[[], str]] = {
     "database": project.database,
     "static": project.static_files,
 }
-TEST_STEPS: dict[str, Callable[[], str]] = {"test tools": environment.test_packages}
+TEST_STEPS: dict[str, Callable[[], str]] = {
+    "test tools": environment.test_packages,
+    "page checks": frontend.page_checks,
+}
 # The archive is worth its making where Spark starts again and again.
 SERVER_STEPS: dict[str, Callable[[], str]] = {
-    "servers": servers.test_servers,
-    "page checks": frontend.page_checks,
-    "classes": classes.class_archive,
+    "servers": programs.test_servers,
+    "classes": jars.class_archive,
 }
+# Fetched for the tests of object stores alone: the S3 client is larger than everything else together.
+OBJECT_STORE_STEPS: dict[str, Callable[[], str]] = {"object store": jars.object_store}
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; 0 when everything is in place, 1 with one line about what is not."""
+    """Run the command; return 0 when everything is set up, 1 after printing one line about the failure."""
     options = _parser().parse_args(arguments)
     steps = {name: action for name, action in STEPS.items() if name not in options.without}
     if options.with_tests:
         steps |= TEST_STEPS
     if options.with_servers:
         steps |= SERVER_STEPS
+    if options.with_object_store:
+        steps |= OBJECT_STORE_STEPS
     started = time.monotonic()
     try:
         with _alone():
@@ -63,8 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m elevata.bootstrap", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     setup = commands.add_parser("setup", help="environment, packages, jars, front-end files, database")
-    setup.add_argument("--with-tests", action="store_true", help="also the Python packages of the tests")
-    setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis, Chromium and axe")
+    setup.add_argument("--with-tests", action="store_true", help="also the tests' packages, axe and the linter")
+    setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis and Chromium")
+    setup.add_argument("--with-object-store", action="store_true", help="also an S3 server and Hadoop's S3 client")
     setup.add_argument(
         "--without", nargs="*", choices=list(STEPS), default=[], metavar="STEP", help="steps to leave out"
     )
@@ -73,9 +80,9 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the checkout's lock: two set-ups at once would undo each other's work.
+    """Hold the checkout's lock, because concurrent set-ups would undo each other's work.
 
-    The lock is on the folder itself, so nothing is left behind.
+    The lock is on the folder itself, so no file is left behind.
     """
     folder = os.open(ROOT, os.O_RDONLY)
     try:

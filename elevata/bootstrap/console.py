@@ -11,14 +11,14 @@ from elevata.bootstrap.places import LOG, ROOT, relative
 
 
 class Problem(Exception):
-    """Something a person has to do something about: what happened, and what to do."""
+    """Error that the user has to solve: what happened, and what to do."""
 
     def __init__(self, what: str, todo: str):
         super().__init__(f"{what} - {todo}")
 
 
 def step(name: str, action: Callable[[], str]) -> None:
-    """Run one step and print its line: name, what was done, how long it took."""
+    """Run one step and print its line: name, result, duration."""
     started = time.monotonic()
     if sys.stdout.isatty():
         print(f"  {name} ...", end="\r", flush=True)
@@ -34,10 +34,9 @@ def run(
     cwd: Path = ROOT,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a command quietly and return its output; what it says goes to the log.
+    """Run a command quietly and return its output, which is logged.
 
-    ``failure`` says what it means when the command fails. Nothing can be asked of a person here:
-    standard input is empty.
+    ``failure`` is the message if the command fails. Standard input is empty, so the command cannot prompt.
     """
     words = [str(word) for word in command]
     LOG.parent.mkdir(exist_ok=True)
@@ -62,7 +61,7 @@ def run(
 
 
 def _last_words(output: str) -> str:
-    """The line of a failed command's output that most likely says why."""
+    """Return the line of a failed command's output that most likely has the reason."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() and "complete log" not in line]
     return (errors or lines or ["it said nothing"])[-1][:300]

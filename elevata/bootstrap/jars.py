@@ -1,64 +1,141 @@
-"""Delta Lake's Java side, fetched once so that starting Spark needs no network.
+"""Jars beside Spark's own, fetched once so that starting Spark needs no network, and the archive of classes.
 
-Spark's own resolver works out the dependencies; its cache is a throw-away folder, and the jars it
-found are kept in the virtual environment. Left out are those that Spark ships itself: Spark's win
-when both are there, so theirs would only make every start slower.
+They are Delta Lake's, the packages that the installation names by coordinates, and Hadoop's S3 client where a location
+of the installation is on ``s3a://``. Spark's own resolver resolves the dependencies into a temporary cache; the jars
+are copied to the virtual environment, except those that Spark ships itself: Spark's version wins when both exist, so
+the others would only slow every start down.
+
+The class data archive saves a third of every runner's start. It fits one JVM and one set of jars; any other JVM
+ignores it.
 """
 
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from elevata.bootstrap.console import Problem, run
 from elevata.bootstrap.environment import RUNTIME
 from elevata.bootstrap.java import java_home
-from elevata.bootstrap.places import SPARK_JARS, VENV
+from elevata.bootstrap.places import OBJECT_STORE, PYTHON, SPARK_JARS, VENV
 from elevata.bootstrap.stamps import digest, once
+from elevata.core.properties import BadProperties, Property, parse_properties
 
+ARCHIVE = SPARK_JARS / "classes.jsa"
 SCALA = "2.13"
 DELTA = "delta-spark"
 SPARK = "pyspark"
+S3_CLIENT = "org.apache.hadoop:hadoop-aws"
+# The S3 server of the tests, and a package of which it needs this version or a newer one.
+S3_SERVER = "org.gaul:s3proxy:4.1.0"
+S3_SERVER_ANNOTATIONS = "com.fasterxml.jackson.core:jackson-annotations:2.22"
+# Beside the jars: the coordinates that they were fetched for, one a line.
+COORDINATES = "coordinates"
+# Variables that name places of the warehouse and its sources.
+_PLACES = ("ELEVATA_WAREHOUSE", "ELEVATA_SOURCE_ROOTS", "ELEVATA_BATCH_FOLDER")
+_COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 
 def spark_jars() -> str:
-    """Keep the jars that belong to the pinned versions of Spark and Delta."""
-    return once("spark-jars", digest(coordinate()), _fetch, results=[SPARK_JARS])
+    """Keep the jars that belong to the pinned versions of Spark and Delta, and the installation's packages."""
+    wanted, options = [coordinate(), *packages(os.environ)], resolver_options(os.environ)
+    return once(
+        "spark-jars", digest(*wanted, *options), lambda: fetch(wanted, SPARK_JARS, options), results=[SPARK_JARS]
+    )
+
+
+def packages(environment: Mapping[str, str]) -> list[str]:
+    """Return the coordinates that an installation asks for. Raise Problem for one that is none."""
+    listed = [environment.get("ELEVATA_SPARK_PACKAGES", "")]
+    listed += [entry.value for entry in _own_settings(environment) if entry.name == "spark.jars.packages"]
+    wanted = [name.strip() for text in listed for name in text.split(",") if name.strip()]
+    for name in wanted:
+        if not _COORDINATE.fullmatch(name):
+            raise Problem(f"{name} is no package", "write group:artifact:version, with commas between packages")
+    on_s3 = any("s3a://" in environment.get(name, "") for name in _PLACES)
+    if on_s3 and not any(name.startswith(f"{S3_CLIENT}:") for name in wanted):
+        wanted.append(s3_client())
+    return list(dict.fromkeys(wanted))
+
+
+def s3_client() -> str:
+    """Return the coordinate of Hadoop's S3 client, of the version of the Hadoop in Spark."""
+    (jar,) = (_spark_home() / "jars").glob("hadoop-client-api-*.jar")
+    return f"{S3_CLIENT}:{jar.stem.removeprefix('hadoop-client-api-')}"
+
+
+def resolver_options(environment: Mapping[str, str]) -> list[str]:
+    """Return the options of spark-submit by which it finds packages: repositories, or a file of Ivy's settings."""
+    own = {entry.name: entry.value for entry in _own_settings(environment)}
+    options = []
+    if "spark.jars.repositories" in own:
+        options += ["--repositories", own["spark.jars.repositories"]]
+    if "spark.jars.ivySettings" in own:
+        options += ["--conf", f"spark.jars.ivySettings={own['spark.jars.ivySettings']}"]
+    return options
+
+
+def _own_settings(environment: Mapping[str, str]) -> list[Property]:
+    file = environment.get("ELEVATA_SPARK_CONF", "").strip()
+    try:
+        return parse_properties(Path(file).read_text(encoding="utf-8")) if file else []
+    except (OSError, UnicodeDecodeError, BadProperties) as error:
+        raise Problem(f"{file} cannot be read: {error}", "correct ELEVATA_SPARK_CONF") from None
 
 
 def coordinate() -> str:
-    """Delta's coordinate, from the pins: its jar is published per minor version of Spark."""
+    """Return Delta's Maven coordinate from the pins: its jar is published per minor version of Spark."""
     pins = dict(line.split("==", 1) for line in RUNTIME.read_text().splitlines() if "==" in line and line[0] != "#")
     spark = ".".join(pins[SPARK].split(".")[:2])
     return f"io.delta:{DELTA}_{spark}_{SCALA}:{pins[DELTA].strip()}"
 
 
-def _fetch() -> str:
-    with tempfile.TemporaryDirectory(prefix="elevata-jars-") as folder:
-        nothing = Path(folder, "nothing.py")
+def object_store() -> str:
+    """Keep what the tests of object stores need: Delta's jars with the S3 client, and an S3 server."""
+    return once("object-store", digest(coordinate(), s3_client(), S3_SERVER), _object_store, results=[OBJECT_STORE])
+
+
+def _object_store() -> str:
+    OBJECT_STORE.mkdir(parents=True, exist_ok=True)
+    fetched = fetch([coordinate(), s3_client()], OBJECT_STORE / "spark-jars")
+    fetch([S3_SERVER, S3_SERVER_ANNOTATIONS], OBJECT_STORE / "s3proxy", of_spark=False)
+    return f"{fetched}, and {S3_SERVER}"
+
+
+def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_spark: bool = True) -> str:
+    """Resolve the coordinates and keep their jars in ``folder``; those ``of_spark`` without what Spark ships."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="elevata-jars-", dir=folder.parent) as scratch:
+        nothing = Path(scratch, "nothing.py")
         nothing.write_text("")
         run(
             [
                 VENV / "bin" / "spark-submit",
-                *("--packages", coordinate()),
-                *("--conf", f"spark.jars.ivy={folder}/ivy"),
+                *("--packages", ",".join(wanted)),
+                *("--conf", f"spark.jars.ivy={scratch}/ivy"),
+                *options,
                 nothing,
             ],
-            failure=f"Spark's jars for {coordinate()} could not be fetched",
+            failure=f"the jars of {', '.join(wanted)} could not be fetched",
             env=_spark_environment(),
         )
-        found = sorted(Path(folder, "ivy", "jars").glob("*.jar"))
-        if not found:
-            raise Problem(f"Spark found no jar for {coordinate()}", "run make setup again")
-        new = beyond(found, (_spark_home() / "jars").glob("*.jar"))
-        _keep(new)
-    return f"{len(new)} jars of {coordinate()}"
+        found = sorted(Path(scratch, "ivy", "jars").glob("*.jar"))
+        for name in wanted:
+            group, artifact, version = name.split(":")
+            if not any(jar.name == f"{group}_{artifact}-{version}.jar" for jar in found):
+                raise Problem(
+                    f"there is no jar of {name}: it has none, or another package needs another version of it",
+                    "correct ELEVATA_SPARK_PACKAGES",
+                )
+        new = beyond(found, (_spark_home() / "jars").glob("*.jar")) if of_spark else found
+        _keep(new, wanted, folder)
+    return f"{len(new)} jars of {', '.join(wanted)}"
 
 
 def beyond(resolved: Iterable[Path], shipped: Iterable[Path]) -> list[Path]:
-    """The resolved jars whose artifact Spark does not ship in any version.
+    """Return the resolved jars whose artifact Spark does not ship in any version.
 
     The resolver writes ``<organisation>_<artifact>-<version>.jar``, Spark without the organisation.
     """
@@ -75,7 +152,7 @@ def _spark_home() -> Path:
 
 
 def _spark_environment() -> dict[str, str]:
-    """Spark must be the one of this environment, whatever else the machine has set up."""
+    """Return the process environment with Spark set to this virtual environment's."""
     environment = {
         "SPARK_HOME": str(_spark_home()),
         "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -84,12 +161,32 @@ def _spark_environment() -> dict[str, str]:
     return {**environment, "JAVA_HOME": home} if home else environment
 
 
-def _keep(jars: list[Path]) -> None:
-    """Put the jars in place as one move, so that there is never half a set."""
-    pending = SPARK_JARS.with_name(SPARK_JARS.name + ".new")
+def _keep(jars: list[Path], wanted: list[str], folder: Path) -> None:
+    """Put the jars in place in one move, so that the set is never incomplete."""
+    pending = folder.with_name(folder.name + ".new")
     shutil.rmtree(pending, ignore_errors=True)
-    pending.mkdir()
+    pending.mkdir(parents=True)
     for jar in jars:
-        shutil.copy(jar, pending)
-    shutil.rmtree(SPARK_JARS, ignore_errors=True)
-    pending.rename(SPARK_JARS)
+        shutil.move(jar, pending)
+    (pending / COORDINATES).write_text("\n".join(wanted) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    pending.rename(folder)
+
+
+def class_archive() -> str:
+    """Create the archive. A JVM that cannot is no failure, because everything works without, only slower."""
+    jars = sorted(jar.name for jar in SPARK_JARS.glob("*.jar"))
+    return once("spark-classes", digest(RUNTIME, java_home() or "", *jars), _make_archive)
+
+
+def _make_archive() -> str:
+    home = java_home()
+    try:
+        run(
+            [PYTHON, "-m", "loader.spark.classes", SPARK_JARS],
+            failure="no archive of Spark's classes",
+            env={"JAVA_HOME": home} if home else {},
+        )
+    except Problem as problem:
+        return f"left out: {problem}"
+    return f"{ARCHIVE.stat().st_size / 2**20:.0f} MB of classes kept for quicker starts"

@@ -1,7 +1,7 @@
-"""Finding the Java that Spark runs on.
+"""Java for Spark: search and installation.
 
-``java_home()`` is also for whoever starts Spark: it gives the Java that set-up settled on, which
-need not be on PATH.
+``java_home()`` is for every process that starts Spark: it returns the Java that set-up selected, which need not be
+on PATH.
 """
 
 import os
@@ -21,14 +21,14 @@ _INSTALLED = Path("/usr/lib/jvm")
 
 
 def java_home() -> str | None:
-    """JAVA_HOME for Spark's processes: the environment's own, else what set-up found."""
+    """Return JAVA_HOME for Spark's processes: the environment's own, else the one set-up selected."""
     if os.environ.get("JAVA_HOME"):
         return os.environ["JAVA_HOME"]
     return JAVA_HOME_FILE.read_text().strip() if JAVA_HOME_FILE.is_file() else None
 
 
 def ensure_java() -> str:
-    """Settle on a Java that is new enough and remember where it is, installing one if there is none."""
+    """Select a Java that is new enough and store its location; install one if there is none."""
     found = _find()
     installed = ""
     if found is None:
@@ -54,7 +54,7 @@ def _find() -> tuple[Path, int] | None:
 
 
 def _candidates() -> Iterator[Path]:
-    """Homes to try: the one asked for, the one on PATH, then the installed ones, oldest first.
+    """Yield homes to try: the configured one, the one on PATH, then the installed ones, oldest first.
 
     Oldest first because Spark supports the long-known releases longest.
     """
@@ -68,13 +68,13 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(home: Path) -> int | None:
-    """Feature release of the Java there, None if it does not run."""
+    """Return the feature release of the Java there, None if it does not run."""
     try:
-        said = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True)
+        done = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True)
     except OSError:
         return None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr)
-    if said.returncode != 0 or not match:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr)
+    if done.returncode != 0 or not match:
         return None
     first, second = int(match[1]), int(match[2] or 0)
     return second if first == 1 else first  # Java 8 still called itself 1.8

@@ -1,4 +1,4 @@
-"""Paths of set-up. Everything it makes is inside the checkout and git-ignored."""
+"""Paths of set-up. All its files are inside the checkout and git-ignored."""
 
 from pathlib import Path
 
@@ -12,10 +12,12 @@ SPARK_JARS = VENV / "spark-jars"
 
 VENDOR = ROOT / "static" / "vendor"
 TEST_VENDOR = ROOT / "build" / "vendor"
+NODE_MODULES = ROOT / "node_modules"
 STATIC_ROOT = ROOT / "staticfiles"
+OBJECT_STORE = ROOT / "build" / "object-store"
 LOG = ROOT / "build" / "setup.log"
 
 
 def relative(path: Path) -> str:
-    """The path as a person in the checkout would type it."""
+    """Return the path relative to the checkout, for messages."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

@@ -1,11 +1,13 @@
-"""Finding the programs that tests start. Used by set-up, which installs them, and by the tests."""
+"""Programs that tests start: search and installation."""
 
 import os
 import re
 import shutil
 from pathlib import Path
 
-# What a person calls it -> Debian's package.
+from elevata.bootstrap import system
+
+# Name in messages -> Debian's package.
 PROGRAMS = {"PostgreSQL": "postgresql", "Redis": "redis-server", "Chromium": "chromium"}
 
 _CLUSTERS = Path("/usr/lib/postgresql")
@@ -13,7 +15,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chr
 
 
 def postgres_bin() -> Path | None:
-    """Folder with initdb and postgres: on PATH, else Debian's, which keeps them off it; newest first."""
+    """Return the folder with initdb and postgres: on PATH, else Debian's, newest version first."""
     on_path = shutil.which("initdb")
     if on_path and shutil.which("postgres"):
         return Path(on_path).parent
@@ -23,13 +25,13 @@ def postgres_bin() -> Path | None:
 
 
 def redis_server() -> Path | None:
-    """The Redis server program."""
+    """Return the Redis server program."""
     found = shutil.which("redis-server")
     return Path(found) if found else None
 
 
 def chromium() -> Path | None:
-    """The browser: CHROMIUM_PATH if set, else one on PATH."""
+    """Return the browser: CHROMIUM_PATH if set, else one on PATH."""
     named = os.environ.get("CHROMIUM_PATH")
     if named:
         return Path(named) if Path(named).exists() else None
@@ -38,6 +40,19 @@ def chromium() -> Path | None:
 
 
 def missing() -> list[str]:
-    """Names of the programs that are not installed."""
+    """Return names of the programs that are not installed."""
     found = {"PostgreSQL": postgres_bin(), "Redis": redis_server(), "Chromium": chromium()}
     return [name for name in PROGRAMS if found[name] is None]
+
+
+def test_servers() -> str:
+    """Install the missing programs."""
+    needed = missing()
+    if needed:
+        system.install(
+            [PROGRAMS[name] for name in needed],
+            why=f"the tests need {', '.join(needed)}",
+            otherwise=f"install {', '.join(needed)}",
+        )
+        return f"installed {', '.join(needed)}"
+    return "all there"

@@ -1,4 +1,4 @@
-"""The project's own preparations: the control database of the active data folder, and static files."""
+"""Control database of the active data folder, and static files."""
 
 import os
 import re
@@ -11,14 +11,15 @@ from elevata.bootstrap.stamps import digest, once
 from elevata.core import data_folder
 
 SETTINGS = ROOT / "elevata" / "settings.py"
+STORAGE = ROOT / "elevata" / "web" / "storage.py"
 SQLITE = "control.sqlite3"
 
 
 def database() -> str:
-    """Bring the control database up to date.
+    """Migrate the control database.
 
-    The stamp lies in the data folder, beside the database it speaks of. A database server is asked
-    every time: nobody here can know whether it is still the same one.
+    The stamp is in the data folder, beside its database. A database server is checked every time, because it may be
+    another one by now.
     """
     if os.environ.get("DATABASE_URL"):
         return _migrate()
@@ -39,20 +40,20 @@ def _migrate() -> str:
 
 
 def static_files() -> str:
-    """Collect what the web server hands out."""
+    """Collect the static files for the web server."""
     files = sorted(path for path in (ROOT / "static").rglob("*") if path.is_file())
     files += sorted(path for path in ROOT.glob("*/static/**/*") if path.is_file())
     seen = [(path.relative_to(ROOT), path.stat().st_mtime_ns, path.stat().st_size) for path in files]
-    return once("static", digest(*seen, RUNTIME, SETTINGS), _collect, results=[STATIC_ROOT])
+    return once("static", digest(*seen, RUNTIME, SETTINGS, STORAGE), _collect, results=[STATIC_ROOT])
 
 
 def _collect() -> str:
     try:
-        said = _manage("collectstatic", "--noinput", "--clear", failure="static files could not be collected")
+        output = _manage("collectstatic", "--noinput", "--clear", failure="static files could not be collected")
     except BaseException:
         shutil.rmtree(STATIC_ROOT, ignore_errors=True)
         raise
-    return re.search(r"\d+ static files?", said)[0] + " collected"
+    return re.search(r"\d+ static files?", output)[0] + " collected"
 
 
 def _manage(*arguments: str, failure: str) -> str:

@@ -1,7 +1,7 @@
 """Stamps of completed steps: a step runs again only when its inputs changed.
 
-A stamp is the digest of a step's inputs, written after the step succeeded and removed before it
-starts again. So a step that was interrupted is never taken for done.
+A stamp is the digest of a step's inputs, written after the step succeeded and removed before it starts again, so an
+interrupted step never counts as done.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from elevata.bootstrap.places import ROOT, STAMPS
 
 
 def digest(*parts: object) -> str:
-    """One digest over values and over the names and contents of files."""
+    """Return one digest over values and over the names and contents of files."""
     sha = hashlib.sha256()
     for part in parts:
         if isinstance(part, Path):
@@ -33,13 +33,13 @@ def once(
     results: Iterable[Path] = (),
     folder: Path = STAMPS,
 ) -> str:
-    """Do ``action`` unless it was done for these inputs and its results are still there."""
+    """Run ``action`` unless it succeeded for these inputs and its results still exist."""
     stamp = folder / name
     if stamp.is_file() and stamp.read_text() == inputs and all(path.exists() for path in results):
         return "unchanged"
     stamp.unlink(missing_ok=True)
     done = action()
     folder.mkdir(parents=True, exist_ok=True)
-    stamp.touch(mode=0o600)  # a data folder keeps what lies in it to its owner
+    stamp.touch(mode=0o600)  # a data folder is private to its owner
     stamp.write_text(inputs)
     return done

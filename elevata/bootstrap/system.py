@@ -1,4 +1,4 @@
-"""Packages of the operating system: installed where that is possible, otherwise the one command."""
+"""Packages of the operating system: installed if possible, otherwise the command to run."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ _index_is_fresh = False
 
 
 def install(packages: list[str], *, why: str, otherwise: str) -> None:
-    """Install Debian packages as root; anyone else is told what to type.
+    """Install Debian packages as root; other users get the command to run.
 
-    ``otherwise`` says what to install on a system without apt.
+    ``otherwise`` names the packages for a system without apt.
     """
     global _index_is_fresh
     if not shutil.which("apt-get"):

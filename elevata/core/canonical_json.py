@@ -1,10 +1,9 @@
 """Strict canonical JSON: equal values have equal bytes on every machine, so the bytes can be hashed.
 
-The text is UTF-8 with keys in order of their code points and no blanks between tokens. Strings stay
-as they are (no normalisation): two spellings of one letter are two values. Only what has exactly one
-canonical text is accepted: ``None``, ``bool``, ``int``, ``str``, ``list``, ``tuple`` (written as a
-list) and ``dict`` with ``str`` keys. Everything else, subclasses of these included, is refused with
-the path to it. Whoever hashes a decimal, a moment or a float says as which text.
+The text is UTF-8 with keys in order of their code points and no blanks between tokens. Strings are not normalised:
+two spellings of one letter are two values. Only types with exactly one canonical text are accepted: ``None``,
+``bool``, ``int``, ``str``, ``list``, ``tuple`` (written as a list) and ``dict`` with ``str`` keys. All others,
+subclasses of these included, are refused with their path. Callers convert decimals, times and floats to text.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ _LEAVES = frozenset({str, int, bool, type(None)})
 
 
 def canonical_json(value: object) -> bytes:
-    """The canonical bytes of a value.
+    """Return the canonical bytes of a value.
 
-    Raises TypeError naming the path and the type that has none, and ValueError for text that UTF-8 can't hold (a lone
+    Raises TypeError with the path of an unsupported type, and ValueError for text that UTF-8 cannot encode (a lone
     surrogate).
     """
     if not _is_canonical(value):
@@ -32,12 +31,12 @@ def canonical_json(value: object) -> bytes:
 
 
 def sha256_hex(value: object) -> str:
-    """SHA-256 of a value's canonical JSON as 64 lower-case hex digits."""
+    """Return the SHA-256 of a value's canonical JSON as 64 lower-case hex digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 def _is_canonical(value: object) -> bool:
-    """Says yes or no without keeping paths: states of thousands of datasets come through here."""
+    """Return whether a value is canonical, without tracking paths: fast enough for states of thousands of datasets."""
     pending = [value]
     while pending:
         each = pending.pop()

@@ -1,7 +1,7 @@
-"""Folder that holds everything an embedded installation writes.
+"""Folder with all files of an embedded installation.
 
-One folder carries the control database, the filesystem broker, the warehouse and the logs, so
-that it can be copied, thrown away or put somewhere else as one thing.
+It has the control database, the filesystem broker, the warehouse and the logs, so that an installation can be
+copied, deleted or moved as one folder.
 """
 
 import os
@@ -25,7 +25,7 @@ def active_name() -> str:
 
 
 def data_dir() -> Path:
-    """The data folder in force: ELEVATA_DATA_DIR, else the active one under ``.data``."""
+    """Return the data folder: ELEVATA_DATA_DIR, else the active one under ``.data``."""
     configured = os.environ.get("ELEVATA_DATA_DIR")
     return Path(configured).expanduser().resolve() if configured else ROOT / active_name()
 
@@ -39,28 +39,28 @@ def activate(name: str) -> None:
 
 
 def make_private(folder: Path) -> list[str]:
-    """Take from other users what they may do with an existing data folder and the files directly in it.
+    """Remove the permissions of other users on an existing data folder and the files directly in it.
 
-    Return a sentence for each thing that was mended, or that could not be. Folders inside need nothing: nobody
-    else gets through to them. A folder with the sticky bit is shared on purpose, like ``/tmp``, and is left alone.
+    Returns a sentence for each path that was changed, or could not be. Folders inside need no change, since other
+    users cannot reach them. A folder with the sticky bit is shared on purpose, like ``/tmp``, and stays.
     """
     if not folder.is_dir():
         return []
     if folder.stat().st_mode & stat.S_ISVTX:
         return [f"The data folder {folder} is shared by all users of this machine: set ELEVATA_DATA_DIR to another."]
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.is_symlink())
-    return [said for path in (folder, *files) if (said := _mended(path))]
+    return [message for path in (folder, *files) if (message := _mended(path))]
 
 
 def _mended(path: Path) -> str:
-    """Take all rights on ``path`` from group and others; return what was done, or nothing."""
+    """Remove all rights on ``path`` from group and others; return a sentence about the change, or None."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & UMASK:
             return ""
         path.chmod(mode & ~UMASK)
     except FileNotFoundError:
-        return ""  # a journal of the database comes and goes
+        return ""  # journals of the database appear and disappear
     except OSError as error:
         return f"{path} has mode {mode:04o} and may be read by others: {error.strerror}. Set it to {mode & ~UMASK:04o}."
     return f"{path} had mode {mode:04o}; it has {mode & ~UMASK:04o} now, so that others cannot read it."

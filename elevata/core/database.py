@@ -1,13 +1,18 @@
-"""Patience with a control database that is away for a while."""
+"""Retries on database outages, and custom lookups."""
 
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from django.core.exceptions import EmptyResultSet
 from django.db import InterfaceError, OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Lookup
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
 log = logging.getLogger(__name__)
@@ -16,7 +21,7 @@ PATIENCE_SECONDS = 90.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # A call that takes longer has waited for a lock of the database.
 _SLOW_SECONDS = 5.0
-# Later than every heartbeat: nothing is older.
+# Later than every heartbeat.
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 T = TypeVar("T")
@@ -63,3 +68,38 @@ def silent_before(limit: timedelta) -> datetime:
 def _note_outage() -> None:
     global _outage_at
     _outage_at = time.monotonic()
+
+
+# Lookups that Django does not have; the app registers them for every field.
+
+
+class Among(Lookup):
+    """``key__among=keys``: as ``key__in=list(keys)``, with all the values in one parameter.
+
+    A statement with a parameter for each of some thousand keys takes longer to write down than to answer, and
+    SQLite and PostgreSQL both have a bound on how many there may be.
+    """
+
+    lookup_name = "among"
+
+    def get_prep_lookup(self) -> list[Any]:
+        """Return the values without duplicates; a statement may be prepared more than once."""
+        return list(dict.fromkeys(self.rhs))
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        """Return SQLite's SQL: a JSON array of the values as stored."""
+        column, parameters = self.process_lhs(compiler, connection)
+        field = self.lhs.output_field
+        values = json.dumps([field.get_db_prep_value(value, connection) for value in self._values()])
+        return f"{column} IN (SELECT value FROM json_each(%s))", (*parameters, values)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        """Return PostgreSQL's SQL: an array of texts cast to the column's type."""
+        column, parameters = self.process_lhs(compiler, connection)
+        kind = self.lhs.output_field.db_type(connection)
+        return f"{column} = ANY(%s::{kind}[])", (*parameters, [str(value) for value in self._values()])
+
+    def _values(self) -> list[Any]:
+        if not self.rhs:
+            raise EmptyResultSet
+        return self.rhs

@@ -1,11 +1,61 @@
-"""Errors of metadata, with messages for users."""
+"""Expected errors: what happened, where, and what to do. Pages, API and commands handle one family of them."""
+
+from typing import ClassVar
+
+# HTTP statuses by code; other codes have the status of their class. After a 409 or 429, the same request may succeed.
+_STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "token_scope": 403} | {
+    code: status
+    for status, codes in {
+        403: ("NOT_PERMITTED", "NO_PERSON", "SERVICE_ACCOUNT", "OWN_CHANGE", "OWN_PROPOSAL", "MASKED_COLUMN"),
+        404: (
+            "UNKNOWN_REPORT",
+            "UNKNOWN_DATASET",
+            "UNKNOWN_ENVIRONMENT",
+            "UNKNOWN_RECORD",
+            "UNKNOWN_OPERATION",
+            "UNKNOWN_PROPOSAL",
+        ),
+        409: (
+            *("name_taken", "in_use", "order_changed", "constraint", "still_going", "webhook_off"),
+            *("RUN_ID_TAKEN", "RUN_REVERTED", "RUN_FINISHED", "READ_UNFINISHED", "NO_ROWS", "STILL_GOING"),
+        ),
+        413: ("TOO_LARGE_UNPACKED",),
+        429: ("TOO_MANY_READS", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"),
+    }.items()
+    for code in codes
+}
 
 
-class MetadataError(Exception):
-    """Refusal of metadata. Nothing was written.
+class ProductError(Exception):
+    """Expected error with a message for users; nothing was written.
 
-    ``code`` is for programs and never changes; ``message`` is for people; ``field`` names what was
-    wrong; ``where`` names the object (``rawcore.rc_air_airport.lid``), ``place`` the spot in a file
+    ``code`` is for programs and never changes. ``field`` names the invalid value, if any.
+    """
+
+    STATUS: ClassVar[int] = 422
+
+    code: str
+    message: str
+    field: str = ""
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status of the response."""
+        return _STATUSES.get(self.code, self.STATUS)
+
+    def one_line(self) -> str:
+        """Return place, message and hint on one line, for a terminal."""
+        return self.message
+
+    def as_json(self) -> dict:
+        """Return the fields that are not empty."""
+        return {"code": self.code, "message": self.message}
+
+
+class MetadataError(ProductError):
+    """Refusal by the rules of metadata, accounts or notifications.
+
+    ``where`` names the object (``rawcore.rc_air_airport.lid``), ``place`` the spot in a file
     (``systems/air.yaml:12:5``: line and column).
     """
 
@@ -18,7 +68,7 @@ class MetadataError(Exception):
         self.place = place
 
     def about(self, where: str = "", place: str = "") -> "MetadataError":
-        """The same refusal, saying what it is about; what is known already is kept."""
+        """Return the same error with its subject; known parts are kept."""
         self.where = self.where or where
         self.place = self.place or place
         return self
@@ -27,24 +77,23 @@ class MetadataError(Exception):
         return self.one_line()
 
     def one_line(self) -> str:
-        """Place, object, field and message on one line, for a terminal."""
+        """Return place, object, field and message on one line, for a terminal."""
         parts = (self.place, self.where, self.field, self.message)
         return " ".join(": ".join(part for part in parts if part).split())
 
     def as_json(self) -> dict[str, str]:
-        """Only what says something."""
+        """Return the fields that are not empty."""
         names = ("code", "message", "field", "where", "place")
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
 
 class StaleVersion(MetadataError):
-    """Somebody else changed the row since it was read (optimistic lock)."""
+    """Another user changed the row since it was read (optimistic lock)."""
 
     def __init__(self, where: str, expected: int, found: int) -> None:
         super().__init__(
             "stale_version",
-            f"was changed by somebody else in the meantime (version {found}, you have seen {expected}); "
-            "look at it again before changing it",
+            f"was changed by another user (version {found}, you have seen {expected}); reload it before changing it",
             "version",
             where,
         )
@@ -53,6 +102,6 @@ class StaleVersion(MetadataError):
 
 
 def as_sentence(text: str, name: str = "") -> str:
-    """With a capital at its beginning, unless it begins with this name, and a mark at its end."""
+    """Return the text as a sentence: capitalized, unless it starts with this name, and with a final mark."""
     begins = text if name and text.startswith(f"{name} ") else text[:1].upper() + text[1:]
     return begins + ("" if not text or text.endswith((".", "?", "!")) else ".")

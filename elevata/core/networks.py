@@ -1,7 +1,7 @@
 """Network addresses that may be called on behalf of a user who typed a name.
 
-Everything but global unicast addresses is refused: private, loopback, link-local (there the metadata of
-clouds is), shared, multicast, documentation, reserved, and IPv6 addresses that hold an IPv4 address.
+All but global unicast addresses are refused: private, loopback, link-local (metadata services of clouds), shared,
+multicast, documentation, reserved, and IPv6 addresses that embed an IPv4 address.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ Network = IPv4Network | IPv6Network
 
 
 def networks(listed: Iterable[str]) -> tuple[Network, ...]:
-    """Networks as settings list them (``10.20.0.0/16``). MetadataError ``bad_network`` for what is none."""
+    """Return networks from a setting (``10.20.0.0/16``). Raise MetadataError ``bad_network`` for an invalid one."""
     found = []
     for text in (one.strip() for one in listed):
         if text:
@@ -44,12 +44,12 @@ def _unmapped(address: str) -> IPv4Address | IPv6Address:
     return mapped or parsed
 
 
-# All other IPv6 addresses are private, local, multicast, reserved, or hold an IPv4 address: NAT64 (64:ff9b::/96,
+# All other IPv6 addresses are private, local, multicast, reserved, or embed an IPv4 address: NAT64 (64:ff9b::/96,
 # 64:ff9b:1::/48), IPv4-compatible (::/96), IPv4-translated (::ffff:0:0:0/96), SRv6 (5f00::/16), 100::/64.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 # IANA's special-purpose address registries for IPv4 and IPv6, with multicast, and two addresses that clouds use
-# inside. Python's ``ipaddress`` knows them as they were when it was released, so it is not asked.
+# internally. Python's ``ipaddress`` is not used, because its registries are those of its release.
 _SPECIAL = networks(
     (
         "0.0.0.0/8",  # this network

@@ -28,7 +28,7 @@ class Job(models.Model):
     ``kind`` selects the handler (``elevata.jobs.registry``). ``attempt`` counts how often a worker claimed it: the
     fencing number of its writes. ``environment_name`` is the environment whose workers may claim it. ``exclusive``,
     if set, is unique among jobs that are not finished. ``requester`` is the name of who asked, where that is no
-    user. ``queued_at`` is when it was last queued.
+    user. ``queued_at`` is when it was last queued; while ``not_before`` lies ahead, nobody may claim it.
 
     Change ``status``, ``attempt`` and ``exclusive`` by ``elevata.jobs.services`` and attempts only: an update through
     a model that extends this one is no compare-and-set.
@@ -63,6 +63,7 @@ class Job(models.Model):
     reason = models.CharField(max_length=1000, blank=True, default="")
     requested_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(default=timezone.now)
+    not_before = models.DateTimeField(null=True, blank=True)
     claimed_by = models.CharField(max_length=200, blank=True, default="")
     attempt = models.PositiveIntegerField(default=0)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -91,19 +92,19 @@ class Job(models.Model):
 
     @property
     def who(self) -> str:
-        """The name of the requester; ``system`` where there is none."""
+        """Return the name of the requester; ``system`` if there is none."""
         return self.requested_by.get_username() if self.requested_by is not None else self.requester or SYSTEM
 
     @property
     def is_finished(self) -> bool:
-        """True if no worker holds the job and none will without a new attempt."""
+        """Return True if no worker holds the job and none will without a new attempt."""
         return self.status in self.FINISHED
 
     @property
     def seconds(self) -> float | None:
         if self.started_at is None or self.finished_at is None:
             return None
-        # A clock that was set back meanwhile must not make it negative.
+        # A clock that was set back must not make it negative.
         return max(0.0, (self.finished_at - self.started_at).total_seconds())
 
 

@@ -1,4 +1,4 @@
-"""The mail server that one variable names: ``smtp://user:password@mail.example.org:587?tls=start``."""
+"""Mail server from one variable: ``smtp://user:password@mail.example.org:587?tls=start``."""
 
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,10 +10,10 @@ _TIMEOUT = 20  # seconds
 
 
 def settings_of(url: str) -> dict[str, Any]:
-    """Django's settings of a mail server. Empty: no mail is sent at all; ``console:``: it is printed.
+    """Return Django's settings of a mail server. Empty: no mail is sent; ``console:``: it is printed.
 
-    ``smtps:`` speaks TLS from the beginning, ``?tls=start`` begins it after the greeting. What is wrong is
-    said without the address, for that holds the password.
+    ``smtps:`` uses TLS from the beginning, ``?tls=start`` starts it after the greeting. Errors do not repeat the
+    address, because it contains the password.
     """
     if not url.strip():
         return {"EMAIL_ENABLED": False, "EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend"}

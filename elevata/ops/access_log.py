@@ -1,4 +1,4 @@
-"""One log line and one count for every request."""
+"""Access log: one line and one count for every request."""
 
 import logging
 import time
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
-from elevata.core.log_context import about
+from elevata.core.processes import about
 from elevata.ops.metrics import count_request, route_of
 
 log = logging.getLogger("elevata.ops.access_log")
 
 
 class AccessMiddleware:
-    """Everything logged during a request names it; at its end one line says what came of it.
+    """Middleware that names the request in all its log lines and writes one line with its result.
 
-    The line has the route and the path, and never the query: what people search for, and what other
-    programs put there by mistake, is nobody's business later.
+    The line has the route and the path, and never the query: search terms, and values that programs send by
+    mistake, must not be logged.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -48,8 +48,8 @@ class AccessMiddleware:
 
 
 def _person(request: HttpRequest) -> int | None:
-    """The id of who asked, as far as that was found out while answering: a log line asks no database."""
-    # A session's person is kept here once somebody asked; a token's person takes the lazy one's place.
+    """Return the user's id, if the request loaded it: a log line queries no database."""
+    # A session's user is cached here after its first use; a token's user replaces the lazy one.
     known = getattr(request, "_cached_user", None)
     if known is None and not isinstance(user := getattr(request, "user", None), SimpleLazyObject):
         known = user

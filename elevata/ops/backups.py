@@ -1,8 +1,8 @@
-"""Copies of the control database, taken while it is in use, and put back.
+"""Online backup of the control database, and restore.
 
-A copy is one file with a note beside it (``<file>.json``): when it was made, its SHA-256, and the head of
-the audit chain, so ``verify_audit --against`` takes the note. SQLite is copied by its own online backup,
-PostgreSQL by ``pg_dump``, whose version must not be older than the server's.
+A copy is one file with a manifest beside it (``<file>.json``): its time, its SHA-256, and the head of the audit
+chain, so ``verify_audit --against`` takes the manifest. SQLite is copied by its own online backup, PostgreSQL by
+``pg_dump``, whose version must not be older than the server's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
+from elevata.audit.domain import Head, parse_head
+from elevata.audit.services import chain, recorded_heads
+from elevata.audit.services.change_log import record_change, unit_of_work
 from elevata.core.errors import MetadataError
-from elevata.jobs.selectors import live_workers
-from metadata.domain.chain import Head, parse_head
-from metadata.services import chain, recorded_heads
-from metadata.services.changelog import record_change, unit_of_work
+from elevata.jobs.registry import live_workers
 
 FORMAT = "control-backup/v1"
 _EMPTY = Head()
@@ -40,7 +40,7 @@ _SSL = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey"})
 
 @dataclass(frozen=True)
 class Backup:
-    """A copy and what its note says. ``head`` is the chain's at the time, at most: the copy has it, or more."""
+    """Copy with its manifest. ``head`` is the chain's at that time, at most: the copy has it, or a later one."""
 
     path: Path
     vendor: str
@@ -82,20 +82,20 @@ def back_up(path: Path) -> Backup:
 
 
 def restore(path: Path, *, force: bool = False) -> Backup:
-    """Put a copy in the place of the control database, and bring it up to date.
+    """Replace the control database by a copy, and migrate it.
 
-    Everything written since the copy is lost. The processes must be stopped; ``force`` goes on although a
-    worker seems to be there, or the copy's note is missing. Tables are migrated to this release, which
-    makes the triggers anew. A signed statement beside the recorded heads, and an entry in the change log,
-    say which copy was put back: without it the chain would count as cut.
+    All writes since the copy are lost. The processes must be stopped; ``force`` continues although a worker seems
+    to be alive, or the copy's manifest is missing. Tables are migrated to this release, which recreates the
+    triggers. A signed statement beside the recorded heads, and an entry in the change log, name the restored copy:
+    without it the chain would count as cut.
 
-    MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that is not as it was made,
+    Raises MetadataError: ``unreadable``, ``invalid``, ``backup_changed`` for a copy that differs from its manifest,
     ``worker_alive``, ``other_database``, ``no_client``, ``failed``.
     """
     backup = _read(path, force)
     if backup.vendor != connection.vendor:
-        said = f"is of {backup.vendor}; the control database is {connection.vendor} (DATABASE_URL)"
-        raise MetadataError("other_database", said, place=str(path))
+        message = f"is of {backup.vendor}; the control database is {connection.vendor} (DATABASE_URL)"
+        raise MetadataError("other_database", message, place=str(path))
     if not force and _somebody_is_there():
         raise MetadataError("worker_alive", "a worker is alive: stop all processes of the product first")
     before = _head_until_now()
@@ -134,7 +134,7 @@ def _head_until_now() -> Head:
         return _EMPTY
 
 
-# --- notes -------------------------------------------------------------------------------------
+# --- manifests ----------------------------------------------------------------------------------
 
 
 def _note_of(path: Path) -> Path:
@@ -148,8 +148,8 @@ def _read(path: Path, force: bool) -> Backup:
             note = json.loads(_note_of(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             if not force:
-                said = f"has no note beside it ({_note_of(path).name}); --force restores it all the same"
-                raise MetadataError("invalid", said, place=str(path)) from None
+                message = f"has no note beside it ({_note_of(path).name}); --force restores it all the same"
+                raise MetadataError("invalid", message, place=str(path)) from None
             return Backup(path, connection.vendor, "", digest, Head())
     except OSError as error:
         raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
@@ -170,32 +170,32 @@ def _digest(path: Path) -> str:
 def _somebody_is_there() -> bool:
     try:
         return live_workers().exists()
-    except DatabaseError:  # nothing is there yet: it is to be restored
+    except DatabaseError:  # there is no database yet: the restore creates it
         return False
 
 
 def _refuse_newer(path: Path) -> None:
-    """A copy of a newer release has migrations that this one does not know; it would be half understood."""
+    """Refuse a copy of a newer release, whose migrations are unknown to this one."""
     loader = MigrationExecutor(connection).loader
     unknown = sorted(set(loader.applied_migrations) - set(loader.disk_migrations))
     ours = [f"{app}.{name}" for app, name in unknown if app in {"metadata", "architecture", "loader"}]
     if ours:
-        said = f"comes from a newer release, which knows {ours[-1]}: restore it with that one"
-        raise MetadataError("newer_release", said, place=str(path))
+        message = f"comes from a newer release, which knows {ours[-1]}: restore it with that one"
+        raise MetadataError("newer_release", message, place=str(path))
 
 
 # --- SQLite ------------------------------------------------------------------------------------
 
 
 def _copy_sqlite(path: Path) -> None:
-    """A whole copy, though others write meanwhile: SQLite starts its copy anew when they do."""
+    """Copy the whole database, also during writes: SQLite then restarts its copy."""
     connection.ensure_connection()
     with closing(sqlite3.connect(path)) as copy:
         connection.connection.backup(copy)
 
 
 def _put_sqlite(path: Path) -> None:
-    """Page by page into the database's own file, within one transaction: whoever reads sees old or new."""
+    """Write the pages into the database's own file in one transaction: readers see old or new."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as copy:
             if copy.execute("PRAGMA integrity_check").fetchone() != ("ok",):
@@ -214,7 +214,7 @@ def _dump(path: Path) -> None:
 
 
 def _load(path: Path) -> None:
-    """Into an empty schema: tables that only a newer release has must not stay. What was there is kept until then."""
+    """Load into an empty schema, without tables of a newer release. The former schema is kept until then."""
     _call("pg_restore", ["--list", str(path)])
     words = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
     _say(f"ALTER SCHEMA public RENAME TO {_ASIDE}", "CREATE SCHEMA public")
@@ -234,7 +234,7 @@ def _say(*statements: str) -> None:
 
 
 def _call(program: str, words: list[str]) -> None:
-    """Run one of PostgreSQL's programs; the address goes by its variables, where no list of processes shows it."""
+    """Run one of PostgreSQL's programs; the address is passed in variables, which lists of processes do not show."""
     found = shutil.which(program)
     if found is None:
         raise MetadataError("no_client", f"{program} is not installed here: install PostgreSQL's client programs")

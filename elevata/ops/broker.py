@@ -1,26 +1,27 @@
-"""The embedded broker: kombu's folder of messages, with messages that are there whole or not at all.
+"""Embedded broker, and the scheduler's times.
 
-kombu writes a message under the name by which it is found, so a worker that looks in between takes an
-empty one, and its consumer ends with what it cannot read. It also takes its folders for granted: without
-them a worker ends, and what is sent reaches no queue.
+kombu writes a message under its final name, so a concurrent worker reads an empty one, and its consumer ends. It
+also assumes that its folders exist: without them a worker ends, and sent messages are lost.
 """
 
 import os
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
 from uuid import uuid4
 
+from celery.schedules import schedule
 from kombu.exceptions import ChannelError
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps
 
 
 class Channel(filesystem.Channel):
-    """A channel that makes its folders anew when somebody has removed them."""
+    """Channel that recreates its folders when they were removed."""
 
     def get_table(self, exchange: str) -> list[filesystem.exchange_queue_t]:
-        """Return the queues bound to an exchange: as the folder says, or as this process bound them."""
+        """Return the queues bound to an exchange, from the folder or from this process."""
         bound = self.state.exchanges.get(exchange, {}).get("table", [])
         return super().get_table(exchange) or [filesystem.exchange_queue_t(*binding) for binding in bound]
 
@@ -61,5 +62,17 @@ class Transport(filesystem.Transport):
 
 
 def use_whole_messages() -> None:
-    """Have ``filesystem://`` mean this transport, in this process."""
+    """Register this transport as ``filesystem://`` in this process."""
     TRANSPORT_ALIASES["filesystem"] = f"{__name__}:Transport"
+
+
+# Times at which the scheduler runs.
+
+
+class SteadySchedule(schedule):
+    """Interval that continues when the clock is set back; Celery's waits until its last run is in the past again."""
+
+    def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
+        """Return whether to run now, and the seconds until the next check."""
+        now = self.maybe_make_aware(self.now())
+        return super().is_due(min(self.maybe_make_aware(last_run_at), now))

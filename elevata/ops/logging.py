@@ -1,8 +1,8 @@
 """Formats of log lines: plain text, or one JSON object each (``ELEVATA_LOG_FORMAT=json``).
 
-Both say which request, run or execution they are about, and in neither stands a secret: whatever the
-environment holds as one is put out before a line leaves the process, tracebacks included. Knows nothing of
-Django, because gunicorn uses it before Django is there.
+Both name the request, run or execution, and neither contains a secret: all secrets of the environment are removed
+before a line leaves the process, tracebacks included. Independent of Django, because gunicorn uses it before Django
+is loaded.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from urllib.parse import unquote, urlsplit
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-from elevata.core.log_context import what_about
+from elevata.core.processes import what_about
 
 PUT_OUT = "[secret]"
-# Fields of a record that become fields of the line; whatever else a caller gives by ``extra`` comes too.
+# Attributes of a record that become fields of the line; further ones come from ``extra``.
 _FIELDS = ["name", "message"]
 # Django adds whole requests, whose text has the query in it.
 _LEFT_OUT = [*RESERVED_ATTRS, "request", "server_time"]
 _NAMED_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PEPPER|PRIVATE|CREDENTIAL|API_KEY|ACCESS_KEY|AUDIT_KEY")
-# References of source systems and webhooks, which are made for secrets and nothing else.
+# References of source systems and webhooks, whose values are secrets.
 _REFERENCES = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_")
 _NO_SECRETS = frozenset({"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS", "ELEVATA_WEBHOOK_ALLOW"})
 _SHORTEST = 6
@@ -37,7 +37,7 @@ _SHORTEST = 6
 _SHORTEST_LINE = 12
 _LONGEST_FILE = 10_000
 _PATTERNS = (
-    # The password in an address, a personal token, and what a header brings.
+    # The password in an address, a personal token, and credentials in a header.
     (re.compile(r"(://[^/\s:@\"']*:)[^@\s/\"']+(?=@)"), rf"\1{PUT_OUT}"),
     (re.compile(r"\belv_[A-Za-z0-9]{8,}"), f"elv_{PUT_OUT}"),
     (re.compile(r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:token|bearer|basic)\s+)[^\s\"',}]+"), rf"\1{PUT_OUT}"),
@@ -45,7 +45,7 @@ _PATTERNS = (
 
 
 def scrubbed(text: str) -> str:
-    """The text without any secret that the environment holds, and without what looks like one."""
+    """Return the text without all known secrets and everything that looks like one."""
     for value in _known(_fingerprint()):
         text = text.replace(value, PUT_OUT)
     for pattern, instead in _PATTERNS:
@@ -54,7 +54,7 @@ def scrubbed(text: str) -> str:
 
 
 def _fingerprint() -> tuple[tuple[str, str], ...]:
-    """Return the environment variables that may hold a secret; secrets are looked up again when these change."""
+    """Return the environment variables that may hold a secret; secrets are read again when these change."""
     return tuple(sorted(item for item in os.environ.items() if _may_hold_secret(*item)))
 
 
@@ -66,7 +66,7 @@ def _may_hold_secret(name: str, value: str) -> bool:
 
 @cache
 def _known(held: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    """Every spelling of every secret, the longest first: one may be part of another."""
+    """Return every spelling of every secret, the longest first: one may be part of another."""
     found: set[str] = set()
     for name, value in held:
         found.update(_values(name, value))
@@ -90,14 +90,14 @@ def _values(name: str, value: str) -> Iterable[str]:
 
 
 def _each(name: str, value: str) -> Iterable[str]:
-    """The value, and each of several keys that it lists."""
+    """Return the value, and each of several keys that it lists."""
     yield value
     if name.startswith("ELEVATA_AUDIT_KEYS"):
         yield from value.replace(",", " ").split()
 
 
 def _password_in(address: str) -> Iterable[str]:
-    """As it stands in the address, and as it is."""
+    """Return the password in an address, as written and decoded."""
     try:
         password = urlsplit(address).password
     except ValueError:
@@ -113,7 +113,7 @@ def _lines(value: str) -> Iterable[str]:
 
 
 def _spellings(value: str) -> Iterable[str]:
-    """As it is, and as it stands within JSON and within Python's own texts."""
+    """Return the value, and its forms within JSON and within Python's own texts."""
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
@@ -121,9 +121,9 @@ def _spellings(value: str) -> Iterable[str]:
 
 
 class OneLine(logging.Filter):
-    """Leave the traceback out of what Django logs of a refused request: the refusal says where and why.
+    """Filter that removes the traceback of a refused request: the refusal has its reason.
 
-    Accidents (500) keep theirs. A line end in an address does not begin another line.
+    Unexpected errors (500) keep theirs. A line end in an address does not begin another line.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -134,19 +134,18 @@ class OneLine(logging.Filter):
 
 
 class PlainLines(logging.Formatter):
-    """Time, level, logger, what it is about, message."""
+    """Text lines: time, level, logger, context, message."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(about)s%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        said = what_about()
-        record.about = "".join(f"{name}={value} " for name, value in said.items())
+        record.about = "".join(f"{name}={value} " for name, value in what_about().items())
         return scrubbed(super().format(record))
 
 
 class JsonLines(JsonFormatter):
-    """One JSON object: time (UTC), level, logger, message, what it is about, and what the caller adds."""
+    """JSON lines: time (UTC), level, logger, message, context, and the caller's fields."""
 
     def __init__(self) -> None:
         super().__init__(_FIELDS, rename_fields={"name": "logger"}, reserved_attrs=_LEFT_OUT, json_ensure_ascii=False)
@@ -164,7 +163,7 @@ class JsonLines(JsonFormatter):
 
 
 def _clean(value: Any) -> Any:
-    """The same without secrets, of types that JSON has."""
+    """Return the value without secrets, in types that JSON has."""
     if isinstance(value, str):
         return scrubbed(value)
     if isinstance(value, Mapping):
@@ -175,7 +174,7 @@ def _clean(value: Any) -> Any:
 
 
 def logging_settings(style: str, level: str) -> dict[str, Any]:
-    """Django's LOGGING, and gunicorn's: everything to standard error, in one form."""
+    """Return Django's LOGGING, and gunicorn's: everything to standard error, in one form."""
     formatter = "elevata.ops.logging.JsonLines" if style == "json" else "elevata.ops.logging.PlainLines"
     return {
         "version": 1,
@@ -185,7 +184,7 @@ def logging_settings(style: str, level: str) -> dict[str, Any]:
         "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["refused"]}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
-            # Django's own handlers would say the same a second time, in another form.
+            # Django's own handlers would repeat each line in another form.
             "django": {"handlers": [], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "gunicorn.error": {"handlers": [], "propagate": True, "level": level},

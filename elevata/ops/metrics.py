@@ -1,9 +1,9 @@
 """Metrics for Prometheus.
 
 Requests are counted in each process of the web server; gunicorn's processes share a folder
-(``PROMETHEUS_MULTIPROC_DIR``, see ``gunicorn.conf.py``), so any of them tells the sum. Everything else is
-asked of the control database when somebody looks: it is the same for all processes, and right after a
-restart. Labels are routes, states and kinds, never names that people give: so their number is bounded.
+(``PROMETHEUS_MULTIPROC_DIR``, see ``gunicorn.conf.py``), so each of them returns the sum. All other metrics are
+queried from the control database on demand: they are equal in all processes, and correct right after a restart.
+Labels are routes, states and kinds, never names that users choose, so their number is bounded.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from architecture.models import Execution, Lease, Rehearsal
+from architecture.models import DryRun, Execution, Lease, Refresh
+from elevata.audit.services import chain, recorded_heads
 from elevata.jobs import states
 from elevata.jobs.models import Worker
+from elevata.notifications.models import Delivery
 from loader.models import DatasetRun, LoadRun, ReadRequest
-from loader.statistics import CHANGES, sum_of
-from metadata.models import Delivery
-from metadata.services import chain, recorded_heads
+from loader.selectors import CHANGES, sum_of
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-# What was done lately is counted over this long: however old an installation is, asking stays quick.
+# Period of recent jobs: queries stay fast, however old an installation is.
 LATELY = timedelta(days=1)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
@@ -53,13 +53,13 @@ def count_request(request: HttpRequest, status: int, seconds: float) -> None:
 
 
 def route_of(request: HttpRequest) -> str:
-    """The name of the route that answered."""
+    """Return the name of the request's route."""
     match = getattr(request, "resolver_match", None)
     return (match.view_name or "unnamed") if match is not None else "none"
 
 
 def exposition() -> bytes:
-    """All metrics as text."""
+    """Return all metrics as text."""
     registry = CollectorRegistry()
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         MultiProcessCollector(registry)
@@ -77,7 +77,7 @@ class ControlDatabase(Collector):
     """Metrics from the control database: queue, runs, leases, workers, the chain and webhook deliveries."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Every metric; only ``elevata_database_up`` where the database does not answer."""
+        """Yield every metric; only ``elevata_database_up`` if the database does not answer."""
         try:
             found = list(_all(timezone.now()))
         except DatabaseError as problem:
@@ -107,7 +107,8 @@ def _queue(now: datetime) -> Iterator[GaugeMetricFamily]:
     for kind, rows, since in (
         ("load_run", LoadRun.objects.filter(status=LoadRun.Status.QUEUED), "queued_at"),
         ("execution", Execution.objects.filter(status=states.QUEUED), "requested_at"),
-        ("rehearsal", Rehearsal.objects.filter(status=states.QUEUED), "requested_at"),
+        ("dry_run", DryRun.objects.filter(status=states.QUEUED), "requested_at"),
+        ("refresh", Refresh.objects.filter(status=states.QUEUED), "requested_at"),
         ("read", ReadRequest.objects.filter(status=ReadRequest.Status.QUEUED), "requested_at"),
     ):
         asked = rows.order_by().aggregate(count=Count("pk"), oldest=Min(since))
@@ -127,7 +128,7 @@ def _by_state(name: str, said: str, model: type[LoadRun] | type[Execution]) -> G
 
 
 def _lately(now: datetime) -> Iterator[GaugeMetricFamily]:
-    """Rows and durations of runs that were asked for within the last day and have ended."""
+    """Yield rows and durations of runs that were requested within the last day and have ended."""
     runs = LoadRun.objects.filter(requested_at__gte=now - LATELY, finished_at__isnull=False, started_at__isnull=False)
     took = ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField())
     ended = GaugeMetricFamily("elevata_runs_ended_day", "Runs of the last day.", labels=["kind", "state"])
@@ -176,7 +177,7 @@ def _workers(now: datetime) -> Iterator[GaugeMetricFamily]:
 
 
 def _deliveries(now: datetime) -> Iterator[GaugeMetricFamily]:
-    waiting = Delivery.objects.exclude(status__in=(Delivery.Status.SUCCEEDED, Delivery.Status.FAILED)).order_by()
+    waiting = Delivery.objects.filter(status__in=states.ACTIVE).order_by()
     asked = waiting.aggregate(count=Count("pk"), oldest=Min("event__at"))
     yield _single("elevata_deliveries_waiting", "Notices on their way by webhook or e-mail.", asked["count"])
     yield _single("elevata_deliveries_oldest_seconds", "Since when the oldest waits.", _since(asked["oldest"], now))
@@ -189,5 +190,5 @@ def _single(name: str, said: str, value: float) -> GaugeMetricFamily:
 
 
 def _since(moment: datetime | None, now: datetime) -> float:
-    """Seconds since then; 0 where there is nothing."""
+    """Return the seconds since then; 0 for None."""
     return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())

@@ -1,7 +1,9 @@
-"""Response headers, access control, and the answer while the control database is away."""
+"""Middleware, request limits and error answers."""
 
+import json
 import logging
 import re
+import tempfile
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -9,21 +11,82 @@ from urllib.parse import urlencode, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.handlers.wsgi import LimitedStream
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.middleware.csrf import get_token
 from django.shortcuts import redirect, resolve_url
+from django.template.loader import render_to_string
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from elevata.accounts.session_users import must_replace_password
-from elevata.web import error_pages
-from metadata.domain.roles import Permission
-from metadata.permissions import NO_ROLE, may_somewhere
-from metadata.services.actor import Actor, acting
+from elevata.accounts.permissions import NO_ROLE, Actor, acting, may_somewhere
+from elevata.accounts.roles import Permission
+from elevata.accounts.sign_in import must_replace_password
+
+# Error responses: a page, or problem+json (RFC 9457) below /api/.
+
+
+CONTENT_TYPE = "application/problem+json"
+API_PREFIX = "/api/"
+
+DATABASE_DOWN = "The control database does not respond. Try again in a moment."
+
+
+def is_api(request: HttpRequest) -> bool:
+    return request.path.startswith(API_PREFIX)
+
+
+def problem(*, status: int, title: str, detail: str, code: str, request_id: str, errors: dict | None = None) -> dict:
+    """Return the body of a problem+json response; ``errors`` maps fields to lists of messages."""
+    body = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "request_id": request_id,
+    }
+    return body | {"errors": errors} if errors else body
+
+
+def answer(
+    request: HttpRequest,
+    *,
+    status: int,
+    title: str,
+    detail: str,
+    code: str,
+    more: dict | None = None,
+    template: str = "",
+) -> HttpResponse:
+    """Return the error as problem+json below /api/, else as a page with ``more``.
+
+    The page is ``template``, else ``<status>.html``, else ``problem.html``.
+
+    The page is rendered without context processors: it must work while the database is away.
+    """
+    request_id = getattr(request, "request_id", "")
+    if is_api(request):
+        body = problem(status=status, title=title, detail=detail, code=code, request_id=request_id)
+        return HttpResponse(json.dumps(body), status=status, content_type=CONTENT_TYPE)
+    context = {"title": title, "detail": detail, "request_id": request_id}
+    pages = [template] if template else [f"{status}.html", "problem.html"]
+    page = render_to_string(pages, context | (more or {}))
+    return HttpResponse(page, status=status)
+
+
+def database_down(request: HttpRequest) -> HttpResponse:
+    """Return the 503 response with a Retry-After header."""
+    response = answer(
+        request, status=503, title="Control database unavailable", detail=DATABASE_DOWN, code="database_down"
+    )
+    response.headers["Retry-After"] = "5"
+    return response
+
 
 log = logging.getLogger(__name__)
 
-# Pages bring nothing from another host, and nothing inline: see templates/base.html.
+# Pages load nothing from other hosts and hold no inline scripts or styles: see templates/base.html.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -38,7 +101,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class RequestIdMiddleware:
-    """Give every request an id (or take the proxy's), and every answer the id and the content policy."""
+    """Set a request ID (or take the proxy's), and add it and the content policy to the response."""
 
     def __init__(self, get_response):
         self.get_response = get_response
@@ -55,8 +118,8 @@ class RequestIdMiddleware:
 class ActorMiddleware:
     """Attribute a request's changes to its user; the change log names the request.
 
-    Who that is, is asked when something is written: the API finds the person of a token after the
-    middleware ran, and a page that writes nothing need not know.
+    The user is looked up when something is written: the API authenticates a token after this middleware, and
+    pages that write nothing need no user.
     """
 
     def __init__(self, get_response):
@@ -75,10 +138,10 @@ class ActorMiddleware:
 
 
 class SignInFirstMiddleware(LoginRequiredMiddleware):
-    """Lead who is not signed in to sign-in, and from there to where they were.
+    """Redirect anonymous users to sign-in, and from there to the requested page.
 
-    Whoever sent a form goes back to the page it stood on: the address it was sent to may show nothing.
-    What they typed, static/js/kept.js brings back.
+    After a form was sent, the user returns to the page of the form: its target may not take GET. The typed
+    values are restored by static/js/page/drafts.js.
     """
 
     def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., HttpResponse]) -> HttpResponse:
@@ -89,7 +152,7 @@ class SignInFirstMiddleware(LoginRequiredMiddleware):
 
 
 class OwnPasswordFirstMiddleware:
-    """Let a user whose password somebody else set replace it, and sign out, before anything else.
+    """Restrict a user with a temporary password to the pages that replace it and sign out.
 
     The API refuses the session with 403 ``password_temporary``. Tokens were made by the user, so they go on.
     """
@@ -105,16 +168,16 @@ class OwnPasswordFirstMiddleware:
     ) -> HttpResponse | None:
         match = request.resolver_match
         allowed = match is not None and match.url_name in ("own_password", "sign_out")
-        if allowed or not getattr(view_func, "login_required", True) and not error_pages.is_api(request):
+        if allowed or not getattr(view_func, "login_required", True) and not is_api(request):
             return None
         if not request.user.is_authenticated or not must_replace_password(request.user):
             return None
-        if error_pages.is_api(request):
-            return error_pages.answer(
+        if is_api(request):
+            return answer(
                 request,
                 status=403,
                 title="Password to be replaced",
-                detail="Somebody else set your password: sign in and replace it first.",
+                detail="An administrator set your password: sign in and replace it first.",
                 code="password_temporary",
             )
         if request.htmx:
@@ -131,10 +194,10 @@ def _page_of_form(request: HttpRequest) -> str:
 
 
 class ReadersOnlyMiddleware:
-    """Show users without any role one page that says whom to ask, whatever page they want.
+    """Respond to users without a role with a page that names a contact.
 
-    Views that such users need (``without_role``) and those that need no sign-in answer them. The API has a
-    permission of its own (``metadata.api.permissions.Reads``), since a token is only read there.
+    Exempt are views marked by ``without_role`` and those that need no sign-in. The API checks this itself
+    (``elevata.api.resources.Reads``), since tokens are read there.
     """
 
     def __init__(self, get_response):
@@ -146,27 +209,27 @@ class ReadersOnlyMiddleware:
     def process_view(
         self, request: HttpRequest, view: Callable[..., HttpResponse], args: tuple, kwargs: dict
     ) -> HttpResponse | None:
-        """Return the page instead of the view's answer, or None."""
+        """Return the page that replaces the response of the view, or None."""
         if not getattr(view, "login_required", True) or getattr(view, "open_without_role", False):
             return None
         if not request.user.is_authenticated or may_somewhere(request.user, Permission.READ_METADATA):
             return None
         more = {"account": request.user.get_username(), "contact": settings.CONTACT, "csrf_token": get_token(request)}
-        return error_pages.answer(
+        return answer(
             request,
             status=403,
             title="No access yet",
             detail=NO_ROLE,
             code="no_role",
             more=more,
-            template="no_role.html",
+            template="accounts/no_role.html",
         )
 
 
 class CacheControlMiddleware:
-    """Keep answers out of caches: what one user may see, the next one at the same machine may not.
+    """Forbid caches to store responses, which depend on the user's permissions.
 
-    An answer with an ETag may be kept by its reader's own client, which asks each time whether it is current.
+    A client may store a response with an ETag, but must revalidate it each time.
     """
 
     def __init__(self, get_response):
@@ -179,10 +242,10 @@ class CacheControlMiddleware:
 
 
 class DatabaseDownMiddleware:
-    """Say plainly that the control database does not answer, instead of a server error.
+    """Respond with 503 instead of 500 while the control database is unavailable.
 
-    It sees what views raise. What other middleware raises (reading the session, say) ends in
-    ``elevata.web.views.server_error``, which says the same. An address that only takes forms says so, too.
+    This covers errors of views. Errors of other middleware (reading the session, for example) end in
+    ``elevata.home.server_error``, which responds alike. A 405 response gets a page, too.
     """
 
     def __init__(self, get_response):
@@ -191,16 +254,103 @@ class DatabaseDownMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         if isinstance(response, HttpResponseNotAllowed) and not response.content:
-            said = error_pages.answer(
+            page = answer(
                 request, status=405, title="Not allowed here", detail="This address takes no GET.", code="not_allowed"
             )
-            said.headers["Allow"] = response.headers["Allow"]
-            return said
+            page.headers["Allow"] = response.headers["Allow"]
+            return page
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """A 503 for a database that is away; everything else goes its way."""
+        """Return a 503 response for errors of the database connection, None for others."""
         if not isinstance(exception, OperationalError | InterfaceError):
             return None
         log.error("the control database does not answer: %s", exception)
-        return error_pages.database_down(request)
+        return database_down(request)
+
+
+# Limits that are checked before a request is read: address, length of the body, encoding.
+
+
+_IN_MEMORY = 2**20
+_ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
+
+
+class LimitsMiddleware:
+    """Refuse addresses that are too long (414), bodies that are too long (413), and texts that are not UTF-8 (415).
+
+    A view set may set the limit of its bodies by ``most_bytes``. A chunked body, which has no Content-Length, is
+    read here up to the general limit.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        address = request.META.get("RAW_URI") or request.get_full_path()
+        if len(address) > settings.LONGEST_ADDRESS:
+            return answer(
+                request,
+                status=414,
+                title="Address too long",
+                detail=f"An address has at most {settings.LONGEST_ADDRESS} characters, its query included.",
+                code="address_too_long",
+            )
+        encoding = (request.content_params or {}).get("charset", "utf-8").strip("\"'").lower()
+        if encoding not in _ENCODINGS:
+            return answer(
+                request,
+                status=415,
+                title="Encoding not taken",
+                detail="Texts are taken in UTF-8 only.",
+                code="unsupported_charset",
+            )
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., HttpResponse], args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        """Check the length of the body against the limit of the view."""
+        everywhere = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        resource = getattr(view, "cls", None)
+        most = resource.most_bytes() if hasattr(resource, "most_bytes") else everywhere
+        length = request.META.get("CONTENT_LENGTH") or ""
+        if length:
+            if not (length.isascii() and length.isdigit()):
+                return answer(
+                    request, status=400, title="Bad request", detail="Content-Length is no number.", code="bad_request"
+                )
+            return body_too_big(request, most) if int(length) > most else None
+        if "chunked" not in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
+            return None
+        if not request.META.get("wsgi.input_terminated"):
+            return answer(
+                request,
+                status=411,
+                title="Length required",
+                detail="Send the length of the body in Content-Length.",
+                code="length_required",
+            )
+        return None if _gather(request, min(most, everywhere)) else body_too_big(request, min(most, everywhere))
+
+
+def body_too_big(request: HttpRequest, most: int) -> HttpResponse:
+    """Return the 413 for a body of more than ``most`` bytes."""
+    detail = f"At most {most} bytes are taken: send it in parts."
+    return answer(request, status=413, title="Body too big", detail=detail, code="body_too_big")
+
+
+def _gather(request: HttpRequest, most: int) -> bool:
+    """Read a body of unknown length; return False if it has more than ``most`` bytes."""
+    body = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  closed with the request
+    request._body_file = body
+    sent, length = request.META["wsgi.input"], 0
+    while chunk := sent.read(min(_IN_MEMORY, most + 1 - length)):
+        length += len(chunk)
+        if length > most:
+            return False
+        body.write(chunk)
+    body.seek(0)
+    request._stream = LimitedStream(body, length)
+    request.META["CONTENT_LENGTH"] = str(length)
+    return True

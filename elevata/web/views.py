@@ -1,118 +1,325 @@
-"""Pages that belong to no part of the product: home, sign-in, health, errors."""
+"""Generic views: list, detail, create, edit, delete and action pages.
 
-import hashlib
-import sys
-from typing import Any
+An app declares rows, form, services, template and permissions; everything between request and response is here.
+"""
 
-from django.conf import settings
-from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.template.loader import render_to_string
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from __future__ import annotations
 
-from architecture.services import current_environment
-from elevata.jobs.selectors import live_workers
-from elevata.web import error_pages
-from elevata.web.deleted_objects import what_is_gone
-from elevata.web.request_limits import body_too_big
-from loader import statistics
-from loader.selectors import active_executions, active_runs, newest_runs, schedules
-from metadata.computed_fields import layer_counts
-from metadata.selectors import systems
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
 
-LATEST, COMING = 8, 5
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Page as RowsPage
+from django.db.models import Manager, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views import View
+from django_filters import FilterSet
+
+from elevata.accounts.permissions import Where, may, may_somewhere
+from elevata.accounts.roles import Permission, needed_role
+from elevata.core.errors import ProductError, StaleVersion, as_sentence
+from elevata.web.conflict import conflict, goes_on
+from elevata.web.forms import EditForm, MetadataForm, error_text
+from elevata.web.paging import PER_PAGE, filtered, one_page
+
+REFUSED = 422
+UNCHANGED = "Nothing was changed."
 
 
-@never_cache
-@require_safe
-def home(request: HttpRequest) -> HttpResponse:
-    """Show the state of the warehouse.
+class Page(View):
+    """A page or a part of one.
 
-    Described datasets, active work, problems, and first steps on an empty installation.
+    ``permissions``: any of these is enough; () means that every user with a role may send the form, None that the
+    page only shows something. ``place`` is where they are needed (anywhere, if it is None), ``methods`` for which
+    HTTP methods (all, if it is empty). ``refusal`` replaces the default message of the 403 page. htmx gets the
+    ``part_template``, if there is one.
     """
-    context = {"system_count": systems().count(), "layers": layer_counts(), **_now(request)}
-    return render(request, "home.html", context)
+
+    http_method_names = ["get", "head", "post"]
+    permissions: ClassVar[tuple[Permission, ...] | None] = None
+    place: ClassVar[Where] = None
+    methods: ClassVar[tuple[str, ...]] = ()
+    refusal: ClassVar[str] = ""
+    open_without_role: ClassVar[bool] = False
+    template_name: ClassVar[str] = ""
+    part_template: ClassVar[str] = ""
+
+    @classmethod
+    def as_view(cls, **options: Any) -> Callable[..., HttpResponse]:
+        """Return the view function, with the permissions that ``needs_of`` reads."""
+        view = super().as_view(**options)
+        view.needs = None if cls.permissions is None else frozenset(cls.permissions)
+        view.needs_on, view.open_without_role = frozenset(cls.methods), cls.open_without_role
+        return view
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if hasattr(self, request.method.lower()) and not self.is_allowed(request):
+            raise PermissionDenied(self.refusal or as_sentence(needed_role(*self.permissions)))
+        return super().dispatch(request, *args, **kwargs)
+
+    def is_allowed(self, request: HttpRequest) -> bool:
+        if not self.permissions or (self.methods and request.method not in self.methods):
+            return True
+        place = type(self).place
+        return any(
+            may_somewhere(request.user, permission) if place is None else may(request.user, permission, place)
+            for permission in self.permissions
+        )
+
+    def context(self) -> dict[str, Any]:
+        """Return the context that every template of the page gets."""
+        return {}
+
+    def render(self, template: str = "", *, status: int = 200, **context: Any) -> HttpResponse:
+        usual = self.part_template if self.part_template and self.request.htmx else self.template_name
+        return render(self.request, template or usual, self.context() | context, status=status)
 
 
-@never_cache
-@require_safe
-def home_now(request: HttpRequest) -> HttpResponse:
-    """The part of the home page that changes; nothing (204) while it is as the page has it already."""
-    context = _now(request)
-    if context["seen"] == request.GET.get("seen") and context["busy"]:
-        return HttpResponse(status=204)
-    return render(request, "home_now.html", context)
+class TemplatePage(Page):
+    """A page that shows its context."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.render()
 
 
-@never_cache
-@require_safe
-def home_warehouse(request: HttpRequest) -> HttpResponse:
-    """The part of the home page that tells of the warehouse: it takes a moment, so it follows the page."""
-    context = {"warehouse": statistics.warehouse(), "drift": statistics.drift_glance(current_environment())}
-    return render(request, "home_warehouse.html", context)
+class RowPage(Page):
+    """Base of pages about one row, which the argument ``by`` of the address names.
+
+    Templates know the row as ``name``, services as ``keyword`` (by default the same). ``page`` is the route of its
+    own page.
+    """
+
+    model: ClassVar[Any] = None
+    name: ClassVar[str] = "row"
+    keyword: ClassVar[str] = ""
+    by: ClassVar[str] = "key"
+    page: ClassVar[str] = ""
+
+    def rows(self) -> QuerySet | Manager:
+        """Return the rows that the address may name."""
+        return self.model._default_manager.all()
+
+    def find(self) -> Any:
+        return get_object_or_404(self.rows(), **{self.by: self.kwargs[self.by]})
+
+    @cached_property
+    def row(self) -> Any:
+        return self.find()
+
+    def address(self, row: Any) -> str:
+        """Return the address of the row's own page."""
+        return reverse(self.page, args=[getattr(row, self.by)])
+
+    @property
+    def subject(self) -> dict[str, Any]:
+        """Return the row as an argument of its services."""
+        return {self.keyword or self.name: self.row}
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {self.name: self.row}
 
 
-def _now(request: HttpRequest) -> dict[str, Any]:
-    """Return the active work as HTML, whether there is any, and a digest for the next request's comparison."""
-    environment = current_environment()
-    runs = list(active_runs()[:LATEST])
-    under_way = list(active_executions(environment=environment)[:LATEST])
-    leases = statistics.leases_in_force(environment)
-    due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
-    context = {
-        "latest": statistics.with_totals(newest_runs()[:LATEST]),
-        "runs": runs,
-        "executions": under_way,
-        "leases": leases,
-        "coming": list(due[:COMING]),
-        "troubles": statistics.troubles(),
-        "failing": statistics.failing_schedules(environment),
-        "alive": live_workers().exists(),
-    }
-    html = render_to_string("home_state.html", context, request=request)
-    seen = hashlib.sha256(html.encode()).hexdigest()[:16]
-    return {"now": html, "seen": seen, "busy": bool(runs or under_way or leases.count)}
+class DetailPage(RowPage, TemplatePage):
+    """A page that shows one row."""
 
 
-@login_not_required
-@require_safe
-def healthz(request: HttpRequest) -> HttpResponse:
-    """The web process answers. It says nothing about database or worker."""
-    return HttpResponse("ok\n", content_type="text/plain")
+class ListPage(TemplatePage):
+    """A list in pages, with the filters of ``filterset``, if it has one."""
+
+    filterset: ClassVar[type[FilterSet] | None] = None
+    per_page: ClassVar[int] = PER_PAGE
+
+    def listed(self) -> QuerySet:
+        """Return all rows of the list, unfiltered."""
+        raise NotImplementedError
+
+    @cached_property
+    def _filtered(self) -> tuple[FilterSet | None, RowsPage]:
+        if self.filterset is None:
+            return None, one_page(self.request, self.listed(), self.per_page)
+        return filtered(self.request, self.filterset, self.listed(), self.per_page)
+
+    @property
+    def rows_page(self) -> RowsPage:
+        """Return the page of rows that the address selects."""
+        return self._filtered[1]
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"filter": self._filtered[0], "page": self.rows_page}
 
 
-# --- errors ----------------------------------------------------------------------------------
+class FormPage(Page):
+    """A form: GET shows it, POST saves what is sent, adds ``message`` and redirects.
+
+    What the form or the service refuses is shown in the form (422). ``service`` takes the form's values.
+    """
+
+    form_class: ClassVar[type[MetadataForm]]
+    service: ClassVar[Callable[..., Any]]
+    message: ClassVar[str] = ""
+    refused: int = REFUSED
+
+    def options(self) -> dict[str, Any]:
+        """Return arguments of the form besides its data."""
+        return {}
+
+    def blank(self) -> forms.Form:
+        """Return the form that GET shows."""
+        return self.form_class(**self.options())
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.show(self.blank())
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        form = self.form_class(request.POST, **self.options())
+        return self.process(form)
+
+    def process(self, form: Any) -> HttpResponse:
+        """Save a sent form and redirect, or show it with its errors."""
+        result = form.attempt(lambda: self.save(form))
+        return self.show(form, status=self.refused) if result is None else self.done(form, result)
+
+    def save(self, form: Any) -> Any:
+        """Return the row that the service returns. ProductError is shown in the form."""
+        return self.service(**form.given())
+
+    def done(self, form: Any, row: Any) -> HttpResponse:
+        """Add the message and redirect."""
+        if self.message:
+            messages.success(self.request, self.message.format(row=row))
+        return redirect(self.address(row))
+
+    def show(self, form: forms.Form, *, status: int = 200) -> HttpResponse:
+        return self.render(form=form, status=status)
+
+    def address(self, row: Any) -> str:
+        """Return the address to go to after saving."""
+        raise NotImplementedError
 
 
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    if isinstance(exception, RequestDataTooBig):
-        return body_too_big(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-    return error_pages.answer(
-        request, status=400, title="Bad request", detail="The request could not be understood.", code="bad_request"
-    )
+class CreatePage(FormPage):
+    """A form for a new row; afterwards its own page ``page`` is shown."""
+
+    page: ClassVar[str]
+    page_by: ClassVar[str] = "key"
+
+    def address(self, row: Any) -> str:
+        return reverse(self.page, args=[getattr(row, self.page_by)])
 
 
-def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """403: whose account it is that may not, and what it takes."""
-    said, more = str(exception), {"account": request.user.get_username()}
-    return error_pages.answer(
-        request, status=403, title="Not allowed", detail=said, code="permission_denied", more=more
-    )
+class EditPage(RowPage, FormPage):
+    """A form over a row. If another user saved it meanwhile, both users' values are shown (409)."""
+
+    form_class: ClassVar[type[EditForm]]
+    overwrite: ClassVar[str] = "Overwrite with mine"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"back": self.address(self.row)}
+
+    def blank(self) -> EditForm:
+        return self.form_class.of(self.row, **self.options())
+
+    def process(self, form: Any) -> HttpResponse:
+        if goes_on(self.request):
+            return self.show(form)
+        try:
+            return super().process(form)
+        except StaleVersion:
+            self.row = self.find()
+            return conflict(
+                self.request,
+                form=form,
+                now=self.blank(),
+                row=self.row,
+                back=self.address(self.row),
+                action=reverse(self.request.resolver_match.view_name, args=[getattr(self.row, self.by)]),
+                verb=self.overwrite,
+            )
+
+    def save(self, form: Any) -> Any:
+        return self.service(**self.subject, expected_version=form.over, **form.changes())
+
+    def done(self, form: Any, row: Any) -> HttpResponse:
+        if form.changes():
+            return super().done(form, row)
+        messages.success(self.request, UNCHANGED)
+        return redirect(self.address(row))
 
 
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404; of what was deleted: what it was, who deleted it and when."""
-    said = "There is nothing at this address."
-    more = {"gone": what_is_gone(request)}
-    return error_pages.answer(request, status=404, title="Not found", detail=said, code="not_found", more=more)
+class DeletePage(EditPage):
+    """A page that asks for confirmation, then deletes the row in the version that the user saw.
+
+    ``list_page`` is the route of the list that is shown afterwards.
+    """
+
+    form_class = EditForm
+    overwrite = "Delete anyway"
+    list_page: ClassVar[str]
+
+    def save(self, form: Any) -> Any:
+        self.service(**self.subject, expected_version=form.over)
+        return self.row
+
+    def done(self, form: Any, row: Any) -> HttpResponse:
+        messages.success(self.request, self.message.format(row=row))
+        return redirect(self.list_page)
 
 
-def server_error(request: HttpRequest) -> HttpResponse:
-    """500; or 503, where the reason is that the control database does not answer."""
-    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
-        return error_pages.database_down(request)
-    return error_pages.answer(request, status=500, title="Server error", detail="", code="server_error")
+class ActionPage(RowPage, FormPage):
+    """A form that starts something for a row: a reason, a choice, or nothing but the button."""
+
+    form_class = MetadataForm
+
+    def act(self, form: Any) -> HttpResponse:
+        """Call the service and return the redirect. ProductError is shown in the form."""
+        raise NotImplementedError
+
+    def save(self, form: Any) -> HttpResponse:
+        return self.act(form)
+
+    def done(self, form: Any, row: HttpResponse) -> HttpResponse:
+        return row
+
+
+class ButtonPage(RowPage):
+    """A button: POST calls the service and redirects; a refusal becomes a message on the row's page."""
+
+    def act(self) -> str | None:
+        """Call the service; return the address to go to, None for the row's own page."""
+        raise NotImplementedError
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        try:
+            address = self.act()
+        except ProductError as error:
+            messages.error(request, error_text(error, error.message))
+            address = None
+        return redirect(address or self.address(self.row))
+
+
+class FormsPage(TemplatePage):
+    """A page with several forms: ``do`` names the one that was sent, ``actions`` maps it to a method."""
+
+    actions: ClassVar[Mapping[str, str]]
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        method = self.actions.get(request.POST.get("do", ""))
+        if method is None:
+            raise Http404
+        return getattr(self, method)()
+
+    def submit(self, name: str, form: MetadataForm, save: Callable[[], Any], message: str) -> HttpResponse:
+        """Save a form of the page, add the message and show the page anew; ``name`` is the form's in the template."""
+        result = form.attempt(lambda: (save(),))
+        if result is None:
+            return self.render(status=REFUSED, **{name: form})
+        return self.reload(message.format(row=result[0]))
+
+    def reload(self, message: str) -> HttpResponse:
+        messages.success(self.request, message)
+        return redirect(self.request.path)

@@ -2,7 +2,7 @@
 
     python fill.py AIRPORTS ROUTES SITE TIMETABLE BOARD
 
-All are folders of Delta tables. What is written to SITE has a column, ``remark``, that nobody described:
+All are folders of Delta tables. What is written to SITE has a column, ``remark``, that is not in the metadata:
 that table has drifted then, and elevata finds it at its next look. PYSPARK_SUBMIT_ARGS says where Delta's
 jars are.
 """

@@ -1,30 +1,44 @@
-"""Endpoints of reverts, prunes and checks of histories, with the options of the commands."""
+"""Endpoints of reverts, prunes, vacuums, history checks and history batches."""
 
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers, status
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.report_places import here
-from loader.api.errors import refusals
+from architecture.permissions import here
+from elevata.accounts.roles import Permission
+from elevata.api.requests import ChangeSerializer
+from elevata.api.resources import Resource, permitted_to
+from loader.api.load_runs import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdField
 from loader.api.reads import AskedViewSet
 from loader.api.serializers import LoadRunSerializer, RefusalSerializer
-from loader.api.views import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdField
+from loader.domain.reference.batch_files import FILES
+from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
 from loader.selectors import load_run_detail, read_requests
-from loader.services.maintenance.maintenance import archive_place, request_prune, request_revert
-from loader.services.queries.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
-from loader.services.runs.runs import RequestedRun
-from loader.services.runs.table_checks import historized
-from metadata.api.permissions import permitted_to
-from metadata.api.resources import Resource
-from metadata.api.strict_fields import ChangeSerializer
-from metadata.domain.roles import Permission
+from loader.services.load_runs import RequestedRun, new_run_id
+from loader.services.maintenance_runs import (
+    archive_place,
+    request_accept,
+    request_history_batch,
+    request_prune,
+    request_revert,
+    request_vacuum,
+)
+from loader.services.manifests import plan_history_batch
+from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
+from loader.services.uploads import KeptBatch, SentFile, keep_batch
 from metadata.models import TargetDataset
 
 
@@ -32,27 +46,43 @@ def _dataset() -> serializers.SlugRelatedField:
     return serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
 
 
-class GovernedSerializer(ReasonOfRun):
-    """A maintenance run of one history, whose reason is required."""
+class MaintenanceSerializer(ReasonOfRun):
+    """A maintenance run of one dataset, whose reason is required."""
 
     dataset = _dataset()
     run_id = RunIdField()
-    changelog_message = serializers.CharField(max_length=REASON_LENGTH, help_text="Why; it stays with the run.")
+    changelog_message = serializers.CharField(max_length=REASON_LENGTH, help_text="Reason, stored with the run.")
 
 
-class RevertSerializer(GovernedSerializer):
-    of_run = serializers.CharField(max_length=100, help_text="The id of the run that is taken out of the history.")
+class RevertSerializer(MaintenanceSerializer):
+    of_run = serializers.CharField(max_length=100, help_text="ID of the run to revert.")
 
 
-class PruneSerializer(GovernedSerializer):
+class PruneSerializer(MaintenanceSerializer):
     ended_before = serializers.CharField(
         required=False, max_length=50, help_text="A date, a time, or a number where versions are dated by numbers."
     )
     older_than_days = serializers.IntegerField(
-        required=False, min_value=0, max_value=100_000, help_text="Ended more than so many days ago, instead."
+        required=False,
+        min_value=0,
+        max_value=100_000,
+        help_text="Alternatively, ended more than this number of days ago.",
     )
     archive = serializers.BooleanField(
-        required=False, default=True, help_text="Write the versions to the warehouse's archive before they go."
+        required=False, default=True, help_text="Copy the versions to the archive before removing them."
+    )
+
+
+class VacuumSerializer(MaintenanceSerializer):
+    retention_hours = serializers.IntegerField(
+        required=False,
+        default=SAFE_HOURS,
+        min_value=SAFE_HOURS,
+        max_value=MOST_HOURS,
+        help_text="Files that were current within this number of hours stay.",
+    )
+    dry_run = serializers.BooleanField(
+        required=False, default=False, help_text="List the files with their sizes, and remove nothing."
     )
 
 
@@ -61,10 +91,10 @@ class _Governing(Resource, GenericViewSet):
     serializer_class = LoadRunSerializer
     writes = permitted_to(Permission.START_LOAD, on=here)
 
-    def accepted(self, asked: RequestedRun) -> Response:
-        where = reverse("api-load-run-detail", args=[asked.run.run_id], request=self.request)
-        made = LoadRunSerializer(load_run_detail().get(pk=asked.run.pk)).data
-        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where})
+    def accepted(self, requested: RequestedRun) -> Response:
+        where = reverse("api-load-run-detail", args=[requested.run.run_id], request=self.request)
+        shown = LoadRunSerializer(load_run_detail().get(pk=requested.run.pk)).data
+        return Response(shown, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
 
 class RevertViewSet(_Governing):
@@ -74,14 +104,13 @@ class RevertViewSet(_Governing):
     def create(self, request: Request) -> Response:
         """Request a revert. ``Location`` is the run that performs it; refused where later runs depend on the run."""
         asked, reason = self.given(RevertSerializer)
-        with refusals():
-            run = request_revert(
-                of_run=asked["of_run"],
-                dataset=str(asked["dataset"]),
-                reason=reason,
-                run_id=asked.get("run_id"),
-                person=request.user,
-            )
+        run = request_revert(
+            of_run=asked["of_run"],
+            dataset=str(asked["dataset"]),
+            reason=reason,
+            run_id=asked.get("run_id"),
+            user=request.user,
+        )
         return self.accepted(run)
 
 
@@ -93,16 +122,46 @@ class PruneViewSet(_Governing):
         """Request a prune, by a date or a number of days. ``Location`` is the run that performs it."""
         asked, reason = self.given(PruneSerializer)
         name = str(asked["dataset"])
-        with refusals():
-            run = request_prune(
-                dataset=name,
-                reason=reason,
-                ended_before=asked.get("ended_before"),
-                older_than_days=asked.get("older_than_days"),
-                archive=archive_place(name) if asked["archive"] else None,
-                run_id=asked.get("run_id"),
-                person=request.user,
-            )
+        run = request_prune(
+            dataset=name,
+            reason=reason,
+            ended_before=asked.get("ended_before"),
+            older_than_days=asked.get("older_than_days"),
+            archive=archive_place(name) if asked["archive"] else None,
+            run_id=asked.get("run_id"),
+            user=request.user,
+        )
+        return self.accepted(run)
+
+
+class VacuumViewSet(_Governing):
+    """Vacuums: files that the tables of a dataset no longer name are removed, or listed by a dry run."""
+
+    @extend_schema(request=VacuumSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Request a vacuum or its dry run. ``Location`` is the run; its details list the files and the disk use."""
+        asked, reason = self.given(VacuumSerializer)
+        run = request_vacuum(
+            dataset=str(asked["dataset"]),
+            reason=reason,
+            retention_hours=asked["retention_hours"],
+            dry_run=asked["dry_run"],
+            run_id=asked.get("run_id"),
+            user=request.user,
+        )
+        return self.accepted(run)
+
+
+class AcceptViewSet(_Governing):
+    """Acceptances: loads go on from a table that is not as the last run left it."""
+
+    @extend_schema(request=MaintenanceSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Accept a table in its present state; runs that it does not hold count as reverted then."""
+        asked, reason = self.given(MaintenanceSerializer)
+        run = request_accept(
+            dataset=str(asked["dataset"]), reason=reason, run_id=asked.get("run_id"), user=request.user
+        )
         return self.accepted(run)
 
 
@@ -171,14 +230,115 @@ class CheckViewSet(AskedViewSet):
     def create(self, request: Request) -> Response:
         """Request a check of every invariant of a history. ``Location`` is where its findings will be."""
         asked, reason = self.given(NewCheckSerializer)
-        with refusals():
-            (dataset,) = historized([str(asked["dataset"])])
-            self.refuse_too_many()
-            read = request_read(
-                kind=CHECK,
-                dataset=dataset,
-                arguments={"samples": asked["samples"]},
-                user=request.user,
-                reason=reason,
-            ).read
+        (dataset,) = historized([str(asked["dataset"])])
+        self.refuse_too_many()
+        read = request_read(
+            kind=CHECK,
+            dataset=dataset,
+            arguments={"samples": asked["samples"]},
+            user=request.user,
+            reason=reason,
+        ).read
         return self.accepted(read)
+
+
+# History batches sent as files and applied by a load run.
+
+
+_MOST_FILES = 20
+
+
+def _files(help_text: str) -> serializers.ListField:
+    sent = serializers.FileField(max_length=255, allow_empty_file=True)
+    return serializers.ListField(child=sent, required=False, max_length=_MOST_FILES, help_text=help_text)
+
+
+class NewBatchSerializer(ReasonOfRun):
+    """The files of a batch, by kind; applied in this order, all of them or none.
+
+    CSV in UTF-8 with a header, plain or packed with zstd, or Parquet, the same for all: the format is
+    detected from their content.
+    """
+
+    dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    earliest_start = _files("From when on everything known of a key is replaced.")
+    upsert = _files("Versions as they are.")
+    update = _files("Versions that say only what changed.")
+    delete = _files("When keys ended.")
+    run_id = RunIdField()
+    load_timestamp = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="Load timestamp; default now."
+    )
+
+
+class BatchViewSet(Resource, GenericViewSet):
+    """History batches: files that are applied to the history of one dataset."""
+
+    queryset = LoadRun.objects.none()
+    serializer_class = LoadRunSerializer
+    parser_classes = (MultiPartParser,)
+    writes = permitted_to(Permission.START_LOAD, on=here)
+
+    @staticmethod
+    def most_bytes() -> int:
+        return settings.BATCH_MAX_BYTES
+
+    @extend_schema(request=NewBatchSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Send a history batch. ``Location`` is the run that applies it; its files are removed once it succeeds."""
+        asked, kept = self._sent
+        try:
+            run = request_history_batch(
+                dataset=str(asked["dataset"]),
+                files=kept.files,
+                format=kept.format,
+                compression=kept.compression,
+                run_id=asked["run_id"],
+                at=asked.get("load_timestamp"),
+                reason=asked["reason"],
+                user=request.user,
+            ).run
+        except BaseException:
+            kept.discard()
+            raise
+        where = reverse("api-load-run-detail", args=[run.run_id], request=request)
+        made = LoadRunSerializer(load_run_detail().get(pk=run.pk)).data
+        return Response(made, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+    @cached_property
+    def _sent(self) -> tuple[dict[str, Any], KeptBatch]:
+        """Return the fields of the request, and its files as stored for the worker."""
+        asked, reason = self.given(NewBatchSerializer)
+        run_id = asked.get("run_id") or new_run_id()
+        # What cannot be applied need not be stored first.
+        plan_history_batch(str(asked["dataset"]))
+        return asked | {"run_id": run_id, "reason": reason}, keep_batch(run_id=run_id, sent=_sent(asked))
+
+    def prepare(self) -> None:
+        self._sent  # noqa: B018  stored and unpacked before the transaction
+
+    def digest_of(self, request: Request) -> str:
+        """Return a digest of the request, field by field.
+
+        A form's boundary differs each time, and files need not fit in memory.
+        """
+        whole = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
+        for name, values in sorted(request.data.lists()):
+            for value in values:
+                whole.update(f"{name}={_digest(value)}\n".encode())
+        return whole.hexdigest()
+
+
+def _digest(value: Any) -> str:
+    if not isinstance(value, UploadedFile):
+        return hashlib.sha256(str(value).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for chunk in value.chunks():
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _sent(asked: dict[str, Any]) -> Iterator[SentFile]:
+    for kind in FILES:
+        for file in asked.get(kind, ()):
+            yield SentFile(kind, file.name, file.chunks())

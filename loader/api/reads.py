@@ -1,14 +1,16 @@
-"""History queries: a read is requested, a worker answers it, and its rows are fetched as lines.
+"""Endpoints of history queries and their arguments.
 
 Spark is never started by a request, so a read is a row that the warm runner answers, as it is for
 the pages; only the user who requested it sees it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
+from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers, status
@@ -17,29 +19,136 @@ from rest_framework.exceptions import NotAcceptable, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from architecture.domain.states.tables import TableSpec
-from loader.api.errors import refusals
-from loader.api.read_arguments import KINDS, TAKES, QuestionSerializer, arguments_of
+from architecture.domain.tables import TableSpec
+from elevata.accounts.roles import Permission
+from elevata.api.requests import ChangeSerializer
+from elevata.api.resources import ReadOnly, permitted_to
 from loader.api.serializers import RefusalSerializer
-from loader.domain.queries.result_rows import CAME_BACK, INSERTED, header_of, heading
-from loader.domain.runs.refusals import Refusal
-from loader.domain.sources.csv_export import csv_lines, json_lines, next_after, rows_of
+from loader.domain.query_results import (
+    CAME_BACK,
+    IN_PARTS,
+    INSERTED,
+    MOST_ROWS,
+    OPERATIONS,
+    csv_lines,
+    header_of,
+    heading,
+    json_lines,
+    next_after,
+    rows_of,
+)
+from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors import read_requests
-from loader.services.queries.read_work import must_read, must_still_read
-from loader.services.queries.reads import must_be_askable, read_table, request_read
-from metadata.api.permissions import permitted_to
-from metadata.api.resources import ReadOnly
-from metadata.domain.roles import Permission
+from loader.services.read_permissions import must_read, must_still_read
+from loader.services.reads import must_be_askable, read_table, request_read
+from metadata.domain import types
+from metadata.models import TargetDataset
+
+# Serializers of read requests, and their arguments.
+
+
+# Arguments of each kind of read; required ones come first.
+TAKES = {
+    "sample": ("newest",),
+    "key_search": ("text", "after"),
+    "versions": ("entity_key", "business_key"),
+    "as_of": ("at", "known_at", "text", "after"),
+    "changes": ("run_id", "op", "after"),
+}
+KINDS = tuple((kind, kind) for kind in TAKES)
+_NEEDS = {"as_of": "at", "changes": "run_id"}
+_EVERY = ("dataset", "kind", "limit", "changelog_message")
+_LONGEST = 1000
+
+
+class _Key(serializers.DictField):
+    """Columns of the business key and their values, as text."""
+
+    child = serializers.CharField(max_length=_LONGEST, allow_blank=True, trim_whitespace=False)
+
+
+class QuestionSerializer(ChangeSerializer):
+    """A read of a dataset's table, or of its history: fields that its kind does not take are refused."""
+
+    dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    kind = serializers.ChoiceField(choices=KINDS)
+    limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=MOST_ROWS)
+    newest = serializers.BooleanField(required=False, help_text="sample: what was loaded last first.")
+    text = serializers.CharField(
+        required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: how the key begins."
+    )
+    entity_key = serializers.RegexField(r"\A[0-9a-f]{64}\Z", required=False, help_text="versions: the key's hash.")
+    business_key = _Key(required=False, help_text="versions: the key by its columns, instead of its hash.")
+    at = serializers.CharField(
+        required=False, max_length=50, help_text="as_of: rows valid then; a time, or a number where versions have one."
+    )
+    known_at = serializers.DateTimeField(
+        required=False, default_timezone=UTC, help_text="as_of: leaves out what was loaded later, by the clock."
+    )
+    run_id = serializers.CharField(required=False, max_length=100, help_text="changes: what this load run did.")
+    op = serializers.ChoiceField(
+        required=False,
+        choices=tuple(OPERATIONS.items()),
+        help_text="changes: inserted, updated, deleted, or came back after it was gone.",
+    )
+    after = _Key(required=False, help_text=f"{', '.join(IN_PARTS)}: go on after this key; `answer.next` says it.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        kind = attrs["kind"]
+        taken = {*_EVERY, *TAKES[kind]}
+        wrong = {name: [f"A question of kind {kind} does not take it."] for name in attrs if name not in taken}
+        needed = _NEEDS.get(kind)
+        if needed and not attrs.get(needed):
+            wrong[needed] = [f"A question of kind {kind} needs it."]
+        if kind == "versions" and ("entity_key" in attrs) == ("business_key" in attrs):
+            wrong["entity_key"] = ["Say either an entity_key or a business_key."]
+        if wrong:
+            raise serializers.ValidationError(wrong)
+        return attrs
+
+
+def arguments_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments for ``loader.spark.reads``. Raise Refusal where the dataset has no such table."""
+    table = read_table(asked["dataset"], asked["kind"])
+    for name in ("business_key", "after"):
+        if name in asked:
+            _check_key(name, asked[name], table)
+    found = {name: asked[name] for name in TAKES[asked["kind"]] if asked.get(name) not in (None, "", {}, False)}
+    if "at" in found:
+        found["at"] = _instant(found["at"], table)
+    if "known_at" in found:
+        found["known_at"] = found["known_at"].astimezone(UTC).isoformat()
+    return found | {"limit": asked["limit"]}
+
+
+def _check_key(name: str, given: dict[str, str], table: TableSpec) -> None:
+    columns = [column.name for column in table.of_purpose("business_key")]
+    if not columns or set(given) != set(columns):
+        said = f"Must name the columns of the business key, which are {', '.join(columns) or 'none'}."
+        raise serializers.ValidationError({name: [said]})
+
+
+def _instant(text: str, table: TableSpec) -> str:
+    """Return an instant as versions are dated: in ISO 8601, UTC unless it says otherwise, or a number as it is."""
+    if types.parse(table.column("started_at").type).name in (types.INTEGER, types.BIGINT):
+        sign, digits = text[:1] == "-", text.lstrip("-")
+        if digits.isascii() and digits.isdecimal() and len(digits) < 20 and abs(int(digits)) < 2**63:
+            return f"{'-' if sign else ''}{int(digits)}"
+        raise serializers.ValidationError({"at": ["Versions are dated by a whole number here."]})
+    try:
+        found = parse_datetime(text) or datetime.fromisoformat(text)
+        return (found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)).isoformat()
+    except (ValueError, OverflowError):
+        raise serializers.ValidationError({"at": ["Must be a time like 2026-11-21T08:15:00Z."]}) from None
+
 
 # Most reads of one user that may wait at once: all users share the runner.
 MOST_WAITING = 20
 RETRY_AFTER = 1
 JSON_LINES, CSV = "application/x-ndjson", "text/csv"
-_FORMATS: dict[str, tuple[str, Callable[..., Iterator[str]]]] = {
-    "jsonl": (JSON_LINES, json_lines),
-    "csv": (CSV, csv_lines),
-}
+_FORMATS = {"jsonl": JSON_LINES, "csv": CSV}
+_LINES: dict[str, Callable[..., Iterator[str]]] = {JSON_LINES: json_lines, CSV: csv_lines}
 _LOCATION = OpenApiParameter("Location", str, OpenApiParameter.HEADER, response=[202])
 
 
@@ -48,7 +157,7 @@ class AnsweredColumnSerializer(serializers.Serializer):
     type = serializers.CharField(help_text="Empty for a column that only the table still has.")
     role = serializers.CharField(help_text="What it is of the table, in words; empty for an attribute.")
     personal = serializers.BooleanField(help_text="Marked as personal data.")
-    masked = serializers.BooleanField(help_text="Sensitive: its values are masked for whoever asked.")
+    masked = serializers.BooleanField(help_text="True if its values are masked in this response.")
 
 
 class AnswerSerializer(serializers.Serializer):
@@ -58,9 +167,9 @@ class AnswerSerializer(serializers.Serializer):
     committed_at = serializers.CharField(required=False, help_text="When that was written; of as_of with known_at.")
     columns = AnsweredColumnSerializer(many=True)
     rows = serializers.IntegerField()
-    truncated = serializers.BooleanField(help_text="Whether there are more than these.")
+    truncated = serializers.BooleanField(help_text="True if more rows exist.")
     next = serializers.DictField(
-        child=serializers.CharField(), allow_null=True, help_text="Ask again with this as `after` for what follows."
+        child=serializers.CharField(), allow_null=True, help_text="Send this as `after` to read the next part."
     )
 
 
@@ -148,8 +257,8 @@ class AskedViewSet(ReadOnly):
         if waiting >= MOST_WAITING:
             raise Refusal(
                 "TOO_MANY_READS",
-                f"{waiting} of your questions are not answered yet",
-                hint="wait for some of the answers",
+                f"{waiting} of your reads are not finished",
+                hint="wait for some to finish",
             )
 
     def accepted(self, read: ReadRequest) -> Response:
@@ -161,8 +270,7 @@ class AskedViewSet(ReadOnly):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Return the request and its answer; ``Retry-After`` says when to ask again while there is none."""
         read = self.get_object()
-        with refusals():
-            must_still_read(request.user, read)
+        must_still_read(request.user, read)
         answer = Response(self.get_serializer(read).data)
         if not read.is_finished:
             answer.headers["Retry-After"] = str(RETRY_AFTER)
@@ -185,16 +293,15 @@ class ReadViewSet(AskedViewSet):
     def create(self, request: Request) -> Response:
         """Request a read. ``Location`` is where its answer will be; ``rows/`` below it has the rows."""
         asked, reason = self.given(QuestionSerializer)
-        with refusals():
-            must_read(request.user, asked["dataset"])
-            arguments = arguments_of(asked)
-            must_be_askable(request.user, asked["dataset"], asked["kind"], arguments)
-            if asked["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
-                arguments |= {"only": arguments["op"], "op": INSERTED}
-            self.refuse_too_many()
-            read = request_read(
-                kind=asked["kind"], dataset=asked["dataset"], arguments=arguments, user=request.user, reason=reason
-            ).read
+        must_read(request.user, asked["dataset"])
+        arguments = arguments_of(asked)
+        must_be_askable(request.user, asked["dataset"], asked["kind"], arguments)
+        if asked["kind"] == "changes" and arguments.get("op") in (INSERTED, CAME_BACK):
+            arguments |= {"only": arguments["op"], "op": INSERTED}
+        self.refuse_too_many()
+        read = request_read(
+            kind=asked["kind"], dataset=asked["dataset"], arguments=arguments, user=request.user, reason=reason
+        ).read
         return self.accepted(read)
 
     @extend_schema(
@@ -205,36 +312,37 @@ class ReadViewSet(AskedViewSet):
     @action(detail=True, filter_backends=(), pagination_class=None)
     def rows(self, request: Request, pk: int) -> StreamingHttpResponse:
         """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``)."""
-        media_type, lines = _format(request)
+        media_type = preferred_format(request, _FORMATS)
         read = self.get_object()
-        with refusals():
-            _must_have_rows(read)
-            must_still_read(request.user, read)
+        must_have_rows(read)
+        must_still_read(request.user, read)
         answer: dict[str, Any] = read.answer or {}
         headers = {"X-Table-Version": str(answer["table_version"]), "X-Truncated": str(answer["truncated"]).lower()}
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
-        sent = StreamingHttpResponse(lines(answer, _only(read)), content_type=f"{media_type}; charset=utf-8")
+        lines = _LINES[media_type](answer, _only(read))
+        sent = StreamingHttpResponse(lines, content_type=f"{media_type}; charset=utf-8")
         for name, value in headers.items():
             sent.headers[name] = value
         return sent
 
 
-def _format(request: Request) -> tuple[str, Callable[..., Iterator[str]]]:
-    named = request.query_params.get("format")
-    if named is not None:
-        if named not in _FORMATS:
-            raise ValidationError({"format": [f"Must be one of {', '.join(_FORMATS)}."]})
-        return _FORMATS[named]
-    offered = [media_type for media_type, _ in _FORMATS.values()]
-    wanted = request._request.get_preferred_type(offered)
-    if wanted is None:
-        raise NotAcceptable(f"The rows are {' or '.join(offered)}.")
-    return next(one for one in _FORMATS.values() if one[0] == wanted)
+def preferred_format(request: Request, formats: Mapping[str, str]) -> str:
+    """Return the media type that the caller wants, by ``?format=`` or ``Accept``; ``formats`` has them by name."""
+    name = request.query_params.get("format")
+    if name is not None:
+        if name not in formats:
+            raise ValidationError({"format": [f"Must be one of {', '.join(formats)}."]})
+        return formats[name]
+    media_type = request._request.get_preferred_type(list(formats.values()))
+    if media_type is None:
+        raise NotAcceptable(f"The rows are {' or '.join(formats.values())}.")
+    return media_type
 
 
-def _must_have_rows(read: ReadRequest) -> None:
+def must_have_rows(read: ReadRequest) -> None:
+    """Raise Refusal READ_UNFINISHED or NO_ROWS for a read without an answer."""
     if not read.is_finished:
-        raise Refusal("READ_UNFINISHED", "the question is not answered yet", hint="ask how it stands, then again")
+        raise Refusal("READ_UNFINISHED", "the read is not finished", hint="check the status, then try again")
     if read.status == ReadRequest.Status.FAILED:
         failed = Refusal.from_json(read.error or {"code": "UNEXPECTED", "message": "the read failed"})
-        raise Refusal("NO_ROWS", f"the question has no answer: {failed.one_line()}", hint="put it again")
+        raise Refusal("NO_ROWS", f"the read failed: {failed.one_line()}", hint="put it again")

@@ -1,14 +1,14 @@
-"""Serializers of load runs and of the records of maintenance runs."""
+"""Serializers of load runs and maintenance records, and refusals as problem responses."""
 
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from loader.models import DatasetRun, GovernedRunRecord, LoadRun, RunEvent
-from loader.services.maintenance.records import record_artifact
-from loader.services.queries.read_work import readable_error
-from metadata.services.actor import current_actor
+from elevata.accounts.permissions import current_actor
+from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
+from loader.services.attempts import record_artifact
+from loader.services.read_permissions import readable_error
 
 
 class ScopeSerializer(serializers.Serializer):
@@ -46,7 +46,7 @@ class LoadRunListSerializer(serializers.ModelSerializer):
     status = SameStatusField(read_only=True)
     environment = serializers.CharField(source="environment.name", read_only=True)
     requested_by = serializers.CharField(source="requested_by.username", read_only=True, default=None, allow_null=True)
-    who = serializers.CharField(read_only=True, help_text="Who asked for the run; system where nobody is named.")
+    who = serializers.CharField(read_only=True, help_text="Requesting user; system if none.")
     scope = serializers.SerializerMethodField()
     seconds = serializers.FloatField(read_only=True, allow_null=True)
     error = serializers.SerializerMethodField()
@@ -141,15 +141,15 @@ class RunEventSerializer(serializers.ModelSerializer):
         fields = ("id", "at", "attempt", "level", "dataset_name", "message")
 
 
-class GovernedRecordListSerializer(serializers.ModelSerializer):
+class MaintenanceRecordListSerializer(serializers.ModelSerializer):
     run = serializers.CharField(source="run.run_id", read_only=True)
     kind = SameKindField(source="run.kind", read_only=True)
     environment = serializers.CharField(source="document.environment", read_only=True)
-    who = serializers.SerializerMethodField(help_text="Who asked for the attempt.")
+    who = serializers.SerializerMethodField(help_text="Requesting user of the attempt.")
     reason = serializers.CharField(source="document.reason", read_only=True)
 
     class Meta:
-        model = GovernedRunRecord
+        model = MaintenanceRecord
         fields = (
             "record_id",
             "run",
@@ -163,17 +163,17 @@ class GovernedRecordListSerializer(serializers.ModelSerializer):
             "created_at",
         )
 
-    def get_who(self, record: GovernedRunRecord) -> str:
+    def get_who(self, record: MaintenanceRecord) -> str:
         return record.document["repeated_by"] or record.document["requested_by"]
 
 
-class GovernedRecordSerializer(GovernedRecordListSerializer):
+class MaintenanceRecordSerializer(MaintenanceRecordListSerializer):
     """A record with the artifact that ``manage.py verify_artifact`` takes."""
 
     artifact = serializers.SerializerMethodField()
 
-    class Meta(GovernedRecordListSerializer.Meta):
-        fields = (*GovernedRecordListSerializer.Meta.fields, "artifact")
+    class Meta(MaintenanceRecordListSerializer.Meta):
+        fields = (*MaintenanceRecordListSerializer.Meta.fields, "artifact")
 
-    def get_artifact(self, record: GovernedRunRecord) -> dict[str, Any]:
+    def get_artifact(self, record: MaintenanceRecord) -> dict[str, Any]:
         return record_artifact(record)

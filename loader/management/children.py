@@ -1,4 +1,4 @@
-"""Child processes of one command, which end with it."""
+"""Child processes of one command, and their peak memory."""
 
 import contextlib
 import ctypes
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TextIO
 
 _PR_SET_PDEATHSIG = 1
@@ -40,7 +41,7 @@ class Family:
     """Child processes whose output is passed on line by line, and that end together."""
 
     def __init__(self, say: Callable[[str, str], None]):
-        """``say(name, line)`` is called from threads of its own, one line at a time."""
+        """Prepare; ``say(name, line)`` is called from threads, one line at a time."""
         self._say = say
         self._guard = threading.Lock()
         self._children: dict[str, subprocess.Popen] = {}
@@ -75,14 +76,14 @@ class Family:
         return self._children[name].pid
 
     def ended(self, timeout: float | None = None) -> tuple[str, int] | None:
-        """Wait for the next child that ends; return its name and exit code, None if none does in time."""
+        """Wait for the next child to end; return its name and exit code, or None at the time limit."""
         try:
             return self._ended.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def stop(self) -> None:
-        """Ask all children to end, and kill those that do not."""
+        """Ask all children to end, and kill the remaining ones."""
         for process in self._children.values():
             self._signal(process, signal.SIGTERM)
         for process in self._children.values():
@@ -127,3 +128,37 @@ def _die_with_parent() -> Callable[[], None] | None:
             os._exit(1)
 
     return before_exec
+
+
+# Peak memory of a process and its children, from /proc.
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the sum of the peaks of the process and all its descendants; 0 where there is no /proc."""
+    return sum(_peak(one) for one in (pid, *_descendants(pid)))
+
+
+def _descendants(pid: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name in parentheses may hold blanks and parentheses itself.
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        children = parents.get(pending.pop(), [])
+        found += children
+        pending += children
+    return found
+
+
+def _peak(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

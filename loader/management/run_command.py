@@ -1,33 +1,130 @@
-"""Base of commands that start a run and wait for it: in the worker, or in their own process."""
+"""Base of commands that start a run, with its progress on the terminal."""
 
+import shutil
 import sys
 import threading
+import time
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 from django.db import connection
 
-from architecture.domain.reports.workflow import Refused
-from architecture.report_places import here
-from architecture.services.actors import must_be_permitted
-from elevata.core.cli import REFUSED, CommandExit, ProductCommand
+from architecture.domain.workflow import Refused
+from architecture.permissions import here, must_be_permitted
+from elevata.accounts.cli import FAILED, REFUSED, CommandExit, ProductCommand
+from elevata.accounts.permissions import current_actor
+from elevata.accounts.roles import Permission
 from elevata.core.database import retried
+from elevata.core.processes import process_name
 from elevata.jobs import states
-from elevata.jobs.processes import process_name
-from elevata.jobs.selectors import live_workers
-from loader.domain.runs.maintenance import COMPACT, LOAD
-from loader.domain.runs.refusals import Refusal
-from loader.management.progress import LiveTable, PlainLines, progress_on
-from loader.management.waiting import NoWorker, follow
-from loader.models import LoadRun
-from loader.services.runner.supervisor import Runner
-from loader.services.runs.load_work import perform_load_run
-from loader.services.runs.runs import RequestedRun, request_cancel
-from metadata.domain.roles import Permission
-from metadata.services.actor import current_actor
+from elevata.jobs.registry import live_workers
+from elevata.jobs.waiting import NoWorker, follow_job
+from loader.domain import run_states
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import COMPACT, LOAD
+from loader.management.waiting import follow
+from loader.models import DatasetRun, LoadRun, ReadRequest
+from loader.services.load_runs import RequestedRun, request_cancel
+from loader.services.load_work import perform_load_run
+from loader.services.reads import RequestedRead, perform_read, withdraw_read
+from loader.services.supervisor import Runner
+
+# A load run on the terminal: a table that is drawn again in place, or plain lines.
+
+
+_SIGNS = {
+    states.QUEUED: "·",
+    states.RUNNING: "▸",
+    states.SUCCEEDED: "✓",
+    states.FAILED: "✗",
+    run_states.SKIPPED: "-",
+    states.CANCELED: "-",
+}
+_COUNTS = ("rows", "duplicates", "new", "changed", "deleted", "reappeared", "versions", "open")
+
+
+def counts_text(counts: dict) -> str:
+    """Return a dataset's counts in words: ``28,867 rows, 4 new, 17 changed``."""
+    told = [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name) or (name in counts and name == "rows")]
+    return ", ".join(told)
+
+
+def detail_of(row: DatasetRun) -> str:
+    """Return the detail to show for a dataset in its present state."""
+    if row.status == states.FAILED:
+        return (row.error or {}).get("message", "")
+    if row.status == run_states.SKIPPED:
+        return f"because of {row.skipped_because}"
+    if row.status == states.SUCCEEDED:
+        return ", ".join(filter(None, [counts_text(row.counts), f"{row.seconds:.1f} s" if row.seconds else ""]))
+    return row.phase
+
+
+class PlainLines:
+    """Output of a line for each change: for files, pipes and logs."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._run_said = ""
+        self._said: dict[str, str] = {}
+
+    def show(self, run: LoadRun, rows: Iterable[DatasetRun]) -> None:
+        now = f"{run.run_id} {run.status}" + (f": {run.phase}" if run.phase else "")
+        if now != self._run_said:
+            self._run_said = now
+            self._say(now)
+        for row in rows:
+            if row.status != states.QUEUED and self._said.get(row.qualified_name) != row.status:
+                self._said[row.qualified_name] = row.status
+                detail = f" ({detail_of(row)})" if detail_of(row) else ""
+                self._say(f"  {row.qualified_name} {row.status}{detail}")
+
+    def close(self) -> None:
+        """Do nothing: plain lines leave no live table open."""
+
+
+class LiveTable:
+    """The run's datasets as a table, drawn again in place."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self._drawn = 0
+        self._started = time.monotonic()
+
+    def show(self, run: LoadRun, rows: Iterable[DatasetRun]) -> None:
+        width, height = shutil.get_terminal_size()
+        rows = list(rows)
+        done = sum(row.status in DatasetRun.FINISHED for row in rows)
+        spent = time.monotonic() - self._started
+        head = f"{run.run_id}  {run.status}  {run.phase}  {done}/{len(rows)} datasets  {spent:.0f} s"
+        # On a small screen, current work has priority.
+        rows.sort(key=lambda row: (row.status in DatasetRun.FINISHED, row.ordinal))
+        room = max(1, height - 3)
+        shown = sorted(rows[:room], key=lambda row: row.ordinal)
+        longest = max((len(row.qualified_name) for row in shown), default=0)
+        lines = [head]
+        lines += [f"{_SIGNS[row.status]} {row.qualified_name:<{longest}}  {detail_of(row)}" for row in shown]
+        if len(rows) > room:
+            lines.append(f"  and {len(rows) - room} more")
+        up = f"\x1b[{self._drawn}F" if self._drawn else ""
+        self._stream.write(up + "".join(f"\x1b[2K{line[: width - 1]}\n" for line in lines) + "\x1b[J")
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def close(self) -> None:
+        """Leave the table on the screen; later output is written below it."""
+        self._drawn = 0
+
+
+def progress_on(stream: TextIO, say: Callable[[str], None]) -> PlainLines | LiveTable:
+    """Return a live table for a terminal, plain lines for everything else."""
+    is_terminal = getattr(stream, "isatty", lambda: False)()
+    return LiveTable(stream) if is_terminal else PlainLines(say)
+
 
 FAILED_EXIT, BLOCKED_EXIT = 1, 2
 _RETRY_SECONDS = 1.0
@@ -43,6 +140,46 @@ def timestamp(text: str) -> datetime:
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is not a time like 2026-11-21T08:15:00Z") from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+class ReadingCommand(ProductCommand):
+    """Base of a command that requests reads: of a worker, or with --local of a runner in this process."""
+
+    def make_runner(self, holder: str) -> Runner:
+        return Runner(holder=holder)
+
+    @contextmanager
+    def reading(self, *, local: bool) -> Iterator[Callable[[Callable[..., RequestedRead]], ReadRequest]]:
+        """Yield a function that answers a request, which takes ``wake_worker``; return the finished read."""
+        if not local:
+            if not live_workers().exists():
+                raise NoWorker
+            yield _read_by_worker
+            return
+        name, command = process_name(), type(self).__module__.rpartition(".")[2]
+        runner = self.make_runner(f"manage.py {command} --local, {name}")
+        try:
+            runner.start()  # refused here if the folder is in use, before any request
+            yield partial(_read_here, name, runner)
+        finally:
+            runner.close()
+
+
+def _read_by_worker(request: Callable[..., RequestedRead]) -> ReadRequest:
+    asked = request(wake_worker=True)
+    if asked.reason:
+        withdraw_read(read=asked.read)
+        raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
+    return follow_job(asked.read)
+
+
+def _read_here(name: str, runner: Runner, request: Callable[..., RequestedRead]) -> ReadRequest:
+    read = request(wake_worker=False).read
+    try:
+        return perform_read(read_pk=read.pk, worker=name, runner=runner) or follow_job(read)
+    except KeyboardInterrupt:
+        withdraw_read(read=read)
+        raise
 
 
 class RunningCommand(ProductCommand):
@@ -96,11 +233,25 @@ class RunningCommand(ProductCommand):
             runner.close()
 
 
-class GovernedCommand(RunningCommand):
+class MaintenanceCommand(RunningCommand):
     """Base of a command for a maintenance run, requested by the user whose personal token is in ELEVATA_TOKEN.
 
-    Without one, or without the permission, it ends with 2 before anything is started.
+    Without one, or without the permission, it ends with 2 before anything is started. ``request`` is the service;
+    the options have the names of its parameters.
     """
+
+    request: Request
+    own_options: tuple[str, ...] = ()
+
+    def common_arguments(self, parser: ArgumentParser, **reason: Any) -> None:
+        reason = reason or {"required": True}
+        parser.add_argument("--reason", **reason, help="reason, stored with the run")
+        parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
+        self.local_argument(parser)
+
+    def run(self, *, local: bool, **options: Any) -> None:
+        names = ("dataset", "reason", "run_id", *self.own_options)
+        self.perform(partial(type(self).request, **{name: options[name] for name in names}), local=local)
 
     def perform(self, request: Request, *, local: bool) -> None:
         try:
@@ -130,10 +281,10 @@ def _work(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> 
 def ending(run: LoadRun) -> str:
     spent = f" in {run.seconds:.1f} s" if run.seconds is not None else ""
     what = "load run" if run.kind == LOAD else run.get_kind_display().lower()
-    said = f"{what} {run.run_id} {run.status}{spent}"
+    message = f"{what} {run.run_id} {run.status}{spent}"
     if run.error:
-        said += f": {Refusal.from_json(run.error).one_line()}"
-    return said
+        message += f": {Refusal.from_json(run.error).one_line()}"
+    return message
 
 
 def described(run: LoadRun) -> dict[str, Any]:

@@ -1,29 +1,24 @@
-"""Waiting for a load run or a read to end, from a process that does not do the work."""
+"""Waiting for a worker's load runs and executions, and jobs in the process of a command."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
+from architecture.models import Execution, ExecutionOperation
+from architecture.services.executions import cancel_execution
 from elevata.core.database import retried
+from elevata.core.processes import process_name
 from elevata.jobs import states
-from elevata.jobs.selectors import live_workers
+from elevata.jobs.models import Job
+from elevata.jobs.registry import handler_of, live_workers
 from elevata.jobs.services import mark_lost
-from loader.models import LoadRun, ReadRequest
-from loader.services.queries.reads import withdraw_read
-from loader.services.runs.runs import request_cancel
-
-# The work is done in another process, which reports it in the database only.
-_LOOK_EVERY = 0.25
-
-
-class NoWorker(Exception):
-    """Error raised if no worker is alive for the work, which was withdrawn."""
-
-    def one_line(self) -> str:
-        return "no worker is answering: start one with 'make serve', or use --local"
-
-    code = "no_worker"
+from elevata.jobs.waiting import POLL_SECONDS, NoWorker
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun
+from loader.services.load_runs import request_cancel
+from loader.services.supervisor import Runner
 
 
 def follow(
@@ -51,7 +46,7 @@ def follow(
                 request_cancel(run=run)
                 raise NoWorker
             retried(partial(mark_lost, job_pk=run.pk))
-            pause.wait(_LOOK_EVERY)
+            pause.wait(POLL_SECONDS)
         except KeyboardInterrupt:
             if canceled:
                 raise
@@ -59,20 +54,105 @@ def follow(
             run = request_cancel(run=run)
 
 
-def follow_read(read: ReadRequest) -> ReadRequest:
-    """Wait until a read is finished. It is withdrawn on Ctrl-C, or if no worker is alive for it: raise NoWorker."""
-    pause = threading.Event()
-    seen = time.monotonic()
-    try:
-        while not read.is_finished:
-            workers = live_workers()
-            if retried((workers.filter(name=read.claimed_by) if read.claimed_by else workers).exists):
+# Execution on the terminal: followed, step by step, while a worker performs it.
+
+
+class StepLines:
+    """Output of a line whenever the execution's state or phase changes, and of one for each step that ended."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._said: dict[int, str] = {}
+        self._last = ""
+
+    def show(self, execution: Execution, rows: Iterable[ExecutionOperation]) -> None:
+        now = f"execution {execution.pk} {execution.status}" + (f": {execution.phase}" if execution.phase else "")
+        if now != self._last:
+            self._last = now
+            self._say(now)
+        for row in rows:
+            if row.status != ExecutionOperation.Status.PLANNED and self._said.get(row.ordinal) != row.status:
+                self._said[row.ordinal] = row.status
+                subject = f"{row.qualified_name}.{row.column_name}" if row.column_name else row.qualified_name
+                spent = f" ({row.seconds:.1f} s)" if row.seconds is not None else ""
+                self._say(f"  {row.status} {row.op} {subject}{spent}{f': {row.error}' if row.error else ''}")
+
+
+def follow_execution(
+    execution: Execution,
+    show: Callable[[Execution, list], None],
+    *,
+    user: Any,
+    is_somebody_there: Callable[[], bool] = lambda: live_workers().exists(),
+) -> Execution:
+    """Show the execution until it is finished. The first Ctrl-C cancels it, the second stops following.
+
+    A queued one is cancelled if no worker is alive for it; then raise NoWorker.
+    """
+    pause, canceled, seen = threading.Event(), False, time.monotonic()
+    executions = Execution.objects.select_related("environment", "requested_by")
+    while True:
+        try:
+            execution = retried(partial(executions.get, pk=execution.pk))
+            show(execution, retried(partial(list, execution.operations.order_by("ordinal"))))
+            if execution.is_finished:
+                return execution
+            if execution.status != states.QUEUED or retried(is_somebody_there):
                 seen = time.monotonic()
             elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                cancel_execution(execution=execution, user=user)
                 raise NoWorker
-            pause.wait(_LOOK_EVERY)
-            retried(read.refresh_from_db)
-    except (KeyboardInterrupt, NoWorker):
-        withdraw_read(read=read)
-        raise
-    return read
+            retried(partial(mark_lost, job_pk=execution.pk))
+            pause.wait(POLL_SECONDS)
+        except KeyboardInterrupt:
+            if canceled:
+                raise
+            canceled = True
+            cancel_execution(execution=execution, user=user)
+
+
+def described(execution: Execution) -> dict[str, Any]:
+    record = getattr(execution, "record", None)
+    return {
+        "execution": execution.pk,
+        "report": str(execution.report.report_id) if execution.report else None,
+        "status": execution.status,
+        "attempt": execution.attempt,
+        "requested_by": execution.who,
+        "seconds": execution.seconds,
+        "error": execution.error,
+        "record": str(record.record_id) if record is not None else None,
+        "operations": [
+            {
+                "op": row.op,
+                "dataset": row.qualified_name,
+                "column": row.column_name,
+                "status": row.status,
+                "statement": row.statement,
+                "version_before": row.version_before,
+                "version_after": row.version_after,
+                "seconds": row.seconds,
+                "error": row.error,
+            }
+            for row in execution.operations.order_by("ordinal")
+        ],
+    }
+
+
+# Jobs in the process of a command, without a worker.
+
+
+def perform_here(job_pk: int) -> str:
+    """Perform a queued job with a runner of this process; return why that is not possible, or an empty string."""
+    name = process_name()
+    runner = Runner(holder=f"manage.py, {name}")
+    try:
+        runner.start()
+        handler_of(Job.objects.get(pk=job_pk).kind).perform(job_pk, worker=name, runner=runner)
+    except Refusal as problem:
+        return problem.one_line()
+    except OSError as problem:
+        return str(problem)
+    finally:
+        runner.close()
+    return ""

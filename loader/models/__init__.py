@@ -1,8 +1,5 @@
-"""Tables of the loader: load runs, their datasets, schedules, reads."""
+"""Tables of the loader: load runs, their datasets, schedules, reads, saved queries."""
 
-from loader.models.read import ReadRequest
-from loader.models.record import GovernedRunRecord
-from loader.models.run import DatasetRun, LoadRun, RunEvent
-from loader.models.schedule import Schedule
+from loader.models.jobs import DatasetRun, LoadRun, MaintenanceRecord, ReadRequest, RunEvent, SavedQuery, Schedule
 
-__all__ = ["DatasetRun", "GovernedRunRecord", "LoadRun", "ReadRequest", "RunEvent", "Schedule"]
+__all__ = ["DatasetRun", "MaintenanceRecord", "LoadRun", "ReadRequest", "RunEvent", "SavedQuery", "Schedule"]

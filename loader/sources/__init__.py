@@ -1,5 +1,5 @@
-"""Access to outside systems from the web process: short, read-only, and only where an installation allows it.
+"""Access to outside systems from the web process: short, read-only, and only where an installation permits it.
 
-Nothing here starts Spark. A load reads the same places through the runner; what is read here helps a
-user to describe a source.
+Nothing here starts Spark. A load reads the same places through the runner; these reads help a user to describe a
+source.
 """

@@ -1,18 +1,214 @@
-"""Sample of a delivery in files: names, types with their evidence, and a possible business key."""
+"""Files of a folder as deliveries: listing, sample, results."""
 
-from dataclasses import replace
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loader.domain.runs.refusals import Refusal
-from loader.domain.sources.sampling import SampledColumn, Value, infer, suggest_key
-from loader.sources.listing import files_at
-from loader.sources.results import Sample
-from loader.sources.text_files import ROWS, guess_delimiter, is_number, read_csv, read_json_lines, text_of
-from metadata.domain import types as ours
-from metadata.domain.locations import Roots
-from metadata.domain.source_options import check_options
+from loader.domain.contracts import SampledColumn, Value, infer, suggest_key
+from loader.domain.refusals import Refusal
+from loader.sources.file_formats import ROWS, guess_delimiter, is_number, read_csv, read_json_lines, text_of
+from metadata.domain import types as data_types
+from metadata.domain.contracts import check_options
+from metadata.domain.locations import OutsideRoots, Roots
 from metadata.domain.types import DataType
+
+# Results of a connection test, a listing and a sample of an outside system.
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Result of a connection test: the place, and facts about it as (label, text)."""
+
+    said: str
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """File, folder of files or table. ``location`` is written as in a source dataset.
+
+    ``size`` is in bytes. ``rows`` is an estimate; None if it takes reading everything.
+    """
+
+    name: str
+    location: str
+    format: str
+    size: int | None = None
+    rows: int | None = None
+    modified: datetime | None = None
+    files: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One page of results; ``total`` is how many match the search. ``cut``: there are more than were examined."""
+
+    items: tuple[Found, ...]
+    total: int
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Columns of a delivery by its first rows. ``values`` holds each column's values as text.
+
+    ``typed``: the delivery declares its types. ``whole``: these are all its rows.
+    """
+
+    columns: tuple[SampledColumn, ...]
+    rows: int
+    whole: bool
+    typed: bool
+    said: str
+    values: tuple[tuple[Value, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+# Files of a folder as deliveries: one file each, or a folder of parts that another program wrote.
+
+
+MAX_FILES = 5_000
+MAX_DEPTH = 6
+_HIDDEN = ("_", ".")  # loads leave these out, too
+_PACKED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz")
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def format_of(name: str) -> str:
+    """Return the format that a file's extension indicates; empty if it indicates none."""
+    stem = name.lower()
+    for packed in _PACKED:
+        stem = stem.removesuffix(packed)
+    return _FORMATS.get(os.path.splitext(stem)[1], "")
+
+
+def reach_folder(folder: Path, roots: Roots) -> Reached:
+    """Return the result of a test of the folder, and its contents. Raise Refusal if it is missing or unreadable."""
+    found, cut = _deliveries(folder, roots)
+    count = f"{'more than ' if cut else ''}{sum(one.files for one in found):,}"
+    facts = [("Folder", str(folder)), ("Files that can be read", count)]
+    dated = [one for one in found if one.modified is not None]
+    if dated:
+        newest = max(dated, key=lambda one: one.modified or datetime.min.replace(tzinfo=UTC))
+        facts.append(("Newest", f"{newest.location}, {newest.modified:%Y-%m-%d %H:%M} UTC"))
+    message = "can be read" if found else "holds no file that ends like a delivery"
+    return Reached(f"The folder is there and {message}.", tuple(facts))
+
+
+def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+    """Return deliveries below the folder whose location has ``search`` in it, sorted by location."""
+    found, cut = _deliveries(folder, roots)
+    wanted = search.strip().lower()
+    fitting = sorted((one for one in found if wanted in one.location.lower()), key=lambda one: one.location)
+    return Listing(tuple(fitting[start : start + count]), len(fitting), cut)
+
+
+def files_at(path: Path, roots: Roots) -> list[Path]:
+    """Return the files that a load of this location would read: the file, or all below the folder; sorted.
+
+    Raise Refusal MISSING_FILE or UNREADABLE_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
+    """
+    if path.is_file():
+        return [Path(roots.check_file(str(path)))]
+    if not path.is_dir():
+        raise Refusal(
+            "MISSING_FILE", f"{path} is not there", file=str(path), hint="Put the delivery there, or correct the name."
+        )
+    found = sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path, 0) if _is_open(entry, roots))
+    if not found:
+        raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
+    return found
+
+
+def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
+    """Return the deliveries, and whether there are more files than are examined. Raise Refusal MISSING_FOLDER."""
+    if not folder.is_dir():
+        there = "is a file, not a folder" if folder.exists() else "is not there"
+        raise Refusal(
+            "MISSING_FOLDER",
+            f"{folder} {there}",
+            file=str(folder),
+            hint="Make the folder, or correct the system's location.",
+        )
+    parts: dict[str, list[tuple[str, os.stat_result]]] = {}
+    found: list[Found] = []
+    seen = 0
+    for entry, relative in _walk(folder, 0):
+        seen += 1
+        if seen > MAX_FILES:
+            break
+        kind = format_of(entry.name)
+        if not kind or not _is_open(entry, roots):
+            continue
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            continue  # it was removed meanwhile
+        above, _, name = relative.rpartition("/")
+        if above and name.startswith("part-"):
+            parts.setdefault(above, []).append((name, status))
+        else:
+            found.append(_found(relative, kind, [status]))
+    for above, files in parts.items():
+        found.append(_found(above, format_of(files[0][0]), [status for _, status in files], folder=True))
+    return found, seen > MAX_FILES
+
+
+def _is_open(entry: os.DirEntry, roots: Roots) -> bool:
+    """Return False for a link out of the roots, and for a file in a folder of the product's own."""
+    try:
+        roots.check_file(entry.path)
+    except OutsideRoots:
+        return False
+    return True
+
+
+def _found(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:
+    name = location.rpartition("/")[2]
+    return Found(
+        name=name if folder else name.partition(".")[0] or name,
+        location=location,
+        format=kind,
+        size=sum(status.st_size for status in statuses),
+        modified=datetime.fromtimestamp(max(status.st_mtime for status in statuses), tz=UTC),
+        files=len(statuses),
+        note=f"a folder of {len(statuses):,} files" if folder else "",
+    )
+
+
+def _walk(folder: Path, depth: int, above: str = "") -> Iterator[tuple[os.DirEntry, str]]:
+    """Yield every file below the folder that is not hidden, with its relative path. Raise Refusal UNREADABLE_FOLDER."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise Refusal(
+            "UNREADABLE_FOLDER",
+            f"{folder} cannot be read: {error.strerror or error}",
+            file=str(folder),
+            hint="The user that the web pages run as needs to be allowed to list it.",
+        ) from error
+    for entry in entries:
+        if entry.name.startswith(_HIDDEN):
+            continue
+        if entry.is_file():
+            yield entry, f"{above}{entry.name}"
+        elif entry.is_dir(follow_symlinks=False) and depth < MAX_DEPTH:
+            yield from _walk(Path(entry.path), depth + 1, f"{above}{entry.name}/")
+
 
 MAX_COLUMNS = 2_000
 _SAMPLES = 3
@@ -39,23 +235,23 @@ def sample_files(
         case _:
             raise Refusal("UNKNOWN_FORMAT", f"there is no format {format_name!r}", hint="Choose one above.")
     if len(files) > 1:
-        note = f"The first of {len(files):,} files was looked at; a load reads them all."
+        note = f"Only the first of {len(files):,} files was read; a load reads all."
         sample = replace(sample, notes=(*sample.notes, note), whole=False)
     return sample
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    said = dict(options) if options is not None else {}
+    message = dict(options) if options is not None else {}
     if options is None and (delimiter := guess_delimiter(path, "UTF-8")) != ",":
-        said["delimiter"] = delimiter
-    names, records, whole = read_csv(path, said, rows)
+        message["delimiter"] = delimiter
+    names, records, whole = read_csv(path, message, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
     notes = ()
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
         notes = ("The file has one column only, and its name has a sign in it that may be the delimiter.",)
     columns = [_by_text(name, column) for name, column in zip(names, values, strict=True)]
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=said)
+    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=message)
 
 
 def _json_lines(path: Path, options: dict[str, Any], rows: int) -> Sample:
@@ -69,15 +265,15 @@ def _json_lines(path: Path, options: dict[str, Any], rows: int) -> Sample:
 
 def _parquet(path: Path, rows: int) -> Sample:
     # Arrow takes a while to import, and only Parquet needs it.
-    from loader.sources.parquet_files import read_parquet
+    from loader.sources.file_formats import read_parquet
 
     described, values, total = read_parquet(path, rows)
     _check_width(path, [name for name, _, _ in described])
     columns = [
-        SampledColumn(name, found or DataType(ours.STRING), f"the file says {own}")
+        SampledColumn(name, found or DataType(data_types.STRING), f"the file says {own}")
         if found
         else SampledColumn(
-            name, DataType(ours.STRING), f"the file says {own}", problem=f"{own} cannot be held in the warehouse"
+            name, DataType(data_types.STRING), f"the file says {own}", problem=f"{own} cannot be held in the warehouse"
         )
         for name, own, found in described
     ]
@@ -130,8 +326,16 @@ def _by_notation(name: str, given: list[Any], values: list[Value]) -> SampledCol
     found, evidence = infer(values, len(values))
     present = [value for value in given if value is not None]
     texts = [value for value in present if isinstance(value, str) and not is_number(value)]
-    if texts and found.name in (ours.BOOLEAN, ours.INTEGER, ours.BIGINT, ours.DECIMAL, ours.FLOAT):
-        return SampledColumn(name, DataType(ours.STRING), f"{len(texts):,} of the sampled values stand in quotes: text")
+    if texts and found.name in (
+        data_types.BOOLEAN,
+        data_types.INTEGER,
+        data_types.BIGINT,
+        data_types.DECIMAL,
+        data_types.FLOAT,
+    ):
+        return SampledColumn(
+            name, DataType(data_types.STRING), f"{len(texts):,} of the sampled values stand in quotes: text"
+        )
     return SampledColumn(name, found, evidence)
 
 

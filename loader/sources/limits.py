@@ -1,10 +1,25 @@
-"""Time limit for outside systems, after which a page waits no longer."""
+"""Limits for outside systems: permitted places, time limit, secrets by reference.
+
+An editor may type any location. Without these limits a page would read the product's own secrets, or
+probe any host of its network.
+"""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 
-from loader.domain.runs.refusals import Refusal
+from django.conf import settings
+
+from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.secrets import NoSecret, secret_named
+from loader.domain.refusals import Refusal
+from loader.services.manifests import place_of, source_roots, stands_at
+from metadata.domain.locations import DatabasePlace, Location, check_secret_name, parse_database, parse_location
+from metadata.models import System
+
+# Time limit for outside systems, after which a page waits no longer.
+
 
 T = TypeVar("T")
 
@@ -34,6 +49,110 @@ def within(seconds: float, what: str, work: Callable[[], T]) -> T:
         raise Refusal(
             "TOO_SLOW",
             f"{what} gave no answer within {seconds:.0f} seconds",
-            hint="Try again; if it stays so, ask whoever runs that system.",
+            hint="Try again, or contact the administrator of that system.",
         )
     return answer[0]
+
+
+def folder_of(system: System) -> Path:
+    """Return a system's folder of files. Raise Refusal NO_LOCATION, BAD_LOCATION, NOT_FROM_HERE, OUTSIDE_ROOTS."""
+    if not system.location.strip():
+        raise Refusal(
+            "NO_LOCATION",
+            f"{system} names no folder",
+            hint="Edit the system and say where its files are.",
+        )
+    return local(allowed(system.location))
+
+
+def place_in(system: System, location: str) -> Location:
+    """Resolve the place of a file or folder of a system from its location, relative to the system's or absolute.
+
+    Raise Refusal BAD_LOCATION or OUTSIDE_ROOTS.
+    """
+    return _checked(place_of(location, system.location, shown=location), location)
+
+
+def allowed(location: str) -> Location:
+    """Return the place with every link followed. Raise Refusal if it is outside of the roots, existing or not."""
+    return _checked(stands_at(location), location)
+
+
+def must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
+    """Raise MetadataError ``place_not_allowed`` if a system's folder, or a location in it, is outside of the roots.
+
+    A load reads whatever is there, so the editor of a location must not be able to choose any.
+    """
+    if system.kind != System.Kind.FILES:
+        return
+    try:
+        if system.location:
+            allowed(system.location)
+        for location in locations:
+            place_in(system, location)
+    except Refusal as refusal:
+        message = f"{as_sentence(refusal.message)} {refusal.hint}".strip()
+        raise MetadataError("place_not_allowed", message, "location") from None
+
+
+def local(place: Location) -> Path:
+    """Return the path of a place on this machine. Raise Refusal NOT_FROM_HERE for one of an object store."""
+    if not place.is_local:
+        raise Refusal(
+            "NOT_FROM_HERE",
+            f"{place} is a place that only the runner can reach ({place.scheme}:)",
+            hint="Only folders of this machine can be browsed. Import the source from YAML; loads can read it.",
+        )
+    return Path(place.path)
+
+
+def _checked(place: str, shown: str) -> Location:
+    roots = source_roots()
+    try:
+        return roots.check(parse_location(place, folder="/"))
+    except MetadataError:
+        raise Refusal(
+            "OUTSIDE_ROOTS",
+            f"{shown} is outside of the folders that sources may stand in",
+            hint=f"Allowed are {', '.join(map(str, roots.places))}. "
+            "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
+        ) from None
+
+
+def database_of(system: System) -> DatabasePlace:
+    """Return the database of a system. Raise Refusal BAD_LOCATION or HOST_NOT_ALLOWED."""
+    try:
+        place = parse_database(system.location)
+        check_secret_name(system.secret)
+    except MetadataError as problem:
+        raise Refusal(
+            "BAD_LOCATION",
+            f"{system}: {problem.message}" if system.location else f"{system} names no database",
+            hint="Edit the system and correct it.",
+        ) from None
+    hosts = {host.strip().lower() for host in settings.SOURCE_HOSTS if host.strip()}
+    if not hosts & {place.host.lower(), f"{place.host.lower()}:{place.port}"}:
+        raise Refusal(
+            "HOST_NOT_ALLOWED",
+            f"{place.host} is no host that may be asked from here",
+            hint="An administrator allows hosts in ELEVATA_SOURCE_HOSTS "
+            f"({'now: ' + ', '.join(sorted(hosts)) if hosts else 'now: none'}).",
+        )
+    return place
+
+
+def password_of(system: System) -> str:
+    """Return the password that the system names (``secret_named``); empty if it names none. Never shown, never logged.
+
+    Raise Refusal SECRET_NOT_SET.
+    """
+    if not system.secret:
+        return ""
+    try:
+        return secret_named(system.secret)
+    except NoSecret as problem:
+        raise Refusal(
+            "SECRET_NOT_SET",
+            f"{problem}, where the web pages run",
+            hint="Set it for the web process and start that again, or correct the variable's name in the system.",
+        ) from None

@@ -1,25 +1,246 @@
-"""Uniform access to systems of any kind: test one, discover its datasets, sample one of them."""
+"""Connection test, discovery and sampling of systems: folders and PostgreSQL."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import psycopg
+from psycopg import sql
+
 from elevata.core.errors import MetadataError, as_sentence
-from loader.domain.runs.refusals import Refusal
-from loader.services.runs.manifests import source_roots
-from loader.sources import listing, postgres
-from loader.sources.files import sample_files
-from loader.sources.limits import SECONDS, within
-from loader.sources.permitted_places import folder_of, local, place_in
-from loader.sources.results import Listing, Reached, Sample
-from metadata.domain.locations import OutsideRoots
+from loader.domain.contracts import SampledColumn
+from loader.domain.refusals import Refusal
+from loader.services.manifests import source_roots
+from loader.sources import files
+from loader.sources.file_formats import ROWS
+from loader.sources.files import MAX_COLUMNS, Found, Listing, Reached, Sample, sample_files, sampled
+from loader.sources.limits import SECONDS, database_of, folder_of, local, password_of, place_in, within
+from metadata.domain import types as data_types
+from metadata.domain.locations import DatabasePlace, OutsideRoots
+from metadata.domain.types import DataType, TypeProblem, parse
 from metadata.models import System
+
+# PostgreSQL database: connection test, tables, and the columns of one of them. Every connection is read-only, short,
+# and goes to an allowed host only. Errors never include the password.
+
+
+CONNECT_SECONDS = 4
+STATEMENT_SECONDS = 5
+_LONGEST_VALUE = 2_000
+
+# Tables, partitioned tables, views, materialized views and foreign tables that may be read.
+_TABLES = """
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+   AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+   AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+   AND (%(search)s::text = '' OR strpos(lower(n.nspname || '.' || c.relname), lower(%(search)s::text)) > 0)"""
+_LIST = (
+    """SELECT n.nspname, c.relname, c.relkind, c.reltuples::bigint,
+       CASE WHEN c.relkind IN ('r', 'm', 'p') THEN pg_total_relation_size(c.oid) END"""
+    + _TABLES
+    + " ORDER BY 1, 2 LIMIT %(count)s OFFSET %(start)s"
+)
+_COUNT = "SELECT count(*)" + _TABLES
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, col_description(c.oid, a.attnum), t.typtype
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+ WHERE n.nspname = %(schema)s AND c.relname = %(table)s AND has_table_privilege(c.oid, 'SELECT')
+ ORDER BY a.attnum"""
+_PRIMARY_KEY = """
+SELECT a.attname
+  FROM pg_catalog.pg_index i
+  JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN unnest(i.indkey) WITH ORDINALITY AS k(attnum, place) ON true
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+ WHERE i.indisprimary AND n.nspname = %(schema)s AND c.relname = %(table)s
+ ORDER BY k.place"""
+_KINDS = {"v": "view", "m": "materialized view", "f": "foreign table", "p": "partitioned table"}
+
+
+def reach_database(system: System) -> Reached:
+    """Return the result of a connection test: server, user, encryption, and the number of tables that may be read."""
+    with connected(system) as connection:
+        version, user, secure = connection.execute(
+            "SELECT current_setting('server_version'), current_user, "
+            "coalesce((SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
+        ).fetchone()
+        (tables,) = connection.execute(_COUNT, {"search": ""}).fetchone()
+    facts = (
+        ("Database", str(database_of(system))),
+        ("Server", f"PostgreSQL {version}"),
+        ("Signed in as", user),
+        ("Tables that may be read", f"{tables:,}"),
+        ("Connection", "encrypted" if secure else "not encrypted"),
+    )
+    message = "The database answers." if tables else "The database answers, but there is no table this user may read."
+    return Reached(message, facts)
+
+
+def list_tables(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
+    """Return tables and views that may be read, by name; their rows as the database's own statistics estimate them."""
+    asked = {"search": search.strip(), "start": start, "count": count}
+    with connected(system) as connection:
+        (total,) = connection.execute(_COUNT, asked).fetchone()
+        rows = connection.execute(_LIST, asked).fetchall()
+    return Listing(
+        tuple(
+            Found(
+                name=table,
+                location=f"{schema}.{table}",
+                format="table",
+                size=size,
+                rows=estimate if estimate >= 0 and kind not in ("v", "f") else None,
+                note=_KINDS.get(kind, ""),
+            )
+            for schema, table, kind, estimate, size in rows
+        ),
+        total,
+    )
+
+
+def sample_table(system: System, location: str, rows: int = ROWS) -> Sample:
+    """Return the columns of ``schema.table`` from the catalog, and its first rows. Raise Refusal MISSING_TABLE."""
+    schema, dot, table = location.strip().partition(".")
+    asked = {"schema": schema, "table": table} if dot else {"schema": "public", "table": schema}
+    with connected(system) as connection:
+        described = connection.execute(_COLUMNS, asked).fetchall()
+        if not described:
+            raise Refusal(
+                "MISSING_TABLE",
+                f"there is no table {location} that may be read",
+                hint="Names are case-sensitive. Search the system's tables.",
+            )
+        if len(described) > MAX_COLUMNS:
+            raise Refusal("TOO_MANY_COLUMNS", f"{location} has {len(described):,} columns")
+        key = tuple(name for (name,) in connection.execute(_PRIMARY_KEY, asked).fetchall())
+        columns = [_column(*each) for each in described]
+        records, notes = _first_rows(connection, asked, [column.name for column in columns], rows)
+    values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in columns]
+    whole = len(records) < rows and not notes
+    return sampled(columns, values, whole=whole, typed=True, where=location, key=key, notes=notes)
+
+
+def type_of(text: str, typtype: str = "b") -> tuple[DataType, str]:
+    """Return our type for one of PostgreSQL's as ``format_type`` writes it, and the evidence with any remark."""
+    message = f"the database says {text}"
+    plain = re.sub(r"^((?:timestamp|time))(?:\(\d\))? with(?:out)? time zone$", r"\1", text)
+    if text.endswith("[]"):
+        return DataType(data_types.JSON), f"{message}: a list is kept as JSON"
+    if plain == "numeric":
+        return DataType(
+            data_types.DECIMAL, precision=38, scale=10
+        ), f"{message} without limits: up to 38 digits are kept"
+    if plain == "money":
+        return DataType(data_types.DECIMAL, precision=19, scale=2), message
+    if typtype == "e":
+        return DataType(data_types.STRING), f"{message}, one of a list of words"
+    try:
+        return parse(plain), message
+    except TypeProblem:
+        return DataType(data_types.STRING), f"{message}, which is kept as text"
+
+
+@contextmanager
+def connected(system: System) -> Iterator[psycopg.Connection]:
+    """Yield a read-only connection. Raise Refusal where there is none, or where a statement fails."""
+    place, password = database_of(system), password_of(system)
+    message: dict[str, Any] = {"user": place.user} if place.user else {}
+    try:
+        with psycopg.connect(
+            host=place.host,
+            port=place.port,
+            dbname=place.name,
+            password=password or None,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="elevata",
+            options=f"-c statement_timeout={STATEMENT_SECONDS}s -c default_transaction_read_only=on",
+            **message,
+        ) as connection:
+            yield connection
+    except psycopg.errors.QueryCanceled as error:
+        raise Refusal(
+            "TOO_SLOW",
+            f"{place} needed longer than {STATEMENT_SECONDS} seconds for an answer",
+            hint="Try again when it has less to do.",
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Refusal(
+            "NOT_ALLOWED", f"{place} refuses: {_first_line(error)}", hint="The user needs SELECT on it."
+        ) from error
+    except psycopg.Error as error:
+        raise _unreached(system, place, error) from None
+
+
+def _unreached(system: System, place: DatabasePlace, error: psycopg.Error) -> Refusal:
+    text = str(error)
+    if "authentication failed" in text or "no password supplied" in text or "role" in text and "exist" in text:
+        held = f"the password in {system.secret}" if system.secret else "no password (the system names no variable)"
+        return Refusal(
+            "SIGN_IN_REFUSED",
+            f"{place} is there, but does not let {place.user or 'the user'} in with {held}",
+            hint="Correct the user in the system's location, or the password in the variable.",
+        )
+    if "does not exist" in text and "database" in text:
+        return Refusal(
+            "NO_SUCH_DATABASE",
+            f"{place.host} answers, but has no database {place.name}",
+            hint="Correct the system's location.",
+        )
+    if "timeout" in text or "timed out" in text:
+        return Refusal(
+            "NOT_REACHED",
+            f"{place} gave no answer within {CONNECT_SECONDS} seconds",
+            hint="A firewall may stand between, or the host may be down.",
+        )
+    if "refused" in text:
+        return Refusal(
+            "NOT_REACHED",
+            f"{place.host} refuses connections on port {place.port}",
+            hint="Is the database running, and is the port right?",
+        )
+    if "resolve" in text or "Name or service" in text:
+        return Refusal("NOT_REACHED", f"there is no host {place.host}", hint="Correct the system's location.")
+    return Refusal("NOT_REACHED", f"{place}: {_first_line(error)}", hint="See what the database's log says.")
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+
+
+def _column(name: str, text: str, required: bool, description: str | None, typtype: str) -> SampledColumn:
+    found, message = type_of(text, typtype)
+    also = "; never NULL" if required else ""
+    return SampledColumn(name, found, message + also, nullable=not required, description=description or "")
+
+
+def _first_rows(
+    connection: psycopg.Connection, asked: dict[str, str], names: list[str], rows: int
+) -> tuple[list[tuple], tuple[str, ...]]:
+    """Return some rows as text, long values cut; without rows (of a slow view, say) the reason as a note."""
+    columns = sql.SQL(", ").join(
+        sql.SQL("left({}::text, {})").format(sql.Identifier(name), sql.Literal(_LONGEST_VALUE)) for name in names
+    )
+    table = sql.Identifier(asked["schema"], asked["table"])
+    query = sql.SQL("SELECT {} FROM {} LIMIT {}").format(columns, table, sql.Literal(rows))
+    try:
+        with connection.transaction():
+            return connection.execute(query).fetchall(), ()
+    except psycopg.Error as error:
+        return [], (f"No rows could be read ({_first_line(error)}); types are those of the catalog.",)
 
 
 def reach(system: System) -> Reached:
     """Return the result of a connection test. Raise Refusal with the reason if it fails."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
-        return within(SECONDS, str(folder), lambda: listing.reach_folder(folder, source_roots()))
-    return postgres.reach_database(system)
+        return within(SECONDS, str(folder), lambda: files.reach_folder(folder, source_roots()))
+    return reach_database(system)
 
 
 def discover(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
@@ -27,14 +248,14 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
         asked = {"search": search, "start": start, "count": count}
-        return within(SECONDS, str(folder), lambda: listing.list_folder(folder, source_roots(), **asked))
-    return postgres.list_tables(system, search=search, start=start, count=count)
+        return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **asked))
+    return list_tables(system, search=search, start=start, count=count)
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
     """Return the columns of one file or table by its first rows; ``options`` None: guess how a file is read."""
     if system.kind != System.Kind.FILES:
-        return postgres.sample_table(system, location)
+        return sample_table(system, location)
     path = local(place_in(system, location))
     try:
         return within(SECONDS, str(path), lambda: sample_files(path, format_name, options, roots=source_roots()))

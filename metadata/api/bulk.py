@@ -1,21 +1,20 @@
-"""Many rows made, changed and deleted by one request: all of it or nothing.
+"""Bulk requests: many rows in one transaction, columns by dataset.
 
-``POST …/bulk/`` takes three lists. Each row that is changed or deleted is named by its key (of systems and
-schemas that is their name) and the version that was seen. Everything that is wrong is told at once, by list
-and position (``update.3``), and then nothing was written. What is deleted goes first, so that its name is free
-for what is made.
+``POST …/bulk/`` takes three lists. Each row to change or delete is identified by its key (systems and schemas by
+their name) and the version that the caller saw. All errors are returned at once, by list and position
+(``update.3``), and then nothing is written. Rows are deleted first, so that created rows can take their names.
 """
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -23,10 +22,11 @@ from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from elevata.api.requests import ChangeSerializer, StrictSerializer
+from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
-from metadata.api.errors import refusals, status_of
-from metadata.api.strict_fields import ChangeSerializer, StrictSerializer
-from metadata.services.common import writing
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.column_batches import BatchProblem, ColumnEdit, edit_target_columns
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 KEY = "key"
@@ -45,7 +45,7 @@ class RowProblem:
 
     @classmethod
     def of(cls, at: str, refused: MetadataError) -> RowProblem:
-        return cls(at, refused.code, refused.field, refused.message, status_of(refused))
+        return cls(at, refused.code, refused.field, refused.message, refused.status)
 
     def place(self) -> tuple[str, int]:
         """Sort key of problems: the list, then the position."""
@@ -57,10 +57,10 @@ class RowProblem:
 
 
 class BadRows(APIException):
-    """Rows of a bulk request that were not taken; nothing was written.
+    """Refusal of a bulk request with the errors of its rows; nothing was written.
 
-    The status is 412 if any row was changed by somebody else meanwhile, 409 if something else stands in the
-    way of one, 403 if one may not be changed by who asks, else 422. The code is that of the rows if they have the same.
+    The status is 412 if another user changed any row, else 409 for a conflict, 403 without permission, else 422.
+    The code is that of the rows if all have the same.
     """
 
     default_detail = "Rows not taken"
@@ -68,8 +68,8 @@ class BadRows(APIException):
     def __init__(self, noted: Sequence[RowProblem]) -> None:
         problems = sorted(noted, key=RowProblem.place)
         codes = {problem.code for problem in problems}
-        said = f"{_count(len(problems), 'row')} cannot be taken; nothing was changed."
-        super().__init__(said, code=codes.pop() if len(codes) == 1 else "bad_rows")
+        detail = f"{_count(len(problems), 'row')} cannot be taken; nothing was changed."
+        super().__init__(detail, code=codes.pop() if len(codes) == 1 else "bad_rows")
         statuses = {problem.status for problem in problems}
         self.status_code = next((code for code in (412, 409, 403) if code in statuses), 422)
         self.fields: dict[str, list[str]] = {}
@@ -105,20 +105,20 @@ class NamedBulkAnswerSerializer(serializers.Serializer):
 
 
 class SeenRow(StrictSerializer):
-    """A row by its key, and the version of it that was seen."""
+    """A row by its key, in the version that the caller saw."""
 
     key = serializers.UUIDField()
     version = serializers.IntegerField(min_value=1, max_value=2**31 - 1, help_text="The version that was seen.")
 
 
 class SeenNamedRow(SeenRow):
-    """A row by its name, and the version of it that was seen."""
+    """A row by its name, in the version that the caller saw."""
 
     key = serializers.CharField(max_length=200, help_text="The name that was seen.")
 
 
 class BulkRequest(ChangeSerializer):
-    """Three lists of rows, any of which may be left out."""
+    """Three lists of rows, each optional."""
 
     def to_internal_value(self, data: Any) -> Any:
         try:
@@ -140,12 +140,12 @@ class BulkRequest(ChangeSerializer):
 
 
 def keys_named(given: Mapping[str, Any]) -> list[UUID | str]:
-    """The keys of the rows that a request changes or deletes."""
+    """Return the keys of the rows that a request changes or deletes."""
     return [row["key"] for name in (UPDATE, DELETE) for row in given.get(name, ())]
 
 
 def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Errors by the path to them: ``create.1.name``."""
+    """Yield errors by their path: ``create.1.name``."""
     for name, said in detail.items():
         if isinstance(said, Mapping):
             yield from _flat(said, f"{above}{name}.")
@@ -154,7 +154,7 @@ def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any
 
 
 def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
-    """The serializer of a view set's bulk requests, from those of its single rows."""
+    """Return the serializer of a view set's bulk requests, made of the serializers of its rows."""
     name, seen = view.queryset.model.__name__, SeenRow if view.known_by == KEY else SeenNamedRow
     fields: dict[str, Any] = {
         CREATE: _rows(_row(f"{name}BulkNew", view.create_serializer)),
@@ -166,7 +166,7 @@ def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
 
 
 def _row(name: str, serializer: type[ChangeSerializer], seen: type[StrictSerializer] | None = None) -> Any:
-    """One row: what a single request says but for its reason; of a change every field may be left out."""
+    """Return the serializer of one row: that of a single request without the reason; all optional for a change."""
     taken = {field: made for field, made in serializer._declared_fields.items() if field != "changelog_message"}
     if seen is not None:
         taken = {field: _optional(made) for field, made in taken.items()} | dict(seen._declared_fields)
@@ -174,7 +174,7 @@ def _row(name: str, serializer: type[ChangeSerializer], seen: type[StrictSeriali
 
 
 def _optional(field: serializers.Field) -> serializers.Field:
-    """The same field that may be left out. It is copied for every serializer, from what it was made with."""
+    """Return an optional copy of a field."""
     fresh = copy.deepcopy(field)
     fresh.required = False
     fresh._kwargs = {**fresh._kwargs, "required": False}
@@ -186,7 +186,7 @@ def _rows(serializer: type[StrictSerializer]) -> serializers.BaseSerializer:
 
 
 class Bulk:
-    """For editable view sets: many of their rows at once. ``known_by`` is the field that tells a row from others."""
+    """For editable view sets: requests with many rows. ``known_by`` is the field that identifies a row."""
 
     known_by: ClassVar[str] = KEY
     bulk_serializer: ClassVar[type[BulkRequest]]
@@ -200,15 +200,15 @@ class Bulk:
             )
 
     def lock(self, given: Mapping[str, Any]) -> None:
-        """Lock what is to be written, in one order for all requests: so no two wait for each other."""
+        """Lock the rows in the same order for all requests, which avoids deadlocks."""
         list(self.rows_named(given).select_for_update().order_by("pk"))
 
     def rows_named(self, given: Mapping[str, Any]) -> QuerySet:
-        """The rows that a request changes or deletes, as far as they are there."""
+        """Return the existing rows that a request changes or deletes."""
         return self.queryset.model.objects.filter(**{f"{self.known_by}__in": keys_named(given)})
 
     def many(self, run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
-        """Change and make rows one by one; a view set may have a service that does it at once."""
+        """Update and create rows one by one; a view set may override it by a service for many rows."""
         for position, given in enumerate(changed):
             run.change(position, given)
         for position, given in enumerate(made):
@@ -219,13 +219,13 @@ def _action(serializer: type[BulkRequest], answered: type[serializers.Serializer
     @extend_schema(request=serializer, responses=answered)
     @action(detail=False, methods=["post"], filter_backends=(), pagination_class=None)
     def bulk(self: Any, request: Request) -> Response:
-        """Make, change and delete many rows: all of it or nothing, and everything that is wrong told by its row."""
+        """Create, change and delete many rows, all or nothing. All errors are returned by row."""
         given, reason = self.given(serializer)
-        with refusals(), writing(reason):
+        with writing(reason):
             self.lock(given)
             run = BulkRun(self, given)
             for position, row in enumerate(given.get(DELETE, ())):
-                run.delete(position, row, reason)
+                run.delete(position, row)
             self.many(run, given.get(CREATE, ()), given.get(UPDATE, ()))
             if run.problems:
                 raise BadRows(run.problems)
@@ -235,7 +235,7 @@ def _action(serializer: type[BulkRequest], answered: type[serializers.Serializer
 
 
 class BulkRun:
-    """One run over the rows of a request: what is refused is noted, and the others go on."""
+    """Execution of a bulk request: a refused row is noted, and the others are still tried."""
 
     def __init__(self, view: Any, given: Mapping[str, Any]) -> None:
         self.view = view
@@ -253,18 +253,18 @@ class BulkRun:
         if row is not None:
             self._noted(UPDATE, position, lambda: self.view.change(row, given["version"], **values))
 
-    def delete(self, position: int, given: Mapping[str, Any], reason: str) -> None:
+    def delete(self, position: int, given: Mapping[str, Any]) -> None:
         row = self.seen(DELETE, position, given)
 
         def erase() -> Any:
-            self.view.erase(row, given["version"], reason)
+            self.view.erase(row, given["version"])
             return given["key"]
 
         if row is not None:
             self._noted(DELETE, position, erase)
 
     def seen(self, name: str, position: int, given: Mapping[str, Any]) -> Model | None:
-        """The row that is meant; noted as gone if there is none."""
+        """Return the row of a key; None, with a noted problem, if there is none."""
         row = self._known.get(given["key"])
         if row is None:
             self.note(name, position, MetadataError("gone", "is not there, or not any more", "key"))
@@ -284,16 +284,75 @@ class BulkRun:
                 self.note(name, position, MetadataError("invalid", " ".join(map(str, messages)), field))
 
     def answer(self) -> dict[str, Any]:
-        """The rows as they are now: of what was made and changed, key and version."""
+        """Return the response: key and version of created and updated rows, keys of deleted ones."""
         lists = {name: [rows[at] for at in sorted(rows)] for name, rows in self.rows.items()}
         written = [row.pk for name in (CREATE, UPDATE) for row in lists[name]]
         rows = self.view.queryset.model.objects.filter(pk__in=written)
-        found = {pk: {"key": key, "version": version} for pk, key, version in rows.values_list(*self._told)}
+        stored = {pk: {"key": key, "version": version} for pk, key, version in rows.values_list(*self._told)}
         said = {
-            past: [found[row.pk] for row in lists[name]] for name, past in ((CREATE, "created"), (UPDATE, "updated"))
+            past: [stored[row.pk] for row in lists[name]] for name, past in ((CREATE, "created"), (UPDATE, "updated"))
         }
         return said | {"deleted": lists[DELETE]}
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+# Columns of a bulk request: those of one dataset are updated and created at once.
+#
+# So two columns can swap their places in the business key: the dataset is checked at the end, not after each row.
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An edit with its list and position in the request."""
+
+    list: str
+    position: int
+    edit: ColumnEdit
+
+
+def write_columns(run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
+    """Update and create columns by dataset; problems are noted at their rows."""
+    for dataset, placed in _by_dataset(run, made, changed).items():
+        try:
+            rows = edit_target_columns(dataset=dataset, edits=[one.edit for one in placed])
+        except BatchProblem as problem:
+            _note(run, placed, problem)
+        else:
+            for one, row in zip(placed, rows, strict=True):
+                run.rows[one.list][one.position] = row
+
+
+def lock_datasets(given: Mapping[str, Any]) -> None:
+    """Lock the datasets of the columns in order of their keys; pages lock the dataset first, too."""
+    changed = TargetColumn.objects.filter(key__in=keys_named(given)).order_by().values("dataset")
+    created = [row["dataset"].pk for row in given.get(CREATE, ())]
+    datasets = TargetDataset.objects.filter(Q(pk__in=changed) | Q(pk__in=created))
+    list(datasets.select_for_update().order_by("pk"))
+
+
+def _by_dataset(
+    run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]
+) -> dict[TargetDataset, list[_Placed]]:
+    edits: dict[TargetDataset, list[_Placed]] = defaultdict(list)
+    for position, given in enumerate(changed):
+        column = run.seen(UPDATE, position, given)
+        if column is not None:
+            values = {name: value for name, value in given.items() if name not in ("key", "version")}
+            edit = ColumnEdit(column.name, values, column, given["version"])
+            edits[column.dataset].append(_Placed(UPDATE, position, edit))
+    for position, given in enumerate(made):
+        values = {name: value for name, value in given.items() if name not in ("dataset", "name")}
+        edits[given["dataset"]].append(_Placed(CREATE, position, ColumnEdit(given["name"], values)))
+    return edits
+
+
+def _note(run: BulkRun, placed: Sequence[_Placed], problem: BatchProblem) -> None:
+    """Note problems at their rows; those of the dataset as a whole at its first row."""
+    rows = {row.edit.name: row for row in placed}
+    for cell in problem.problems:
+        row = rows.get(cell.column, placed[0])
+        message = cell.message if cell.column in rows else f"{problem.where}: {cell.column} {cell.message}"
+        run.note(row.list, row.position, MetadataError(cell.code, " ".join(message.split()), cell.field))

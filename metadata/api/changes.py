@@ -11,17 +11,17 @@ from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 
-from metadata.api.resources import ReadOnly
-from metadata.change_log import entries
+from elevata.api.resources import ReadOnly
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.selectors import entries
+from elevata.audit.services.exports import MEDIA_TYPE, selection
 from metadata.filtersets import ChangeFilter
-from metadata.models import ChangeLogEntry
-from metadata.services.audit_export import MEDIA_TYPE, selection
 
 
 class ChangeLogEntrySerializer(serializers.ModelSerializer):
-    """One change of one thing; ``changes`` maps fields to what they were before and after."""
+    """A change-log entry; ``changes`` maps fields to their values before and after."""
 
-    user = serializers.CharField(source="user_id", allow_null=True, read_only=True, help_text="Id of the person.")
+    user = serializers.CharField(source="user_id", allow_null=True, read_only=True, help_text="ID of the user.")
     changes = serializers.SerializerMethodField()
 
     class Meta:
@@ -49,7 +49,7 @@ class ChangeLogEntrySerializer(serializers.ModelSerializer):
 
 
 class ChangeLogViewSet(ReadOnly):
-    """The change log: who changed what, when, before and after."""
+    """The change log: actor, time, and values before and after."""
 
     queryset = ChangeLogEntry.objects.none()
     serializer_class = ChangeLogEntrySerializer
@@ -66,7 +66,7 @@ class ChangeLogViewSet(ReadOnly):
     )
     @action(detail=False, methods=["get"], pagination_class=None)
     def export(self, request: Request) -> StreamingHttpResponse:
-        """All entries that fit the filters, oldest first, as JSON lines with their links in the hash chain.
+        """Return all entries that match the filters, oldest first, as JSON lines with their links in the hash chain.
 
         `manage.py verify_export` proves the file without a database.
         """

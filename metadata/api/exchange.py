@@ -12,21 +12,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from metadata.api.errors import refusals
-from metadata.api.etags import etag, is_known
-from metadata.api.permissions import permitted_to
-from metadata.api.resources import Resource
-from metadata.api.strict_fields import ChangeSerializer, StrictSerializer
-from metadata.domain.exchange import FORMAT, Record
-from metadata.domain.roles import Permission
-from metadata.services.common import writing
+from elevata.accounts.roles import Permission
+from elevata.api.preconditions import etag, is_known
+from elevata.api.requests import ChangeSerializer, StrictSerializer
+from elevata.api.resources import Resource, permitted_to
+from elevata.audit.services.change_log import writing
+from elevata.core.strict_fields import Record
+from metadata.domain.exchange import FORMAT
 from metadata.services.exchange import exported_files, import_records, read_files
 
 MOST_FILES = 10_000
 
 
 class FileSerializer(StrictSerializer):
-    """A YAML file. Its name is what refusals call it; nothing is written under it."""
+    """A YAML file. Its name appears in error messages only."""
 
     name = serializers.CharField(max_length=500)
     content = serializers.CharField(max_length=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, trim_whitespace=False)
@@ -78,7 +77,7 @@ class MetadataViewSet(Resource, GenericViewSet):
     @extend_schema(operation_id="metadata_export", responses=ExportSerializer)
     @action(detail=False)
     def export(self, request: Request) -> Response:
-        """Every file of the export. With `If-None-Match` it is sent only if something changed."""
+        """Return every file of the export. With `If-None-Match` it is sent only if something changed."""
         files = [{"name": name, "content": content} for name, content in exported_files().items()]
         shown = ExportSerializer({"format": FORMAT, "files": files}).data
         tag = etag(FORMAT.replace("/", "-"), shown)
@@ -91,12 +90,12 @@ class MetadataViewSet(Resource, GenericViewSet):
     )
     @action(detail=False, methods=["post"], url_path="import", url_name="import")
     def bring_in(self, request: Request) -> Response:
-        """Bring the files' metadata in: all of it or, on any error, nothing, and the place of the error is told.
+        """Import the files' metadata: all of it or, on any error, nothing; the error names its place.
 
         What the files do not mention is left alone. At most 8 MiB; larger ones go by `manage.py import_metadata`.
         """
         files, check, reason = self._sent
-        with refusals(), writing(reason):
+        with writing(reason):
             before = self.places()
             report = import_records(files)
             self.must_be_allowed(before)
@@ -106,10 +105,9 @@ class MetadataViewSet(Resource, GenericViewSet):
 
     @cached_property
     def _sent(self) -> tuple[list[Record], bool, str]:
-        """The records of the files, whether they are only checked, and the reason."""
+        """Return the records of the files, whether they are only checked, and the reason."""
         given, reason = self.given(ImportRequestSerializer)
-        with refusals():
-            files = read_files({file["name"]: file["content"] for file in given["files"]})
+        files = read_files({file["name"]: file["content"] for file in given["files"]})
         return files, given["check"], reason
 
     def prepare(self) -> None:
@@ -120,4 +118,4 @@ class MetadataViewSet(Resource, GenericViewSet):
         """Permitted places of sources; None without a limit. The loader overrides this, since it reads from them."""
 
     def must_be_allowed(self, before: Any) -> None:
-        """MetadataError for sources that came to stand where none may."""
+        """Raise MetadataError for a source outside the permitted locations."""

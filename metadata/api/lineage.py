@@ -1,21 +1,27 @@
-"""Lineage of datasets and columns, and what a change would touch: read before it is made."""
+"""API of lineage, dependents and references."""
 
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from metadata import dependents
+from elevata.api.requests import ChangeSerializer, NothingSerializer, StrictSerializer
+from elevata.api.resources import Creatable
 from metadata.api import views
-from metadata.api.errors import refusals
-from metadata.api.serializers import LineageNodeSerializer, LineageSerializer
-from metadata.column_lineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
-from metadata.computed_fields import stable_keys
-from metadata.selectors import Lineage, LineageNode, lineage
+from metadata.api.serializers import LineageNodeSerializer, LineageSerializer, ReferenceSerializer
+from metadata.domain import naming
+from metadata.filtersets import ReferenceFilter
+from metadata.models import Reference, TargetColumn, TargetDataset
+from metadata.selectors import dependents
+from metadata.selectors.columns import stable_keys
+from metadata.selectors.datasets import Lineage, LineageNode, lineage, references
+from metadata.selectors.lineage import BOTH, DIRECTIONS, DOWNSTREAM, MOST_STEPS, UPSTREAM, column_lineage
+from metadata.services.references import create_reference, retire_reference, unretire_reference
 
 COLUMN_KINDS = (("source", "source"), ("target", "target"))
 RENAME, RETIRE, DELETE = "rename", "retire", "delete"
@@ -26,12 +32,12 @@ class ReachRequest(serializers.Serializer):
 
     direction = serializers.ChoiceField(choices=DIRECTIONS, default=BOTH)
     depth = serializers.IntegerField(
-        min_value=1, max_value=MOST_STEPS, default=MOST_STEPS, help_text="At most so many steps away."
+        min_value=1, max_value=MOST_STEPS, default=MOST_STEPS, help_text="Maximum distance in steps."
     )
 
 
 class ImpactRequest(serializers.Serializer):
-    """The change that is meant."""
+    """The change whose effects are requested."""
 
     change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
     name = serializers.CharField(
@@ -39,7 +45,7 @@ class ImpactRequest(serializers.Serializer):
         allow_blank=True,
         default="",
         max_length=200,
-        help_text="Of a rename: the new name, so that what is rewritten can be shown.",
+        help_text="New name of a rename; shows the rewritten texts.",
     )
 
 
@@ -68,9 +74,9 @@ class ColumnLineageSerializer(serializers.Serializer):
 
 
 class DependentSerializer(serializers.Serializer):
-    """One thing that hangs on it, and what becomes of it.
+    """A dependent, and the effect of the change on it.
 
-    It follows, stays as it is, breaks (nothing is left for it to read), or refuses (it stands in the way).
+    It is updated, stays unchanged, breaks (it has nothing left to read), or prevents the change.
     """
 
     effect = serializers.ChoiceField(
@@ -89,7 +95,7 @@ class ImpactSerializer(serializers.Serializer):
 
     change = serializers.ChoiceField(choices=(RENAME, RETIRE, DELETE))
     name = serializers.CharField(allow_blank=True)
-    refused = serializers.BooleanField(help_text="Whether something stands in the way.")
+    refused = serializers.BooleanField(help_text="True if something prevents the change.")
     dependents = DependentSerializer(many=True)
     downstream = LineageNodeSerializer(many=True)
 
@@ -100,8 +106,8 @@ def _read(serializer: type[serializers.Serializer], request: Request) -> dict[st
     return read.validated_data
 
 
-def _nodes(found: Lineage, chosen: list[LineageNode]) -> list[dict[str, Any]]:
-    keys = stable_keys(found)
+def _nodes(graph: Lineage, chosen: list[LineageNode]) -> list[dict[str, Any]]:
+    keys = stable_keys(graph)
     return [
         {
             "key": keys[node.id],
@@ -115,22 +121,22 @@ def _nodes(found: Lineage, chosen: list[LineageNode]) -> list[dict[str, Any]]:
     ]
 
 
-def _within(found: Lineage, direction: str, depth: int) -> list[LineageNode]:
-    """The nodes on one side, so many steps away."""
+def _within(graph: Lineage, direction: str, depth: int) -> list[LineageNode]:
+    """Return the nodes in a direction, up to ``depth`` steps away."""
     sides = {UPSTREAM: lambda far: far <= 0, DOWNSTREAM: lambda far: far >= 0, BOTH: lambda far: True}
-    return [node for node in found.nodes if sides[direction](node.distance) and abs(node.distance) <= depth]
+    return [node for node in graph.nodes if sides[direction](node.distance) and abs(node.distance) <= depth]
 
 
-def _impact(asked: dict[str, Any], touched: list[dependents.Dependent], dataset: Any) -> Response:
-    found = lineage(dataset)
+def _impact(given: dict[str, Any], affected: list[dependents.Dependent], dataset: Any) -> Response:
+    graph = lineage(dataset)
     flowing = dependents.downstream(dataset)
-    told = {
-        **asked,
-        "refused": any(one.effect == dependents.REFUSES for one in touched),
-        "dependents": touched,
-        "downstream": _nodes(found, flowing),
+    shown = {
+        **given,
+        "refused": any(dependent.effect == dependents.REFUSES for dependent in affected),
+        "dependents": affected,
+        "downstream": _nodes(graph, flowing),
     }
-    return Response(ImpactSerializer(told).data)
+    return Response(ImpactSerializer(shown).data)
 
 
 _PARAMETERS = {
@@ -148,28 +154,27 @@ class DatasetViewSet(views.DatasetViewSet):
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
-        asked, found = _read(ReachRequest, request), lineage(self.get_object())
-        chosen = _within(found, asked["direction"], asked["depth"])
-        keys, ids = stable_keys(found), {node.id for node in chosen}
+        given, graph = _read(ReachRequest, request), lineage(self.get_object())
+        chosen = _within(graph, given["direction"], given["depth"])
+        keys, ids = stable_keys(graph), {node.id for node in chosen}
         edges = [
             {"start": keys[edge.start], "end": keys[edge.end], "kind": edge.kind, "label": edge.label}
-            for edge in found.edges
+            for edge in graph.edges
             if {edge.start, edge.end} <= ids
         ]
-        return Response(LineageSerializer({"nodes": _nodes(found, chosen), "edges": edges}).data)
+        return Response(LineageSerializer({"nodes": _nodes(graph, chosen), "edges": edges}).data)
 
     @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
         """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
-        asked, row = _read(ImpactRequest, request), self.get_object()
-        with refusals():
-            touched = {
-                RENAME: lambda: dependents.of_dataset_rename(row, asked["name"]),
-                RETIRE: lambda: dependents.of_dataset_retirement(row),
-                DELETE: lambda: dependents.of_dataset_deletion(row),
-            }[asked["change"]]()
-        return _impact(asked, touched, row)
+        given, row = _read(ImpactRequest, request), self.get_object()
+        affected = {
+            RENAME: lambda: dependents.of_dataset_rename(row, given["name"]),
+            RETIRE: lambda: dependents.of_dataset_retirement(row),
+            DELETE: lambda: dependents.of_dataset_deletion(row),
+        }[given["change"]]()
+        return _impact(given, affected, row)
 
 
 class ColumnViewSet(views.ColumnViewSet):
@@ -180,21 +185,112 @@ class ColumnViewSet(views.ColumnViewSet):
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
-        """The columns its values come from and go to."""
-        asked = _read(ReachRequest, request)
-        found = column_lineage(self.get_object(), asked["direction"], asked["depth"])
-        edges = [{"start": start, "end": end} for start, end in found.edges]
-        return Response(ColumnLineageSerializer({"nodes": found.nodes, "edges": edges}).data)
+        """Upstream and downstream columns."""
+        given = _read(ReachRequest, request)
+        graph = column_lineage(self.get_object(), given["direction"], given["depth"])
+        edges = [{"start": start, "end": end} for start, end in graph.edges]
+        return Response(ColumnLineageSerializer({"nodes": graph.nodes, "edges": edges}).data)
 
     @extend_schema(responses=ImpactSerializer, filters=False, parameters=[ImpactRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def impact(self, request: Request, key: UUID) -> Response:
         """Return the effects of a rename, a retirement or a deletion; nothing is changed."""
-        asked, row = _read(ImpactRequest, request), self.get_object()
-        with refusals():
-            touched = {
-                RENAME: lambda: dependents.of_column_rename(row, asked["name"]),
-                RETIRE: lambda: dependents.of_column_retirement(row),
-                DELETE: lambda: dependents.of_column_deletion(row),
-            }[asked["change"]]()
-        return _impact(asked, touched, row.dataset)
+        given, row = _read(ImpactRequest, request), self.get_object()
+        affected = {
+            RENAME: lambda: dependents.of_column_rename(row, given["name"]),
+            RETIRE: lambda: dependents.of_column_retirement(row),
+            DELETE: lambda: dependents.of_column_deletion(row),
+        }[given["change"]]()
+        return _impact(given, affected, row.dataset)
+
+
+# References between datasets: read, create, retire and restore.
+
+
+class ReferenceRowSerializer(ReferenceSerializer):
+    """A reference with the names of its ends and of its foreign-key column."""
+
+    child_name = serializers.CharField(source="child", read_only=True)
+    parent_name = serializers.CharField(source="parent", read_only=True)
+    column = serializers.SerializerMethodField(help_text="The foreign key's column in the child.")
+
+    class Meta(ReferenceSerializer.Meta):
+        fields = (*ReferenceSerializer.Meta.fields, "child_name", "parent_name", "column", "version", "updated_at")
+
+    def get_column(self, reference: Reference) -> str:
+        return naming.foreign_key_name(reference.role_name, reference.parent.name)
+
+
+class PairSerializer(StrictSerializer):
+    """A column of the child that holds a column of the parent's business key; both by name."""
+
+    child_column = serializers.CharField(max_length=200)
+    parent_column = serializers.CharField(max_length=200)
+
+
+class NewReference(ChangeSerializer):
+    child = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    parent = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    role_name = serializers.CharField(required=False, allow_blank=True, max_length=100)
+    pairs = PairSerializer(many=True, allow_empty=False, max_length=100)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Return the pairs as active columns."""
+        ends = {side: _in_use(attrs[side]) for side in ("child", "parent")}
+        pairs = []
+        for pair in attrs["pairs"]:
+            sides = [_named(ends[side], attrs[side], pair[f"{side}_column"]) for side in ("child", "parent")]
+            pairs.append(tuple(sides))
+        return attrs | {"pairs": pairs}
+
+
+def _in_use(dataset: TargetDataset) -> dict[str, TargetColumn]:
+    return {column.name: column for column in dataset.columns.filter(active=True).select_related("dataset__schema")}
+
+
+def _named(columns: dict[str, TargetColumn], dataset: TargetDataset, name: str) -> TargetColumn:
+    if name not in columns:
+        raise serializers.ValidationError({"pairs": [f"{dataset} has no column {name!r} in use."]})
+    return columns[name]
+
+
+@extend_schema_view(
+    create=extend_schema(description="Create a reference to another dataset by its business key."),
+)
+class ReferenceViewSet(Creatable):
+    """References: the rows of one dataset refer to rows of another."""
+
+    queryset = Reference.objects.none()
+    serializer_class = ReferenceRowSerializer
+    create_serializer = NewReference
+    subject, creating = "reference", staticmethod(create_reference)
+    may_match = frozenset({"retire", "restore"})
+    filterset_class = ReferenceFilter
+    lookup_field = "key"
+    lookup_value_converter = "uuid"
+
+    def get_queryset(self) -> QuerySet[Reference]:
+        return references()
+
+    @extend_schema(request=NothingSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def retire(self, request: Request, key: UUID) -> Response:
+        """Retire a reference; tables keep its column, loads no longer fill it."""
+        return self.verb(retire_reference)
+
+    @extend_schema(request=NothingSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def restore(self, request: Request, key: UUID) -> Response:
+        """Restore a reference, if its columns still match."""
+        return self.verb(unretire_reference)
+
+    @extend_schema(responses=ImpactSerializer, filters=False)
+    @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
+    def impact(self, request: Request, key: UUID) -> Response:
+        """Return the effects of retiring it; nothing is changed.
+
+        No rows flow through a reference, so nothing is downstream.
+        """
+        affected = dependents.of_reference_retirement(self.get_object())
+        shown = {"change": RETIRE, "name": "", "refused": False, "dependents": affected, "downstream": []}
+        return Response(ImpactSerializer(shown).data)

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from metadata.api.json_body import is_storable
-from metadata.api.resources import Resource
-from metadata.search import KINDS, Kind, search
+from elevata.api.parsers import is_storable
+from elevata.api.resources import Resource
+from metadata.selectors.search import KINDS, Kind, search
 
 MOST, USUAL = 100, 25
 LONGEST = 200
@@ -22,7 +22,7 @@ LONGEST = 200
 
 class FoundSerializer(serializers.Serializer):
     kind = serializers.CharField(help_text="What it is: system, dataset, column, report and so on.")
-    key = serializers.CharField(help_text="What its address ends with.")
+    key = serializers.CharField(help_text="Last part of its address.")
     name = serializers.CharField()
     within = serializers.CharField(allow_blank=True, help_text="What it belongs to.")
     description = serializers.CharField(allow_blank=True)
@@ -32,17 +32,17 @@ class FoundSerializer(serializers.Serializer):
 
 @extend_schema_serializer(many=False)
 class SearchAnswerSerializer(serializers.Serializer):
-    """The best of what was found, the best first: by the whole name, by its beginning, by some of it."""
+    """Matches of a text, best first: the whole name, its beginning, then any part of it."""
 
     results = FoundSerializer(many=True)
-    more = serializers.BooleanField(help_text="Whether more was found than is told.")
+    more = serializers.BooleanField(help_text="True if more results exist.")
 
 
 class SearchRequest(serializers.Serializer):
     q = serializers.CharField(max_length=LONGEST, help_text="Part of a name, a former name or a description.")
     kind = serializers.CharField(required=False, help_text="Only things of these kinds, with commas between.")
     limit = serializers.IntegerField(
-        required=False, default=USUAL, min_value=1, max_value=MOST, help_text="How many to tell at most."
+        required=False, default=USUAL, min_value=1, max_value=MOST, help_text="Maximum number of results."
     )
 
     def validate_q(self, text: str) -> str:
@@ -68,12 +68,12 @@ class SearchViewSet(Resource, GenericViewSet):
         parameters=[SearchRequest],
     )
     def list(self, request: Request) -> Response:
-        """Look for systems, sources, schemas, datasets, columns, reports, load runs and schedules."""
-        asked = SearchRequest(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        given = asked.validated_data
-        found, more = search(given["q"], self._wanted(given.get("kind", "")), given["limit"])
-        results = [vars(one) | {"url": self._address(one.kind, one.key)} for one in found]
+        """Search systems, sources, schemas, datasets, columns, reports, load runs and schedules."""
+        query = SearchRequest(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        given = query.validated_data
+        matches, more = search(given["q"], self._wanted(given.get("kind", "")), given["limit"])
+        results = [vars(match) | {"url": self._address(match.kind, match.key)} for match in matches]
         return Response(SearchAnswerSerializer({"results": results, "more": more}).data)
 
     def _wanted(self, named: str) -> list[Kind]:

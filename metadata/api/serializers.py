@@ -1,9 +1,11 @@
-"""Metadata as the API answers it."""
+"""Serializers of metadata for requests and responses."""
+
+from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from metadata.computed_fields import retired_columns, shown_columns
+from elevata.api.requests import ChangeSerializer
 from metadata.models import (
     ColumnInput,
     Reference,
@@ -14,6 +16,8 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
+from metadata.models.base import Classified
+from metadata.selectors.columns import retired_columns, shown_columns
 
 DATASET_KINDS = ("source", "target")
 
@@ -164,7 +168,7 @@ class ColumnInputSerializer(serializers.Serializer):
 
 
 class ColumnSerializer(serializers.Serializer):
-    """``purpose`` says what a computed column is for; computed columns are described nowhere."""
+    """``purpose`` is that of a computed column, which has no metadata row."""
 
     key = serializers.UUIDField(allow_null=True)
     name = serializers.CharField()
@@ -224,7 +228,7 @@ class DatasetSerializer(DatasetListSerializer):
 
     @extend_schema_field(ColumnSerializer(many=True))
     def get_columns(self, dataset: TargetDataset) -> list[dict]:
-        return [_shown(one.name, one.type, one.purpose, one.column) for one in shown_columns(dataset)] + [
+        return [_shown(shown.name, shown.type, shown.purpose, shown.column) for shown in shown_columns(dataset)] + [
             _shown(column.name, str(column.type), "", column) for column in retired_columns(dataset)
         ]
 
@@ -232,7 +236,7 @@ class DatasetSerializer(DatasetListSerializer):
     def get_inputs(self, dataset: TargetDataset) -> list[dict]:
         if dataset.history_of is not None:
             return [_read(dataset.history_of)]
-        return [_read(one.source or one.upstream) for one in dataset.inputs.all()]
+        return [_read(item.source or item.upstream) for item in dataset.inputs.all()]
 
     @extend_schema_field(ReferenceSerializer(many=True))
     def get_references(self, dataset: TargetDataset) -> list[dict]:
@@ -259,12 +263,12 @@ def _shown(name: str, type_: str, purpose: str, column: TargetColumn | None) -> 
         "pii": column.pii if column else False,
         "sensitivity": column.sensitivity if column else "",
         "description": column.description if column else "",
-        "inputs": [_input(one) for one in column.inputs.all()] if column else [],
+        "inputs": [_input(item) for item in column.inputs.all()] if column else [],
     }
 
 
-def _input(one: ColumnInput) -> dict:
-    column = one.source_column or one.upstream_column
+def _input(item: ColumnInput) -> dict:
+    column = item.source_column or item.upstream_column
     return {"key": str(column.key), "name": column.name, "dataset": _read(column.dataset)}
 
 
@@ -306,7 +310,7 @@ class TargetColumnSerializer(serializers.ModelSerializer):
 
     @extend_schema_field(ColumnInputSerializer(many=True))
     def get_inputs(self, column: TargetColumn) -> list[dict]:
-        return [_input(one) for one in column.inputs.all()]
+        return [_input(item) for item in column.inputs.all()]
 
 
 class LineageNodeSerializer(serializers.Serializer):
@@ -332,3 +336,128 @@ class LineageEdgeSerializer(serializers.Serializer):
 class LineageSerializer(serializers.Serializer):
     nodes = LineageNodeSerializer(many=True)
     edges = LineageEdgeSerializer(many=True)
+
+
+# Input serializers of metadata. Services check everything beyond names and types.
+
+
+_TYPE_HELP = "A type as metadata write it: string(20), decimal(10,2), timestamp, …"
+# Maximum of PostgreSQL's smallint.
+_MOST = 32767
+
+
+class _Described(ChangeSerializer):
+    description = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    owner = serializers.CharField(required=False, allow_blank=True, max_length=200)
+    tags = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=100)
+
+
+def _sensitivity() -> serializers.ChoiceField:
+    return serializers.ChoiceField(choices=Classified.Sensitivity.choices, required=False, allow_blank=True)
+
+
+def _place(**options: Any) -> serializers.IntegerField:
+    return serializers.IntegerField(required=False, min_value=1, max_value=_MOST, **options)
+
+
+class SystemChange(_Described):
+    name = serializers.CharField(max_length=200)
+    short_name = serializers.CharField(max_length=20)
+    kind = serializers.ChoiceField(choices=System.Kind.choices, required=False)
+    location = serializers.CharField(required=False, allow_blank=True, max_length=1000)
+    secret = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=100,
+        help_text="The name of the environment variable that holds the password; never the password.",
+    )
+    active = serializers.BooleanField(required=False)
+
+
+class SourceDatasetChange(_Described):
+    name = serializers.CharField(max_length=200)
+    short_name = serializers.CharField(required=False, max_length=100)
+    location = serializers.CharField(max_length=1000)
+    format = serializers.ChoiceField(choices=SourceDataset.Format.choices, required=False)
+    options = serializers.DictField(required=False)
+    history_policy = serializers.DictField(required=False)
+    historize = serializers.BooleanField(required=False)
+    active = serializers.BooleanField(required=False)
+
+
+class NewSourceDataset(SourceDatasetChange):
+    system = serializers.SlugRelatedField(slug_field="short_name", queryset=System.objects.all())
+
+
+class SourceColumnChange(_Described):
+    name = serializers.CharField(max_length=200)
+    target_name = serializers.CharField(required=False, allow_blank=True, max_length=200)
+    type = serializers.CharField(max_length=40, help_text=_TYPE_HELP)
+    nullable = serializers.BooleanField(required=False)
+    ordinal = _place()
+    key_ordinal = _place(allow_null=True)
+    integrate = serializers.BooleanField(required=False)
+    pii = serializers.BooleanField(required=False)
+    sensitivity = _sensitivity()
+    active = serializers.BooleanField(required=False)
+
+
+class NewSourceColumn(SourceColumnChange):
+    source_dataset = serializers.SlugRelatedField(slug_field="key", queryset=SourceDataset.objects.all())
+
+
+class SchemaChange(_Described):
+    name = serializers.CharField(max_length=100)
+    layer = serializers.ChoiceField(choices=TargetSchema.Layer.choices)
+    ordinal = serializers.IntegerField(required=False, min_value=0, max_value=_MOST)
+
+
+class DatasetChange(_Described):
+    materialization = serializers.ChoiceField(choices=TargetDataset.Materialization.choices, required=False)
+    historize = serializers.BooleanField(required=False)
+    history_policy = serializers.DictField(required=False)
+    filter = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    sensitivity = _sensitivity()
+
+
+class NewDataset(DatasetChange):
+    schema = serializers.SlugRelatedField(slug_field="name", queryset=TargetSchema.objects.all())
+    name = serializers.CharField(max_length=200)
+    take_columns = serializers.BooleanField(required=False, help_text="Copy the columns of the inputs.")
+    inputs = serializers.ListField(child=serializers.UUIDField(), required=False, max_length=100)
+
+
+class ColumnChange(_Described):
+    type = serializers.CharField(max_length=40, help_text=_TYPE_HELP)
+    nullable = serializers.BooleanField(required=False)
+    ordinal = _place()
+    role = serializers.ChoiceField(choices=TargetColumn.Role.choices, required=False)
+    key_ordinal = _place(allow_null=True)
+    expression = serializers.CharField(required=False, allow_blank=True, max_length=10_000)
+    pii = serializers.BooleanField(required=False)
+    sensitivity = _sensitivity()
+
+
+class NewColumn(ColumnChange):
+    dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    name = serializers.CharField(max_length=200)
+
+
+class InputsSerializer(ChangeSerializer):
+    inputs = serializers.ListField(
+        child=serializers.UUIDField(), max_length=100, help_text="Stable keys of datasets, in their order."
+    )
+
+
+def datasets_named(keys: list[Any]) -> list[SourceDataset | TargetDataset]:
+    """Return source and target datasets by key, in this order. Raise ValidationError for the first unknown key."""
+    by_key: dict[Any, SourceDataset | TargetDataset] = {}
+    for rows in (
+        SourceDataset.objects.filter(key__in=keys).select_related("system"),
+        TargetDataset.objects.filter(key__in=keys).select_related("schema"),
+    ):
+        by_key.update({row.key: row for row in rows})
+    for key in keys:
+        if key not in by_key:
+            raise serializers.ValidationError({"inputs": [f"There is no dataset {key}."]})
+    return [by_key[key] for key in keys]

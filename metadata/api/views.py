@@ -1,4 +1,4 @@
-"""The API of metadata. Rows are found by their stable key (systems and schemas by their name)."""
+"""API of metadata. Rows are identified by their stable key (systems and schemas by their name)."""
 
 from typing import Any
 from uuid import UUID
@@ -9,36 +9,32 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from metadata.api.bulk import Bulk
-from metadata.api.bulk_columns import lock_datasets, write_columns
-from metadata.api.inputs import (
+from elevata.api.requests import NothingSerializer
+from elevata.api.resources import NAME, Deletable, Editable, Lasting
+from metadata.api.bulk import Bulk, lock_datasets, write_columns
+from metadata.api.serializers import (
     ColumnChange,
     DatasetChange,
+    DatasetListSerializer,
+    DatasetSerializer,
     InputsSerializer,
+    LineageSerializer,
     NewColumn,
     NewDataset,
     NewSourceColumn,
     NewSourceDataset,
     SchemaChange,
-    SourceColumnChange,
-    SourceDatasetChange,
-    SystemChange,
-    datasets_named,
-)
-from metadata.api.resources import NAME, Deletable, Editable, Lasting
-from metadata.api.serializers import (
-    DatasetListSerializer,
-    DatasetSerializer,
-    LineageSerializer,
     SchemaSerializer,
+    SourceColumnChange,
     SourceColumnRowSerializer,
+    SourceDatasetChange,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
+    SystemChange,
     SystemSerializer,
     TargetColumnSerializer,
+    datasets_named,
 )
-from metadata.api.strict_fields import NothingSerializer
-from metadata.computed_fields import details, stable_keys
 from metadata.filtersets import (
     ColumnFilter,
     DatasetFilter,
@@ -48,7 +44,8 @@ from metadata.filtersets import (
     SystemFilter,
 )
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors import (
+from metadata.selectors.columns import details, stable_keys
+from metadata.selectors.datasets import (
     lineage,
     schemas,
     source_columns,
@@ -58,9 +55,12 @@ from metadata.selectors import (
     target_columns,
     target_datasets,
 )
-from metadata.services.deletion import delete_column, delete_dataset, delete_schema, delete_system
 from metadata.services.generation import generate_targets
 from metadata.services.lifecycle import (
+    delete_column,
+    delete_dataset,
+    delete_schema,
+    delete_system,
     rename_column,
     rename_dataset,
     retire_column,
@@ -97,6 +97,8 @@ class SystemViewSet(Bulk, Deletable):
     queryset = System.objects.none()
     serializer_class = SystemSerializer
     create_serializer = change_serializer = SystemChange
+    subject, creating = "system", staticmethod(create_system)
+    updating, deleting = staticmethod(update_system), staticmethod(delete_system)
     known_by = "short_name"
     filterset_class = SystemFilter
     lookup_field = "short_name"
@@ -105,27 +107,20 @@ class SystemViewSet(Bulk, Deletable):
     def get_queryset(self) -> QuerySet[System]:
         return systems()
 
-    def make(self, **given: Any) -> System:
-        return create_system(**given)
-
-    def change(self, row: System, expected_version: int, **given: Any) -> System:
-        return update_system(system=row, expected_version=expected_version, **given)
-
-    def erase(self, row: System, expected_version: int, reason: str) -> None:
-        delete_system(system=row, expected_version=expected_version, reason=reason)
-
 
 @extend_schema_view(
-    create=extend_schema(description="Describe what a system delivers."),
-    partial_update=extend_schema(description="Change the contract; targets follow when they are generated again."),
+    create=extend_schema(description="Create a source dataset."),
+    partial_update=extend_schema(description="Change the contract; generate targets to update them."),
 )
 class SourceDatasetViewSet(Bulk, Editable):
-    """Source datasets: contracts of what is delivered."""
+    """Source datasets: contracts of deliveries."""
 
     queryset = SourceDataset.objects.none()
     serializer_class = SourceDatasetSerializer
     list_serializer_class = SourceDatasetListSerializer
     create_serializer, change_serializer = NewSourceDataset, SourceDatasetChange
+    subject = "source_dataset"
+    creating, updating = staticmethod(create_source_dataset), staticmethod(update_source_dataset)
     may_match = Editable.may_match | {"generate"}
     filterset_class = SourceDatasetFilter
     lookup_field = "key"
@@ -134,29 +129,25 @@ class SourceDatasetViewSet(Bulk, Editable):
     def get_queryset(self) -> QuerySet[SourceDataset]:
         return source_datasets() if self.action == "list" else source_dataset_detail()
 
-    def make(self, **given: Any) -> SourceDataset:
-        return create_source_dataset(**given)
-
-    def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
-        return update_source_dataset(source_dataset=row, expected_version=expected_version, **given)
-
     @extend_schema(request=NothingSerializer, responses=SourceDatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def generate(self, request: Request, key: UUID) -> Response:
-        """Make or bring up to date raw, stage, rawcore and history of it. Again, it changes nothing."""
-        return self.verb(lambda row, reason: generate_targets(source_dataset=row))
+        """Generate or update its raw, stage, rawcore and history datasets. Again, it changes nothing."""
+        return self.verb(lambda source_dataset, expected_version: generate_targets(source_dataset=source_dataset))
 
 
 @extend_schema_view(
     create=extend_schema(description="Add a column to a contract."),
-    partial_update=extend_schema(description="Change a column; ``active: false`` puts it out of use."),
+    partial_update=extend_schema(description="Change a column; ``active: false`` retires it."),
 )
 class SourceColumnViewSet(Bulk, Editable):
-    """Columns that source datasets promise to deliver."""
+    """Columns of source datasets."""
 
     queryset = SourceColumn.objects.none()
     serializer_class = SourceColumnRowSerializer
     create_serializer, change_serializer = NewSourceColumn, SourceColumnChange
+    subject = "source_column"
+    creating, updating = staticmethod(create_source_column), staticmethod(update_source_column)
     filterset_class = SourceColumnFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
@@ -164,15 +155,9 @@ class SourceColumnViewSet(Bulk, Editable):
     def get_queryset(self) -> QuerySet[SourceColumn]:
         return source_columns()
 
-    def make(self, **given: Any) -> SourceColumn:
-        return create_source_column(**given)
-
-    def change(self, row: SourceColumn, expected_version: int, **given: Any) -> SourceColumn:
-        return update_source_column(source_column=row, expected_version=expected_version, **given)
-
 
 @extend_schema_view(
-    create=extend_schema(description="Make a schema."),
+    create=extend_schema(description="Create a schema."),
     partial_update=extend_schema(description="Change a schema."),
 )
 class SchemaViewSet(Bulk, Deletable):
@@ -181,6 +166,8 @@ class SchemaViewSet(Bulk, Deletable):
     queryset = TargetSchema.objects.none()
     serializer_class = SchemaSerializer
     create_serializer = change_serializer = SchemaChange
+    subject, creating = "schema", staticmethod(create_schema)
+    updating, deleting = staticmethod(update_schema), staticmethod(delete_schema)
     known_by = "name"
     filterset_class = SchemaFilter
     lookup_field = "name"
@@ -189,19 +176,10 @@ class SchemaViewSet(Bulk, Deletable):
     def get_queryset(self) -> QuerySet[TargetSchema]:
         return schemas()
 
-    def make(self, **given: Any) -> TargetSchema:
-        return create_schema(**given)
-
-    def change(self, row: TargetSchema, expected_version: int, **given: Any) -> TargetSchema:
-        return update_schema(schema=row, expected_version=expected_version, **given)
-
-    def erase(self, row: TargetSchema, expected_version: int, reason: str) -> None:
-        delete_schema(schema=row, expected_version=expected_version, reason=reason)
-
 
 @extend_schema_view(
-    create=extend_schema(description="Describe a dataset."),
-    partial_update=extend_schema(description="Change what a dataset is. Its name is changed by ``rename``."),
+    create=extend_schema(description="Create a dataset."),
+    partial_update=extend_schema(description="Change a dataset. Rename it with ``rename``."),
 )
 class DatasetViewSet(Bulk, Lasting):
     """Target datasets, history included."""
@@ -212,8 +190,9 @@ class DatasetViewSet(Bulk, Lasting):
     create_serializer, change_serializer = NewDataset, DatasetChange
     may_match = Lasting.may_match | {"inputs"}
     subject = "dataset"
+    creating, updating = staticmethod(create_target_dataset), staticmethod(update_target_dataset)
     renaming, retiring = staticmethod(rename_dataset), staticmethod(retire_dataset)
-    restoring, erasing = staticmethod(unretire_dataset), staticmethod(delete_dataset)
+    restoring, deleting = staticmethod(unretire_dataset), staticmethod(delete_dataset)
     filterset_class = DatasetFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
@@ -222,26 +201,21 @@ class DatasetViewSet(Bulk, Lasting):
         return target_datasets() if self.action in ("list", "lineage") else details()
 
     def make(self, **given: Any) -> TargetDataset:
-        return create_target_dataset(**given | {"inputs": datasets_named(given.pop("inputs", []))})
-
-    def change(self, row: TargetDataset, expected_version: int, **given: Any) -> TargetDataset:
-        return update_target_dataset(dataset=row, expected_version=expected_version, **given)
+        return super().make(**given | {"inputs": datasets_named(given.pop("inputs", []))})
 
     @extend_schema(request=InputsSerializer, responses=DatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def inputs(self, request: Request, key: UUID) -> Response:
-        """Set what it reads."""
+        """Set the inputs."""
         return self.verb(
-            lambda row, reason, inputs: set_dataset_inputs(
-                dataset=row, expected_version=row.version, inputs=datasets_named(inputs)
-            ),
+            lambda inputs, **row: set_dataset_inputs(inputs=datasets_named(inputs), **row),
             InputsSerializer,
         )
 
     @extend_schema(responses=LineageSerializer, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
-        """Everything upstream and downstream of a dataset, and what these refer to."""
+        """Return the datasets upstream and downstream of a dataset, and their references."""
         found = lineage(self.get_object())
         keys = stable_keys(found)
         nodes = [
@@ -264,29 +238,24 @@ class DatasetViewSet(Bulk, Lasting):
 
 @extend_schema_view(
     create=extend_schema(description="Add a column to a dataset."),
-    partial_update=extend_schema(description="Change what a column is. Its name is changed by ``rename``."),
+    partial_update=extend_schema(description="Change a column. Rename it with ``rename``."),
 )
 class ColumnViewSet(Bulk, Lasting):
-    """Described columns of target datasets. Computed ones are with their dataset."""
+    """Columns of target datasets. Computed ones are with their dataset."""
 
     queryset = TargetColumn.objects.none()
     serializer_class = TargetColumnSerializer
     create_serializer, change_serializer = NewColumn, ColumnChange
     subject = "column"
+    creating, updating = staticmethod(create_target_column), staticmethod(update_target_column)
     renaming, retiring = staticmethod(rename_column), staticmethod(retire_column)
-    restoring, erasing = staticmethod(unretire_column), staticmethod(delete_column)
+    restoring, deleting = staticmethod(unretire_column), staticmethod(delete_column)
     filterset_class = ColumnFilter
     lookup_field = "key"
     lookup_value_converter = "uuid"
 
     def get_queryset(self) -> QuerySet[TargetColumn]:
         return target_columns()
-
-    def make(self, **given: Any) -> TargetColumn:
-        return create_target_column(**given)
-
-    def change(self, row: TargetColumn, expected_version: int, **given: Any) -> TargetColumn:
-        return update_target_column(column=row, expected_version=expected_version, **given)
 
     def lock(self, given: Any) -> None:
         lock_datasets(given)

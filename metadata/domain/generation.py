@@ -9,7 +9,7 @@ Technical columns (keys, hashes, run ids) are not generated; architecture derive
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from metadata.domain import keys, naming
+from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.types import STRING, DataType
 
@@ -101,7 +101,7 @@ def generate(source: SourceDatasetSpec) -> tuple[GeneratedDataset, ...]:
 
 def history_of(base: GeneratedDataset) -> GeneratedDataset:
     return GeneratedDataset(
-        keys.history_dataset_key(base.key),
+        naming.history_dataset_key(base.key),
         base.layer,
         naming.history_name(base.name),
         (),
@@ -124,7 +124,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
         taken.add(free)
         columns.append(
             GeneratedColumn(
-                keys.generated_column_key(RAW, column.key),
+                naming.generated_column_key(RAW, column.key),
                 free,
                 raw_type(source.format, column.type),
                 column.key,
@@ -134,7 +134,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
             )
         )
     return GeneratedDataset(
-        keys.generated_dataset_key(RAW, source.key),
+        naming.generated_dataset_key(RAW, source.key),
         RAW,
         name,
         tuple(columns),
@@ -148,7 +148,7 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
     names = _names(source)
     columns = tuple(
         GeneratedColumn(
-            keys.generated_column_key(layer, column.key),
+            naming.generated_column_key(layer, column.key),
             names[column.key],
             column.type,
             read.key,
@@ -164,7 +164,7 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
     stored = layer == RAWCORE
     renamed = {column.name: names[column.key] for column in source.columns}
     return GeneratedDataset(
-        keys.generated_dataset_key(layer, source.key),
+        naming.generated_dataset_key(layer, source.key),
         layer,
         naming.generated_name(layer, source.system, source.name),
         columns,

@@ -1,4 +1,4 @@
-"""Names and types of the columns of history tables, event logs and history views, by profile.
+"""Columns, interval ends and form of histories, by profile.
 
 Code asks for a column by its purpose. The profile decides its name and whether it exists, so that a team can
 use the names that its queries already use. Every profile has the same operational columns: the run that
@@ -9,14 +9,23 @@ names are reserved.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from metadata.domain.history_policy import BATCH_FILES, DBT, ELEVATA, FIVETRAN, LOAD_TIME, SCD2, HistoryPolicy
+from metadata.domain.history_policy import (
+    BATCH_FILES,
+    DBT,
+    ELEVATA,
+    FIVETRAN,
+    LOAD_TIME,
+    SCD2,
+    TOMBSTONE,
+    HistoryPolicy,
+)
 from metadata.domain.types import BIGINT, BOOLEAN, STRING, TIMESTAMP
 
-# What is stored for "still open" where a profile has no NULL there and the policy says nothing.
+# Value of an open end if the profile has no NULL there and the policy sets none.
 FILES_OPEN_END = "9999-12-31T23:59:59.999Z"
 SEGMENT = "version_segment"
 
-_TIME = "time"  # stands for the type that versions are dated in
+_TIME = "time"  # placeholder for the type of versions' times
 
 Columns = tuple[tuple[str, str, str], ...]
 
@@ -84,14 +93,14 @@ LAYOUTS = {
         ),
     ),
 }
-_MEMORY = (
+_EVENT_LOG = (
     ("event_at", "__event_at", _TIME),
     ("event_own", "__event_own", _TIME),
     ("event_kind", "__event_kind", STRING),
     ("event_columns", "__event_columns", STRING),
     ("sequence", "__event_sequence", BIGINT),
 )
-# What the views over a history call an interval, whatever the profile does, and a change.
+# Names of an interval and of a change in the views over a history, for every profile.
 VALID_FROM, VALID_TO = "__valid_from", "__valid_to"
 CHANGE, CHANGED_BY, CHANGED_AT = "__change", "__run_id", "__changed_at"
 
@@ -105,9 +114,9 @@ def version_columns(policy: HistoryPolicy, time_type: str) -> Columns:
     return (*_typed(layout_of(policy).columns, time_type), ("segment", SEGMENT, STRING))
 
 
-def memory_columns(time_type: str) -> Columns:
+def event_log_columns(time_type: str) -> Columns:
     """Return (purpose, name, type) of the columns that describe an event in a history's event log."""
-    return _typed(_MEMORY, time_type)
+    return _typed(_EVENT_LOG, time_type)
 
 
 def _typed(columns: Columns, time_type: str) -> Columns:
@@ -132,8 +141,62 @@ def _names() -> tuple[str, ...]:
     profiles = [name for layout in LAYOUTS.values() for _, name, _ in layout.columns]
     keys = [layout.history_key for layout in LAYOUTS.values() if "{table}" not in layout.history_key]
     views = [VALID_FROM, VALID_TO, CHANGE, CHANGED_BY, CHANGED_AT]
-    return tuple(dict.fromkeys([*profiles, *keys, SEGMENT, *(name for _, name, _ in _MEMORY), *views]))
+    return tuple(dict.fromkeys([*profiles, *keys, SEGMENT, *(name for _, name, _ in _EVENT_LOG), *views]))
 
 
 # Every name that some profile, its memory or a view uses: another profile must not fail on a described column.
 NAMES = _names()
+
+
+# Form of a history: the parts of its policy that every stored version depends on.
+#
+# They are the time that dates versions, the value of an open end, tombstones for deletes, the state labels and
+# the profile. Histories of two forms cannot share a table. All other parts of a policy may change while
+# versions exist.
+
+
+_BY_LOAD, _BY_FILES = "the load", "batch files"
+# Labels of the parts of a form.
+_SAID = {
+    "dated_by": "what dates its versions (time, input)",
+    "tombstones": "whether a delete leaves a tombstone (deletes)",
+    "open_end": "what stands at an open end (open_end)",
+    "labels": "what states are called (state_labels)",
+    "profile": "which columns its versions have (profile)",
+}
+# Remedies for a changed form.
+WAY_OUT = "Set the history policy back, or give the data a dataset of its own, whose history starts anew."
+
+
+def form_of(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, object]:
+    """Return the form that the policy gives versions.
+
+    ``keys`` maps the names of columns to their identity; a column that is not in it is identified by its
+    name.
+    """
+    if policy.input == BATCH_FILES:
+        dated_by = _BY_FILES
+    elif policy.time == LOAD_TIME:
+        dated_by = _BY_LOAD
+    else:
+        dated_by = keys.get(policy.time, policy.time)
+    return {
+        "dated_by": dated_by,
+        "tombstones": policy.deletes == TOMBSTONE,
+        "open_end": policy.open_end,
+        "labels": dict(policy.state_labels),
+        "profile": policy.profile,
+    }
+
+
+def form_differences(before: Mapping[str, object], now: Mapping[str, object]) -> tuple[str, ...]:
+    """Return descriptions of the parts in which two forms differ; parts missing in ``before`` are not compared."""
+    return tuple(label for part, label in _SAID.items() if part in before and before[part] != now[part])
+
+
+# Values at the ends of a history's intervals. ``metadata.domain.history_columns`` has the columns' names.
+
+
+def ends_inclusive(policy: HistoryPolicy) -> bool:
+    """Return whether an end is the last millisecond of a version (rule 21), not the first after it."""
+    return policy.input == BATCH_FILES

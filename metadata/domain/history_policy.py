@@ -19,9 +19,9 @@ CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
 ELEVATA, FIVETRAN, DBT, SCD2 = "elevata", "fivetran", "dbt", "scd2"
 HIGH_END_DATE, CURRENT, AS_OF, CHANGES = "high_end_date", "current", "as_of", "changes"
 VIEWS = (HIGH_END_DATE, CURRENT, AS_OF, CHANGES)
-# What the state of a version can be (rules 14 and 15), in the product's own words.
+# States of a version (rules 14 and 15).
 STATES = ("new", "changed", "deleted", "live")
-# Batch files bring these of themselves; nobody describes them.
+# Columns of batch files themselves, which are not described.
 BATCH_FILE_COLUMNS = ("_fivetran_start", "_fivetran_end", "_fivetran_active", "_fivetran_synced")
 
 _CHOICES = {
@@ -122,8 +122,8 @@ class HistoryPolicy:
         """
         time = self.time_column
         if time is not None and names.get(time) == LOAD_TIME:
-            said = f"column {time!r} dates the rows, so it cannot be called {LOAD_TIME!r}: that is the load's time"
-            raise PolicyProblem("time", said)
+            message = f"column {time!r} dates the rows, so it cannot be called {LOAD_TIME!r}: that is the load's time"
+            raise PolicyProblem("time", message)
         return replace(
             self,
             time=LOAD_TIME if time is None else names.get(time, time),
@@ -177,8 +177,8 @@ class HistoryPolicy:
         if self.input == BATCH_FILES:
             own = next((name for name in columns if name.lower() in BATCH_FILE_COLUMNS), None)
             if own is not None:
-                said = f"batch_files brings column {own!r} of itself; leave it out of the described columns"
-                raise PolicyProblem("input", said)
+                message = f"batch_files brings column {own!r} of itself; leave it out of the described columns"
+                raise PolicyProblem("input", message)
         self.check_against(columns, business_key)
         known = {name.lower() for name in (*columns, *delivered)}
         if self.op is not None and self.op.lower() not in known:
@@ -189,24 +189,26 @@ class HistoryPolicy:
     def check_without_history(self) -> None:
         """Raise PolicyProblem for a dataset without history if its rows have their own time or operation."""
         if self.input in (EFFECTIVE, CDC):
-            said = f"{self.input} rows carry late changes and deletes, which only a history can honour: keep one"
-            raise PolicyProblem("input", f"{said}, or take snapshot or delta")
+            message = f"{self.input} rows carry late changes and deletes, which only a history can honour: keep one"
+            raise PolicyProblem("input", f"{message}, or take snapshot or delta")
 
     def _check_time_type(self, type_: DataType) -> None:
         """Check that the policy's values fit the type of the time column (rules 8 and 11)."""
-        said = f"column {self.time!r} is {type_}"
+        message = f"column {self.time!r} is {type_}"
         if type_.name in _NUMBERS:
             if self.late_horizon is not None:
-                raise PolicyProblem("late_horizon", f"is a number of days, and time {said}: it has no days")
+                raise PolicyProblem("late_horizon", f"is a number of days, and time {message}: it has no days")
             if self.closes_absent:
                 field = "time" if self.input == SNAPSHOT else "absent_keys"
                 raise PolicyProblem(
-                    field, f"{said}: absent keys close at the run's time, which has no place among its values"
+                    field, f"{message}: absent keys close at the run's time, which has no place among its values"
                 )
             if self.open_end is not None:
-                raise PolicyProblem("open_end", f"is a date, and time {said}; leave it out")
+                raise PolicyProblem("open_end", f"is a date, and time {message}; leave it out")
         if type_.name == DATE and self.open_end is not None and isinstance(_written_end(self.open_end), datetime):
-            raise PolicyProblem("open_end", f"has a time of day, and time {said}: a date like 9999-12-31 is possible")
+            raise PolicyProblem(
+                "open_end", f"has a time of day, and time {message}: a date like 9999-12-31 is possible"
+            )
 
     @property
     def closes_absent(self) -> bool:
@@ -300,8 +302,8 @@ def _labels(_: str, value: Any) -> tuple[tuple[str, str], ...]:
         if word not in STATES:
             raise PolicyProblem(f"state_labels.{word}", f"is not known; known are {', '.join(STATES)}")
         if not isinstance(label, str) or not label.strip():
-            said = "nothing" if label == "" else "blanks" if isinstance(label, str) else _kind(label)
-            raise PolicyProblem(f"state_labels.{word}", f"must be text that can be seen, not {said}")
+            message = "nothing" if label == "" else "blanks" if isinstance(label, str) else _kind(label)
+            raise PolicyProblem(f"state_labels.{word}", f"must be text that can be seen, not {message}")
         _refuse_variable(f"state_labels.{word}", label)
     labels = {word: value.get(word, word) for word in STATES}
     for word, label in labels.items():
@@ -325,8 +327,8 @@ def _check_combination(policy: HistoryPolicy) -> None:
     if policy.input in (EFFECTIVE, CDC, BATCH_FILES) and not own_time:
         raise PolicyContradiction("time", f"must name a column: with input {policy.input}, rows carry their own time")
     if (policy.op is not None) != (policy.input == CDC):
-        said = "must name the column with I, U or D" if policy.input == CDC else "goes with input cdc only"
-        raise PolicyContradiction("op", said)
+        message = "must name the column with I, U or D" if policy.input == CDC else "goes with input cdc only"
+        raise PolicyContradiction("op", message)
     if policy.absent_keys == "deleted" and policy.input != EFFECTIVE:
         raise PolicyContradiction("absent_keys", "goes with input effective only; of a snapshot it always holds")
     if policy.input == BATCH_FILES and policy.deletes != CLOSE:

@@ -1,12 +1,14 @@
-"""Naming rules: names of generated objects, and checks of table and column names.
+"""Names and stable keys of generated objects, and checks of names.
 
 Table names outside [A-Za-z0-9_] are refused, because Delta's catalog refuses them. Column names may be any
 delivered name that is visible and can be quoted.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from uuid import UUID, uuid5
 
 from elevata.core.errors import MetadataError
 from metadata.domain.history_columns import NAMES as HISTORY_COLUMNS
@@ -14,8 +16,8 @@ from metadata.domain.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DAT
 from metadata.domain.sql import VARIABLE
 
 HISTORY_SUFFIX = "_hist"
-# What stands beside a history under its name. Periods and the function belong to one choice of the policy.
-MEMORY_SUFFIX = "_memory"
+# Suffixes of the objects published beside a history. Periods and the function belong to one choice of the policy.
+EVENT_LOG_SUFFIX = "_events"
 PERIODS = "periods"
 VIEW_SUFFIXES = {
     HIGH_END_DATE: "_high",
@@ -26,18 +28,18 @@ VIEW_SUFFIXES = {
 }
 KEY_SUFFIX = "_key"
 PREFIXES = {"raw": "raw", "stage": "stg", "rawcore": "rc"}
-# Rows of these layers have no entity key, so nothing refers to them and they refer to nothing.
+# Rows of these layers have no entity key, so they take no part in references.
 KEYLESS_LAYERS = ("raw", "stage")
 
-# The catalog's limit is 128; a history and what stands beside it need room for their suffixes.
-MAX_TABLE_NAME = 128 - len(HISTORY_SUFFIX) - max(map(len, (MEMORY_SUFFIX, *VIEW_SUFFIXES.values())))
+# The catalog's limit is 128; a history and its published objects need room for their suffixes.
+MAX_TABLE_NAME = 128 - len(HISTORY_SUFFIX) - max(map(len, (EVENT_LOG_SUFFIX, *VIEW_SUFFIXES.values())))
 MAX_SYSTEM_NAME = 20
 MAX_COLUMN_CHARACTERS = 200
 MAX_COLUMN_BYTES = 255
 
-# The columns that architecture.domain.states.tables derives for every table that is loaded.
+# The columns that architecture.domain.tables derives for every table that is loaded.
 LOAD_COLUMNS = ("load_run_id", "loaded_at")
-# What names begin with that the engine gives columns while it works, and some technical ones.
+# Prefixes of the engine's temporary columns, and of some technical ones.
 ENGINE_PREFIX = "__"
 
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
@@ -59,14 +61,14 @@ def history_name(base: str) -> str:
     return f"{base}{HISTORY_SUFFIX}"
 
 
-def memory_name(base: str) -> str:
+def event_log_name(base: str) -> str:
     """Return the name of a history's event log (rule 11)."""
-    return history_name(base) + MEMORY_SUFFIX
+    return history_name(base) + EVENT_LOG_SUFFIX
 
 
 def base_name(table: str) -> str:
     """Return the name of the table that a history or its event log belongs to; other names unchanged."""
-    for suffix in (HISTORY_SUFFIX + MEMORY_SUFFIX, HISTORY_SUFFIX):
+    for suffix in (HISTORY_SUFFIX + EVENT_LOG_SUFFIX, HISTORY_SUFFIX):
         if table.lower().endswith(suffix):
             return table[: -len(suffix)]
     return table
@@ -118,7 +120,7 @@ def check_table_name(name: str, *, history: bool = False, field: str = "name") -
             else f"the suffix {HISTORY_SUFFIX} is reserved for history tables, so {name!r} is not possible",
             field,
         )
-    for suffix in (MEMORY_SUFFIX, *VIEW_SUFFIXES.values()):
+    for suffix in (EVENT_LOG_SUFFIX, *VIEW_SUFFIXES.values()):
         if name.lower().endswith(HISTORY_SUFFIX + suffix):
             raise NameProblem(
                 f"the suffix {HISTORY_SUFFIX}{suffix} is reserved for what stands beside a history table, "
@@ -212,3 +214,66 @@ def free_name(name: str, taken: Iterable[str]) -> str:
         ending = f"_{number}"
         candidate = name[: MAX_COLUMN_CHARACTERS - len(ending)] + ending
     return candidate
+
+
+# Stable keys: the identity of datasets and columns, fixed when they are first described.
+#
+# A key is derived from the names at that time, so that two installations that describe the same source get the
+# same keys (``docs/understand/identity_and_hashing.md``). Later renames do not change it. Each kind has a
+# namespace of its own: a source column and the raw, stage and rawcore columns generated from it have four
+# different keys.
+
+
+_ROOT = UUID("6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4")
+
+
+def _key(kind: str, *parts: str) -> UUID:
+    """Return the UUID of a kind and its parts.
+
+    The parts are encoded as JSON, so that ("a", "b_c") and ("a_b", "c") give different keys.
+    """
+    return uuid5(uuid5(_ROOT, kind), json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
+
+
+def _part(attempt: int) -> tuple[str, ...]:
+    return (f"#{attempt}",) if attempt else ()
+
+
+def source_dataset_key(system: str, dataset: str, attempt: int = 0) -> UUID:
+    """Return the key of a source dataset.
+
+    ``attempt`` is increased while the key belongs to another dataset, one that had this name earlier.
+    """
+    return _key("source_dataset", system, dataset, *_part(attempt))
+
+
+def source_column_key(dataset_key: UUID, column: str, attempt: int = 0) -> UUID:
+    return _key("source_column", str(dataset_key), column, *_part(attempt))
+
+
+def generated_dataset_key(layer: str, source_dataset: UUID) -> UUID:
+    """Return the key of the dataset of ``layer`` generated from a source dataset."""
+    return _key(f"{layer}_dataset", str(source_dataset))
+
+
+def generated_column_key(layer: str, source_column: UUID) -> UUID:
+    """Return the key of the column of ``layer`` generated from a source column."""
+    return _key(f"{layer}_column", str(source_column))
+
+
+def target_dataset_key(schema: str, name: str, attempt: int = 0) -> UUID:
+    """Return the key of a dataset that a user describes."""
+    return _key("target_dataset", schema, name, *_part(attempt))
+
+
+def target_column_key(dataset_key: UUID, name: str, attempt: int = 0) -> UUID:
+    """Return the key of a column that a user adds."""
+    return _key("target_column", str(dataset_key), name, *_part(attempt))
+
+
+def history_dataset_key(base: UUID) -> UUID:
+    return _key("history_dataset", str(base))
+
+
+def reference_key(child: UUID, parent: UUID, role_name: str, attempt: int = 0) -> UUID:
+    return _key("reference", str(child), str(parent), role_name, *_part(attempt))

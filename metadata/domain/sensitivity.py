@@ -10,7 +10,7 @@ PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = "public", "internal", "confidential
 LEVELS = (PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED)
 # Values of these levels are masked for readers without the permission to see them.
 SENSITIVE = (CONFIDENTIAL, RESTRICTED)
-# What stands in place of a masked value, NULL included; and in place of one that differs from the one before.
+# Text in place of a masked value, NULL included; and in place of one that differs from the one before.
 MASK, MASK_CHANGED = "\u2022\u2022\u2022", "\u2022\u2022\u2022 (changed)"
 
 _Key = TypeVar("_Key")
@@ -48,6 +48,6 @@ def read_sensitivity(text: str) -> str:
     """
     word = text.strip().lower()
     if word and word not in LEVELS:
-        said = f"must be {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, or empty, not {text.strip()[:100]!r}"
-        raise MetadataError("invalid", said, "sensitivity")
+        message = f"must be {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, or empty, not {text.strip()[:100]!r}"
+        raise MetadataError("invalid", message, "sensitivity")
     return word

@@ -18,7 +18,7 @@ from elevata.core.errors import MetadataError
 PLACEHOLDERS = ("load_timestamp", "load_run_id")
 MAX_LENGTH = 10_000
 
-# Begins what Spark and Hadoop replace by variables and settings. Switched off where SQL is parsed, and refused in
+# Start of variables and settings that Spark and Hadoop substitute. Switched off where SQL is parsed, and refused in
 # every text that becomes part of SQL or of a setting.
 VARIABLE = "${"
 _MARKER = "_placeholder__"
@@ -50,10 +50,15 @@ FUNCTIONS = _words(
 )
 # Functions that Spark takes without parentheses.
 _CLOCK = re.compile(r"(?i)current_\w+|localtime|localtimestamp|session_user")
-# Words that stand before a parenthesis without being a function.
+# Texts that Spark reads as the current time wherever a date or timestamp is expected, with or without a zone.
+_MOMENT = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*([A-Z]{1,3}|(UTC|GMT)?[+-]\d\S*|\w+/\S+)?\s*")
+# A timestamp without its date is one of the day of the statement.
+_TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:.*")
+# Words before a parenthesis that are no functions.
 _WORDS = _words("and or not in is like rlike ilike between when then else case as from for any all some")
 _TYPES_WITH_MEASURES = _words("decimal numeric dec varchar char")
 
+_TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 # Lambdas, named arguments, parameter markers and paths into JSON.
 _NOT_ALLOWED = (
     TokenType.ARROW,
@@ -221,10 +226,11 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
         if token.token_type in _NOT_ALLOWED:
             raise ExpressionProblem(f"{token.text} is not allowed", field)
         if _CLOCK.fullmatch(token.text) and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
-            raise ExpressionProblem(
-                f"{token.text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not",
-                field,
-            )
+            _refuse_clock(token.text, field)
+        if token.token_type in _TEXTS and _MOMENT.fullmatch(token.text):
+            _refuse_clock(f"'{token.text}'", field)
+        if token.text.lower() == "unix_timestamp" and [t.text for t in tokens[index + 1 : index + 3]] == ["(", ")"]:
+            _refuse_clock("unix_timestamp()", field)
         opens = index + 1 < len(tokens) and tokens[index + 1].token_type == TokenType.L_PAREN
         if opens and (token.text[:1].isalpha() or token.text[:1] == "_" or token.token_type == TokenType.IDENTIFIER):
             name = token.text.lower()
@@ -232,11 +238,18 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
                 raise ExpressionProblem(f"function {token.text} is not allowed", field)
 
 
+def _refuse_clock(text: str, field: str) -> None:
+    message = f"{text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not"
+    raise ExpressionProblem(message, field)
+
+
 def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[str, ...]:
     columns: list[str] = []
     for node in root.walk(bfs=False):
         if isinstance(node, _FORBIDDEN) or not isinstance(node, _ALLOWED):
             raise ExpressionProblem(f"{_called(node)} is not allowed", field)
+        if isinstance(node, exp.Cast) and node.this.is_string and _TIME_OF_DAY.fullmatch(node.this.name):
+            _refuse_clock(f"'{node.this.name}' without a date", field)
         if isinstance(node, exp.Column):
             if node.table or not isinstance(node.this, exp.Identifier):
                 raise ExpressionProblem(

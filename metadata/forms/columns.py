@@ -1,15 +1,16 @@
-"""A column as people type it: in a form of its own, as one cell of the grid, as lines of a paste."""
+"""Forms of a column, and of rename, retirement and deletion."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 
+from elevata.audit.selectors import values_before
 from elevata.core.errors import MetadataError, as_sentence
-from metadata.change_log import values_before
-from metadata.domain.cells import read_cell, role_choices, role_text
+from elevata.web.forms import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
+from metadata.forms.base import sensitivity_field
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from metadata.services.targets import same_named
 
@@ -17,7 +18,7 @@ ROWS = ("type", "nullable", "role", "expression", "inputs", "description", "owne
 
 
 class CellField(forms.CharField):
-    """A cell's text that becomes one field's value."""
+    """Text of a grid cell, parsed to a field's value."""
 
     def __init__(self, cell: str, **options: Any) -> None:
         super().__init__(**options)
@@ -42,7 +43,7 @@ class ColumnFields(DescribedFields):
         max_length=100,
         widget=forms.TextInput(attrs={"class": "mono", "list": "types", "autocomplete": "off", "spellcheck": "false"}),
         help_text="string, string(40), integer, bigint, decimal(12,2), float, boolean, date, timestamp …",
-        error_messages={"required": "A column needs a type."},
+        error_messages={"required": "Enter a type."},
     )
     nullable = forms.BooleanField(
         required=False,
@@ -50,33 +51,32 @@ class ColumnFields(DescribedFields):
         help_text="Switched off, every row must have a value, which is checked before a table changes.",
     )
     role = forms.ChoiceField(
-        help_text="The business key, in this order, says which rows are one thing. "
-        "Technical columns are kept out of the table."
+        help_text="Business key columns identify a row. Technical columns are not stored in the table."
     )
     expression = TextField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "class": "mono", "spellcheck": "false"}),
-        help_text="SQL over the columns of the dataset's inputs. Empty: the one column it reads, as it is.",
+        help_text="SQL over the columns of the inputs. Empty copies the column that it reads.",
     )
     inputs = forms.MultipleChoiceField(
         required=False,
         label="Reads",
         widget=forms.SelectMultiple(attrs={"size": 6}),
-        help_text="Left as it is, it follows from the expression.",
+        help_text="Empty takes the type of the expression.",
     )
     pii = forms.BooleanField(
         required=False,
         label="Personal data",
-        help_text="About people. The mark goes with the column to pages, files and REST.",
+        help_text="Marks personal data on pages, in files and in the API.",
     )
     sensitivity = sensitivity_field()
 
     known_types = NAMES
 
     def prepare(self, dataset: TargetDataset) -> None:
-        """Fill in what may be chosen for a column of this dataset."""
+        """Set the choices for a column of this dataset."""
         keys = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
-        places = max([one.key_ordinal or 0 for one in keys], default=0) + 1
+        places = max([column.key_ordinal or 0 for column in keys], default=0) + 1
         self.fields["role"].choices = [(text, text) for text in role_choices(places)]
         self._readable = readable(dataset)
         self.fields["inputs"].choices = [
@@ -84,7 +84,7 @@ class ColumnFields(DescribedFields):
         ]
 
     def values_given(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Fields of a column from fields of the form: a role brings its place, inputs are rows."""
+        """Return the values of a column for values of the form: a role includes its place, inputs are rows."""
         values = {name: value for name, value in given.items() if name not in ("role", "inputs")}
         if "role" in given:
             values |= read_cell("role", given["role"])
@@ -95,7 +95,7 @@ class ColumnFields(DescribedFields):
 
 
 class ColumnForm(ColumnFields, EditForm):
-    """All of a column that is no verb: its name and its place have their own."""
+    """Form of a column, except its name and its place."""
 
     seen = ROWS
     elsewhere = {"key_ordinal": "role"}
@@ -108,7 +108,7 @@ class ColumnForm(ColumnFields, EditForm):
     @classmethod
     def values(cls, row: TargetColumn) -> dict[str, Any]:
         plain = {name: getattr(row, name) for name in ROWS if name not in ("type", "role", "inputs")}
-        reads = [str((one.source_column or one.upstream_column).key) for one in row.inputs.all()]
+        reads = [str((item.source_column or item.upstream_column).key) for item in row.inputs.all()]
         return {**plain, "type": str(row.type), "role": role_text(row.role, row.key_ordinal), "inputs": reads}
 
     @classmethod
@@ -127,13 +127,13 @@ class ColumnForm(ColumnFields, EditForm):
 
 
 class NewColumnForm(ColumnFields, MetadataForm):
-    """A column to be added after the others."""
+    """Form of a new column."""
 
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
-        help_text="As queries will call it. A rename later keeps this name as a former one.",
-        error_messages={"required": "A column needs a name."},
+        help_text="Column name in queries. A later rename keeps this name as a former name.",
+        error_messages={"required": "Enter a name."},
     )
     elsewhere = {"key_ordinal": "role"}
     field_order = ("name", *ROWS)
@@ -142,7 +142,7 @@ class NewColumnForm(ColumnFields, MetadataForm):
         super().__init__(*args, **{"initial": {"nullable": True, "role": "attribute"}, **options})
         self._dataset = dataset
         self.prepare(dataset)
-        self.fields["inputs"].help_text = "Left empty: what the expression names, or the column of the same name."
+        self.fields["inputs"].help_text = "Empty takes the columns in the expression, or the column of the same name."
 
     def given(self) -> dict[str, Any]:
         """Return the arguments of the service."""
@@ -153,22 +153,22 @@ class NewColumnForm(ColumnFields, MetadataForm):
 
 
 class RenameForm(EditForm):
-    """A new name, and why."""
+    """Form of a rename, with its reason."""
 
     seen = ("name",)
     name = forms.CharField(
         max_length=200,
         label="New name",
         widget=forms.TextInput(attrs={"class": "mono", "autocomplete": "off", "spellcheck": "false"}),
-        help_text="The name it has now is kept among the former names, and is found by search.",
-        error_messages={"required": "Say what it is to be called."},
+        help_text="The current name is kept as a former name and is still found by search.",
+        error_messages={"required": "Enter the new name."},
     )
     reason = ReasonField()
     field_order = ("name", "reason", "version")
 
 
 class VerbForm(EditForm):
-    """Retire, bring back or delete: nothing to type but, perhaps, why."""
+    """Form of retirement, restoration and deletion, with an optional reason."""
 
     reason = ReasonField(required=False)
 
@@ -176,5 +176,5 @@ class VerbForm(EditForm):
 def readable(dataset: TargetDataset) -> list[tuple[Any, list[SourceColumn | TargetColumn]]]:
     """Return the columns that a dataset's columns may read: its inputs, each with its active columns."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
-    found: Iterable[Any] = [item.source or item.upstream for item in items]
-    return [(one, list(one.columns.filter(active=True).order_by("ordinal", "id"))) for one in found]
+    datasets: Iterable[Any] = [item.source or item.upstream for item in items]
+    return [(row, list(row.columns.filter(active=True).order_by("ordinal", "id"))) for row in datasets]

@@ -1,22 +1,24 @@
-"""Datasets and schemas as people type them."""
+"""Forms for schemas, datasets, their inputs and references."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
 
 from elevata.core.errors import MetadataError, as_sentence
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm, ReasonField, TextField, sensitivity_field
-from metadata.models import SourceDataset, TargetDataset, TargetSchema
+from elevata.web.forms import DescribedFields, EditForm, MetadataForm, ReasonField, TextField
+from metadata.domain import naming
+from metadata.forms.base import sensitivity_field
+from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 
-# As many as REST takes.
+# The same limit as in the API.
 MOST_INPUTS = 100
 MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 class DatasetNamesField(TextField):
-    """Datasets by their names, one a line, as a list of names; none twice."""
+    """Names of datasets, one per line, as a list without duplicates."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **MONO}), **options)
@@ -37,19 +39,19 @@ class DatasetFields(DescribedFields):
 
     materialization = forms.ChoiceField(
         choices=TargetDataset.Materialization.choices,
-        label="Made as",
-        help_text="A table holds rows of its own; a view is computed whenever it is read.",
+        label="Materialization",
+        help_text="A table stores rows; a view is computed when it is read.",
     )
     historize = forms.BooleanField(
         required=False,
         label="Keep history",
-        help_text="A history table beside it keeps every version. It needs a business key. "
-        "Switched off, the history is retired and keeps what it has.",
+        help_text="A history table keeps every version. It needs a business key. Switching it off retires the "
+        "history without deleting it.",
     )
     filter = TextField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
-        help_text="A condition on the rows, as SQL over the columns of its inputs. Empty: every row.",
+        help_text="SQL condition on the columns of the inputs. Empty keeps every row.",
     )
     sensitivity = sensitivity_field()
 
@@ -59,7 +61,7 @@ class DatasetForm(DatasetFields, EditForm):
     field_order = (*seen, "version")
 
     def add_problem(self, problem: MetadataError) -> None:
-        """A policy that does not go with the columns only counts where history is kept."""
+        """Show errors of the history policy at the field that turns history on."""
         if problem.field.startswith("history_policy"):
             self.add_error("historize", as_sentence(f"history policy: {problem.message}"))
         else:
@@ -67,7 +69,7 @@ class DatasetForm(DatasetFields, EditForm):
 
 
 class NoHistoryDatasetForm(DatasetForm):
-    """A dataset of a layer that keeps no history."""
+    """Form of a dataset in a layer without history."""
 
     historize = None
     seen = tuple(name for name in DatasetForm.seen if name != "historize")
@@ -75,34 +77,34 @@ class NoHistoryDatasetForm(DatasetForm):
 
 
 class HistoryForm(DescribedFields, EditForm):
-    """A history follows its base; only its description is its own."""
+    """Only the description of a history can be edited."""
 
     seen = ("description", "owner", "tags")
     field_order = (*seen, "version")
 
 
 class NewDatasetForm(DatasetFields, MetadataForm):
-    """A dataset described by hand."""
+    """Form of a new dataset."""
 
     schema = forms.ModelChoiceField(
         queryset=TargetSchema.objects.all(),
         to_field_name="name",
         empty_label="choose…",
-        help_text="Where its table stands. In rawcore history can be kept.",
-        error_messages={"required": "Choose the schema it stands in."},
+        help_text="Schema of the table. Only rawcore keeps history.",
+        error_messages={"required": "Choose a schema."},
     )
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs=MONO),
-        help_text="Letters, digits and _, for it is the table's name. A rename later moves no data.",
-        error_messages={"required": "A dataset needs a name."},
+        help_text="Table name: letters, digits and _.",
+        error_messages={"required": "Enter a name."},
     )
     inputs = DatasetNamesField(
         label="Reads",
-        help_text="Datasets whose rows it takes, one a line: schema.name, or system.name of a source.",
+        help_text="Datasets to read, one per line: schema.name, or system.name of a source.",
     )
     take_columns = forms.BooleanField(
-        required=False, label="Begin with their columns", help_text="Each column reads the one of the same name."
+        required=False, label="Copy columns", help_text="Creates a column for each input column."
     )
     field_order = (
         "schema",
@@ -119,13 +121,13 @@ class NewDatasetForm(DatasetFields, MetadataForm):
     )
 
     def clean_inputs(self) -> list[SourceDataset | TargetDataset]:
-        """The datasets that the lines name, in their order."""
+        """Return the named datasets, in order."""
         return datasets_called(self.cleaned_data["inputs"])
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         if cleaned.get("take_columns") and not cleaned.get("inputs") and "inputs" not in self.errors:
-            self.add_error("inputs", "Say what it reads, so that it can begin with columns.")
+            self.add_error("inputs", "Enter the inputs to copy columns from.")
         return cleaned
 
 
@@ -138,8 +140,8 @@ class InputsForm(EditForm):
     seen = ("inputs",)
     inputs = DatasetNamesField(
         label="Reads",
-        help_text="One a line: schema.name, or system.name of a source. Add a line to read one more, write another "
-        "name over one to change it, take a line out to retire it. The first ones go first.",
+        help_text="One per line: schema.name, or system.name of a source. Removing a line retires the input. "
+        "Earlier lines take precedence.",
     )
     reason = ReasonField(required=False)
     field_order = ("inputs", "reason", "version")
@@ -154,7 +156,7 @@ class InputsForm(EditForm):
         return {"inputs": [str(one) for one in inputs_of(row)]}
 
     def clean_inputs(self) -> list[str]:
-        # A system and a schema may share a name: what is read already is meant by its name.
+        # A system and a schema may share a name: current inputs take precedence.
         known = {str(one): one for one in inputs_of(self._dataset)}
         self.wanted = datasets_called(self.cleaned_data["inputs"], known)
         return self.cleaned_data["inputs"]
@@ -169,33 +171,33 @@ def inputs_of(dataset: TargetDataset) -> list[SourceDataset | TargetDataset]:
 def datasets_called(
     names: list[str], known: Mapping[str, SourceDataset | TargetDataset] | None = None
 ) -> list[SourceDataset | TargetDataset]:
-    """The datasets of these names, in their order, none twice; ``known`` are looked at first.
+    """Return the datasets of these names, in order without duplicates; ``known`` take precedence.
 
-    ValidationError names every one that is not there, with some that are called much like it.
+    Raise ValidationError for unknown names, with suggestions.
     """
     if len(names) > MOST_INPUTS:
         raise forms.ValidationError(f"A dataset reads at most {MOST_INPUTS} others; these are {len(names)}.")
-    found = {name: (known or {}).get(name) or _named(name) for name in names}
-    missing = [name for name, row in found.items() if row is None]
+    rows = {name: (known or {}).get(name) or _named(name) for name in names}
+    missing = [name for name, row in rows.items() if row is None]
     if missing:
         raise forms.ValidationError([f"There is no dataset or source {name!r}.{_like(name)}" for name in missing])
-    return list(dict.fromkeys(found.values()))
+    return list(dict.fromkeys(rows.values()))
 
 
 class SchemaFields(DescribedFields):
     name = forms.CharField(
         max_length=100,
         widget=forms.TextInput(attrs=MONO),
-        help_text="The first half of its tables' names: letters, digits and _.",
-        error_messages={"required": "A schema needs a name."},
+        help_text="Schema name: letters, digits and _.",
+        error_messages={"required": "Enter a name."},
     )
     layer = forms.ChoiceField(
         choices=TargetSchema.Layer.choices,
-        help_text="What its datasets are for: raw as delivered, stage typed, rawcore current truth, bizcore and "
-        "serving modelled on top. A schema with datasets stays in its layer.",
+        help_text="raw: as delivered; stage: typed; rawcore: current state; bizcore and serving: models. Fixed once "
+        "the schema has datasets.",
     )
     ordinal = forms.IntegerField(
-        min_value=0, max_value=30_000, label="Place", initial=0, help_text="Schemas are listed in this order."
+        min_value=0, max_value=30_000, label="Place", initial=0, help_text="Position in lists."
     )
 
 
@@ -209,22 +211,105 @@ class NewSchemaForm(SchemaFields, MetadataForm):
 
 
 def targets_called(name: str) -> QuerySet[TargetDataset]:
-    """``schema.name`` of a target dataset; case does not part names."""
+    """Return the target datasets named ``schema.name``, case-insensitively."""
     schema, _, rest = name.partition(".")
     return TargetDataset.objects.select_related("schema").filter(schema__name__iexact=schema, name__iexact=rest)
 
 
 def _named(name: str) -> SourceDataset | TargetDataset | None:
-    """``schema.name`` of a target dataset, else ``system.name`` of a source; case does not part names."""
+    """Return the target dataset ``schema.name``, else the source ``system.name``, case-insensitively."""
     first, _, rest = name.partition(".")
     source = SourceDataset.objects.select_related("system").filter(system__short_name__iexact=first, name__iexact=rest)
     return targets_called(name).first() or source.first()
 
 
 def _like(name: str) -> str:
-    """Some datasets whose names have the last part of this one in them, as a sentence."""
+    """Return a sentence that suggests datasets with similar names."""
     part = name.rpartition(".")[2].strip()
     targets = TargetDataset.objects.filter(name__icontains=part, active=True).select_related("schema")[:3]
     sources = SourceDataset.objects.filter(name__icontains=part, active=True).select_related("system")[:3]
     close = [str(row) for row in (*sources, *targets)] if part else []
-    return f" Called much like it: {', '.join(close)}." if close else ""
+    return f" Similar names: {', '.join(close)}." if close else ""
+
+
+# Form of a reference: the parent by name, then a column of the child for each column of its key.
+
+
+_PAIR = "pair-"
+
+
+class ReferenceForm(MetadataForm):
+    """Form of a new reference of ``child``, with a field for each column of the named parent's business key.
+
+    ``named`` is the parent, None if there is none of this name; ``pairs`` are (child column, parent column).
+    """
+
+    parent = forms.CharField(
+        max_length=300,
+        label="Refers to",
+        widget=forms.TextInput(attrs={**MONO, "list": "parent-names"}),
+        help_text="schema.name of a dataset with a business key.",
+        error_messages={"required": "Choose the dataset that it refers to."},
+    )
+    role_name = forms.CharField(
+        required=False,
+        max_length=100,
+        label="As",
+        widget=forms.TextInput(attrs=MONO),
+        help_text="Distinguishes two references to the same dataset, such as origin and destination. Part of the "
+        "foreign key's column name.",
+    )
+    field_order = ("parent", "role_name")
+
+    def __init__(self, *args: Any, child: TargetDataset, **options: Any) -> None:
+        super().__init__(*args, **options)
+        given = self.data.get("parent") if self.is_bound else self.initial.get("parent")
+        self.named = targets_called(str(given or "").strip()).filter(history_of__isnull=True, active=True).first()
+        self._mine = list(child.columns.filter(active=True).order_by("ordinal", "id"))
+        self._keyed = _business_key(self.named) if self.named is not None else []
+        for column in self._keyed:
+            field = self.fields[f"{_PAIR}{column.key}"] = self._pair(column)
+            field.widget.attrs |= {"class": "form-select mono", "aria-required": "true"}
+
+    def _pair(self, column: TargetColumn) -> forms.ChoiceField:
+        offered = [(str(own.key), f"{own.name}  {own.type}") for own in self._mine]
+        alike = next((str(own.key) for own in self._mine if own.name.lower() == column.name.lower()), "")
+        return forms.ChoiceField(
+            choices=[("", "choose…"), *offered],
+            initial=alike,
+            label=f"Holds {column.name}",
+            help_text=f"The column of this dataset whose values are {self.named}.{column.name}, {column.type}.",
+            error_messages={"required": f"Choose the column that holds {column.name}."},
+        )
+
+    def pair_fields(self) -> Iterator[forms.BoundField]:
+        """Return the fields for the columns of the parent's business key."""
+        return (self[name] for name in self.fields if name.startswith(_PAIR))
+
+    def clean_parent(self) -> str:
+        if self.named is None:
+            raise forms.ValidationError(f"There is no dataset {self.cleaned_data['parent']!r}: write schema.name.")
+        if not self._keyed:
+            raise forms.ValidationError(f"{self.named} has no business key, so it cannot be referenced.")
+        return self.cleaned_data["parent"]
+
+    def given(self) -> dict[str, Any]:
+        return {"parent": self.named, "pairs": self.pairs, "role_name": self.cleaned_data["role_name"]}
+
+    @property
+    def pairs(self) -> list[tuple[TargetColumn, TargetColumn]]:
+        mine = {str(column.key): column for column in self._mine}
+        return [(mine[self.cleaned_data[f"{_PAIR}{column.key}"]], column) for column in self._keyed]
+
+
+def referable() -> QuerySet:
+    """Return the datasets with a business key, as (schema, name)."""
+    keyed = TargetColumn.objects.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY).order_by().values("dataset")
+    rows = TargetDataset.objects.filter(active=True, history_of__isnull=True, pk__in=keyed)
+    rows = rows.exclude(schema__layer__in=naming.KEYLESS_LAYERS).order_by("schema__name", "name")
+    return rows.values_list("schema__name", "name")
+
+
+def _business_key(dataset: TargetDataset) -> list[TargetColumn]:
+    columns = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
+    return list(columns.select_related("dataset__schema").order_by("key_ordinal", "ordinal", "id"))

@@ -1,4 +1,4 @@
-"""A dataset's history policy as people choose it."""
+"""Form of a dataset's history policy."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
+from elevata.web.forms import EditForm
 from metadata.domain.history_policy import LOAD_TIME, STATES, TIME_TYPES, HistoryPolicy
-from metadata.domain.policy_choices import CHOICES, Chosen, described_policy, not_applying
+from metadata.domain.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
 from metadata.domain.types import BIGINT, INTEGER, STRING, DataType
-from metadata.forms.base import EditForm
-from metadata.forms.choices import Group, shown_group
+from metadata.forms.base import Group, shown_group
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.checks import input_column_names
 
@@ -22,20 +22,20 @@ _GROUPS = (
     ("What comes", ("historize", "input", "op", "absent_keys", "null_string", "unmodified_string")),
     ("Time", ("time", "late", "late_horizon")),
     ("What is recorded", ("deletes", "track", "untracked")),
-    ("How it stands in the table", ("profile", "open_end", *(_LABEL + word for word in STATES))),
+    ("Storage in the table", ("profile", "open_end", *(_LABEL + word for word in STATES))),
     ("What is published", ("views",)),
 )
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
 
 
 def _choice(name: str, **options: Any) -> forms.ChoiceField:
-    """One of a field's choices; nothing sent is the first of them."""
+    """Return one of a field's choices, the first if none is sent."""
     choices = [(one.value, one.label) for one in CHOICES[name]]
     return forms.ChoiceField(choices=choices, required=False, widget=forms.RadioSelect, **options)
 
 
 def _text(**options: Any) -> forms.CharField:
-    """A text that counts as it is typed."""
+    """Return a text without changes to its blanks."""
     return forms.CharField(required=False, strip=False, max_length=200, widget=forms.TextInput(attrs=_MONO), **options)
 
 
@@ -58,43 +58,41 @@ class PolicyForm(EditForm):
         help_text="Every version of a row is kept in a table beside it. Switched off, the history is retired and "
         "keeps what it has.",
     )
-    input = _choice("input", label="What a delivery is", help_text="What a row says, and what its absence says.")
-    op = forms.ChoiceField(
-        required=False, label="Operation", help_text="The column with I, U or D; the dataset or its input has it."
+    input = _choice("input", label="Delivery type", help_text="Meaning of a row in a delivery, and of an absent row.")
+    op = forms.ChoiceField(required=False, label="Operation", help_text="Column with the operation: I, U or D.")
+    absent_keys = _choice(
+        "absent_keys", label="Absent keys", help_text="Meaning of a key that is absent from a delivery."
     )
-    absent_keys = _choice("absent_keys", label="Absent keys", help_text="What it means that a delivery lacks a key.")
     time = forms.ChoiceField(
-        required=False, label="Versions are dated by", help_text="When the load ran, or a column that dates each row."
+        required=False, label="Versions are dated by", help_text="The load time, or a column with the time of each row."
     )
-    late = _choice("late", label="Late rows", help_text="Rows that are not after the newest known time of their key.")
+    late = _choice("late", label="Late rows", help_text="Handling of rows older than the newest version of their key.")
     late_horizon = forms.IntegerField(
         required=False,
         min_value=1,
-        label="Late rows are remembered for",
+        label="Late row window",
         widget=forms.NumberInput(attrs={"inputmode": "numeric", "step": "1"}),
-        help_text="Days; older rows are turned away and counted. Empty: for ever.",
+        help_text="In days. Older rows are rejected and counted. Empty means no limit.",
         error_messages={"invalid": "This is a whole number of days."},
     )
-    deletes = _choice("deletes", label="Deletes", help_text="What becomes of the version of a key that is gone.")
+    deletes = _choice("deletes", label="Deletes", help_text="Handling of deleted keys.")
     track = forms.MultipleChoiceField(
         required=False,
         label="Tracked columns",
         widget=forms.CheckboxSelectMultiple,
-        help_text="Only a difference in these opens a version. None ticked: every column does.",
+        help_text="A change in these columns opens a version. None selected means all columns.",
     )
-    untracked = _choice("untracked", label="The other columns", help_text="What a difference in them does.")
+    untracked = _choice("untracked", label="The other columns", help_text="Handling of changes in untracked columns.")
     open_end = forms.CharField(
         required=False,
         max_length=40,
         label="End of an open version",
         widget=forms.TextInput(attrs={**_MONO, "placeholder": "9999-12-31"}),
-        help_text="A date from the year 2200 on, with or without a time. Empty: NULL, or what the columns bring.",
+        help_text="A date from the year 2200 on. Empty means NULL.",
     )
-    profile = _choice("profile", label="Names of its columns", help_text="What the history's own columns are called.")
-    null_string = _text(label="Text for NULL", help_text="What stands in batch files where there is no value.")
-    unmodified_string = _text(
-        label="Text for “as before”", help_text="What stands in an update file where a value stays as it was."
-    )
+    profile = _choice("profile", label="Names of its columns", help_text="Names of the history columns.")
+    null_string = _text(label="Text for NULL", help_text="Text that means NULL in batch files.")
+    unmodified_string = _text(label="Unchanged text", help_text="Text in an update file that keeps the previous value.")
     label_new = _label("new", "A version that begins a key. Empty: new.")
     label_changed = _label("changed", "A version that follows another, or ended by a change. Empty: changed.")
     label_deleted = _label("deleted", "A version that ended by a delete, or a tombstone. Empty: deleted.")
@@ -140,14 +138,14 @@ class PolicyForm(EditForm):
         return {"historize": row.historize, **plain, **by_input, **lists, **texts, **named}
 
     def not_applying(self) -> dict[str, str]:
-        """Fields that have no say beside what is chosen, with the reason."""
+        """Return the fields that do not apply to the current choices, with the reason."""
         time = self["time"].value() or LOAD_TIME
         numbered = time in self.types and self.types[time].name in (BIGINT, INTEGER)
         chosen = Chosen(self["input"].value(), self["absent_keys"].value(), time, numbered, bool(self["track"].value()))
         return not_applying(chosen)
 
     def groups(self) -> list[Group]:
-        """The fields as the page has them, in groups; those without a say with the reason."""
+        """Return the fields in groups, as the page shows them; fields without effect with the reason."""
         unused = self.not_applying()
         return [shown_group(self, title, names, unused) for title, names in _GROUPS]
 
@@ -171,7 +169,7 @@ class PolicyForm(EditForm):
         policy.check_described(self.types, self.business_key, delivered)
 
     def add_problem(self, problem: MetadataError) -> None:
-        """``history_policy.late`` stands by late, ``history_policy.state_labels.new`` by the label of new."""
+        """Show ``history_policy.late`` at late, ``history_policy.state_labels.new`` at the label of new."""
         _, _, place = problem.field.partition("history_policy.")
         if place.startswith("state_labels"):
             place = _LABEL + (place.partition(".")[2] or STATES[0])
@@ -189,7 +187,7 @@ class PolicyForm(EditForm):
         return found
 
     def _offer_columns(self, stored: HistoryPolicy) -> None:
-        """The columns that can be chosen; what is chosen already always can."""
+        """Return the columns to choose from; a current choice is always among them."""
         dates = [c for c in self.columns if c.type.name in TIME_TYPES and c.name not in self.business_key]
         texts = [c for c in self.columns if c.type.name == STRING and c.name not in self.business_key]
         kept = [c for c in self.columns if c.role == TargetColumn.Role.ATTRIBUTE]
@@ -220,6 +218,6 @@ def _offered(columns: Iterable[TargetColumn]) -> list[tuple[str, str]]:
 
 
 def _with(choices: list[tuple[str, str]], chosen: Iterable[str]) -> list[tuple[str, str]]:
-    """The choices, and what is chosen besides."""
+    """Return the choices with the current value among them."""
     known = {value for value, _ in choices}
     return [*choices, *((value, f"{value} (not there any more)") for value in chosen if value not in known)]

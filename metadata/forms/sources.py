@@ -1,4 +1,4 @@
-"""Systems and source datasets as people type them."""
+"""Forms of systems, source datasets and imports."""
 
 import json
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 from django import forms
 
 from elevata.core.errors import MetadataError, as_sentence
-from metadata.domain import naming
-from metadata.domain.databases import SECRET_PREFIX, without_password
+from elevata.web.forms import DescribedFields, EditForm, MetadataForm
+from metadata.domain import contracts, naming
+from metadata.domain.locations import SECRET_PREFIX, without_password
 from metadata.domain.types import NAMES, DataType, parse
-from metadata.forms.base import DescribedFields, EditForm, MetadataForm, sensitivity_field
+from metadata.forms.base import sensitivity_field
 from metadata.models import SourceDataset, System
 
 _MONO = {"class": "mono", "autocomplete": "off", "spellcheck": "false"}
@@ -19,35 +20,35 @@ SYSTEM_FIELDS = ("name", "short_name", "kind", "location", "secret", "active", "
 
 
 def _sign_field(said: str) -> forms.CharField:
-    """One sign, or a word for one that cannot be typed."""
+    """Return a field for one character, or a word for one that cannot be typed."""
     return forms.CharField(
         max_length=4, required=False, strip=False, widget=forms.TextInput(attrs=_MONO), help_text=said
     )
 
 
 class SystemFields(DescribedFields):
-    """A place that delivers data."""
+    """Fields of a system."""
 
     name = forms.CharField(
         max_length=200,
-        help_text="What people call it.",
-        error_messages={"required": "A system needs a name."},
+        help_text="Display name.",
+        error_messages={"required": "Enter a name."},
     )
     short_name = forms.CharField(
         max_length=naming.MAX_SYSTEM_NAME,
         widget=forms.TextInput(attrs=_MONO),
-        help_text="Goes into the names of what is generated from it: raw_air_airport for air. Letters, digits, _.",
-        error_messages={"required": "A system needs a short name."},
+        help_text="Part of generated names: air gives raw_air_airport. Letters, digits and _.",
+        error_messages={"required": "Enter a short name."},
     )
     kind = forms.ChoiceField(
         choices=System.Kind.choices,
-        help_text="Files are loaded. A database can be looked at, described and generated from; loads read files only.",
+        help_text="Load runs read files only; a database can be browsed and imported.",
     )
     location = forms.CharField(
         max_length=1000,
         required=False,
         widget=forms.TextInput(attrs=_MONO),
-        help_text="Of files: the folder, like {{ data_dir }}/landing/air. Of a database: "
+        help_text="Folder of the files, like {{ data_dir }}/landing/air. Of a database: "
         "postgresql://reader@db.example.org:5432/erp, without a password.",
     )
     secret = forms.CharField(
@@ -59,11 +60,11 @@ class SystemFields(DescribedFields):
         "Never the password itself.",
     )
     active = forms.BooleanField(
-        required=False, initial=True, label="In use", help_text="Sources of a system out of use are not loaded."
+        required=False, initial=True, label="In use", help_text="Sources of an inactive system are not loaded."
     )
 
     def clean_location(self) -> str:
-        """A password that was typed by mistake is not sent back to the browser."""
+        """Remove a password from the location, so that it is not sent back to the browser."""
         typed = self.cleaned_data["location"]
         shown = without_password(typed)
         if shown != typed:
@@ -87,19 +88,19 @@ class SourceFields(DescribedFields):
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs=_MONO),
-        help_text="What the system calls it.",
-        error_messages={"required": "A source dataset needs a name."},
+        help_text="Name in the source system.",
+        error_messages={"required": "Enter a name."},
     )
     short_name = forms.CharField(
         max_length=90,
         widget=forms.TextInput(attrs=_MONO),
-        help_text="Goes into the names of tables generated from now on: letters, digits and _.",
-        error_messages={"required": "A source dataset needs a short name."},
+        help_text="Part of generated table names: letters, digits and _.",
+        error_messages={"required": "Enter a short name."},
     )
 
 
 class NewSourceForm(SourceFields, MetadataForm):
-    """A source dataset that is imported: what it is called, and what is done with it."""
+    """Names and description of a source dataset to import."""
 
     historize = forms.BooleanField(
         required=False,
@@ -124,9 +125,9 @@ class ReadingForm(MetadataForm):
     )
     format = forms.ChoiceField(
         choices=[one for one in SourceDataset.Format.choices if one[0] != SourceDataset.Format.TABLE],
-        help_text="What kind of file it is.",
+        help_text="File format.",
     )
-    delimiter = forms.ChoiceField(choices=DELIMITERS, required=False, help_text="CSV: the sign between two fields.")
+    delimiter = forms.ChoiceField(choices=DELIMITERS, required=False, help_text="CSV: field delimiter.")
     encoding = forms.CharField(
         max_length=40,
         required=False,
@@ -137,14 +138,14 @@ class ReadingForm(MetadataForm):
         max_length=1,
         required=False,
         widget=forms.TextInput(attrs={**_MONO, "placeholder": '"'}),
-        help_text="CSV: the sign around a field; a double quote if empty.",
+        help_text="CSV: quote character; a double quote if empty.",
     )
     no_header = forms.BooleanField(
-        required=False, label="No header", help_text="CSV: the first line holds data, not names."
+        required=False, label="No header", help_text="CSV: the first line contains data, not column names."
     )
 
     def options(self) -> dict[str, Any]:
-        """The source's reading options: only what is not the usual; none while the form has errors."""
+        """Return the reading options that differ from the defaults; empty while the form has errors."""
         if not self.is_valid() or self.cleaned_data["format"] != SourceDataset.Format.CSV:
             return {}
         given = self.cleaned_data
@@ -155,7 +156,7 @@ class ReadingForm(MetadataForm):
 
     @classmethod
     def filled(cls, location: str, format_name: str, options: dict[str, Any]) -> "ReadingForm":
-        """The form as these options would have been typed."""
+        """Return the form filled with these options."""
         delimiter = options.get("delimiter", ",")
         return cls(
             initial={
@@ -175,7 +176,7 @@ class SourceForm(SourceFields, EditForm):
     An option that is left empty is as usual, and is not stored.
     """
 
-    OPTIONS = ("delimiter", "quote", "escape", "encoding", "header", "empty_is_null", "null_string", "timezone")
+    OPTIONS = tuple(contracts.OPTIONS["csv"])
     FACTS = ("name", "short_name", "location", "format", "historize", "active", "description", "owner", "tags")
     seen = (*FACTS, *OPTIONS)
     field_order = (*FACTS, *OPTIONS, "version")
@@ -185,22 +186,22 @@ class SourceForm(SourceFields, EditForm):
         max_length=1000,
         widget=forms.TextInput(attrs=_MONO),
         help_text="Of files: a file, or a folder of files, below the system's folder. Of a database: schema.table.",
-        error_messages={"required": "Say where the data is."},
+        error_messages={"required": "Enter a location."},
     )
-    format = forms.ChoiceField(help_text="What is delivered.")
+    format = forms.ChoiceField(help_text="Content of the delivery.")
     historize = forms.BooleanField(
         required=False,
         label="Keep history",
-        help_text="What generation does: a history table beside rawcore keeps every version. It needs a business key.",
+        help_text="Generates a history table that keeps every version. Needs a business key.",
     )
     active = forms.BooleanField(
         required=False,
         label="In use",
-        help_text="Out of use, it is not loaded, and generation retires what was made of it.",
+        help_text="An inactive source is not loaded, and generation retires its targets.",
     )
-    delimiter = _sign_field("CSV: the sign between two fields, or the word tab; a comma if empty.")
-    quote = _sign_field("CSV: the sign around a field, or none; a double quote if empty.")
-    escape = _sign_field("CSV: the sign before a quote within a field, or none; the quote itself if empty.")
+    delimiter = _sign_field("CSV: field delimiter, or the word tab; a comma if empty.")
+    quote = _sign_field("CSV: quote character, or none; a double quote if empty.")
+    escape = _sign_field("CSV: escape character, or none; the quote character if empty.")
     encoding = forms.CharField(
         max_length=40,
         required=False,
@@ -208,20 +209,20 @@ class SourceForm(SourceFields, EditForm):
         help_text="CSV and JSON lines: the character set; UTF-8 if empty.",
     )
     header = forms.ChoiceField(
-        choices=_FLAGS, required=False, help_text="CSV: whether the first line holds names. As usual: yes."
+        choices=_FLAGS, required=False, help_text="CSV: the first line contains column names. Default: yes."
     )
     empty_is_null = forms.ChoiceField(
         choices=_FLAGS,
         required=False,
         label="Empty is NULL",
-        help_text="CSV, JSON lines: whether an empty text is no value. As usual: yes for CSV, no for JSON lines.",
+        help_text="CSV, JSON lines: read empty text as NULL. Default: yes for CSV, no for JSON lines.",
     )
     null_string = forms.CharField(
         max_length=40,
         required=False,
         label="NULL text",
         widget=forms.TextInput(attrs={**_MONO, "placeholder": "NULL"}),
-        help_text="CSV, JSON lines: a text that stands for no value, quoted or not; none if empty.",
+        help_text="CSV, JSON lines: text that means NULL.",
     )
     timezone = forms.CharField(
         max_length=64,
@@ -229,6 +230,15 @@ class SourceForm(SourceFields, EditForm):
         label="Time zone",
         widget=forms.TextInput(attrs={**_MONO, "placeholder": "UTC"}),
         help_text="Files: the zone of timestamps that name none, like Europe/Berlin or +02:00; UTC if empty.",
+    )
+
+    expected_files = forms.IntegerField(
+        min_value=1,
+        required=False,
+        label="Number of files",
+        widget=forms.NumberInput(attrs={"min": 1}),
+        help_text="Files: a delivery with another number of files is refused; any number if empty.",
+        error_messages={"invalid": "A number of files is 1, 2 …"},
     )
 
     def __init__(self, *args: Any, system: System, **options: Any) -> None:
@@ -252,7 +262,7 @@ class SourceForm(SourceFields, EditForm):
 
 
 def _sign(text: str) -> str:
-    """A sign as options hold it: some cannot be seen, or are none."""
+    """Return a character as options store it: some are invisible, or none is set."""
     return {"tab": "\t", "none": ""}.get(text, text)
 
 
@@ -260,13 +270,14 @@ _OPTION_VALUES = {
     "encoding": str,
     "null_string": str,
     "timezone": str,
+    "expected_files": int,
     "header": _YES.__eq__,
     "empty_is_null": _YES.__eq__,
 }
 
 
 def _option_text(value: Any) -> str:
-    """An option as the form shows it; empty where it is not stored."""
+    """Return an option as the form shows it; empty if it is not stored."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -275,15 +286,15 @@ def _option_text(value: Any) -> str:
 
 
 class ColumnChoiceForm(MetadataForm):
-    """One line of an import: whether it is taken, and what it becomes. Its help stands in the head of the table."""
+    """One column of an import: whether it is imported, and its target. Help is in the head of the table."""
 
-    take = forms.BooleanField(required=False, help_text="Only ticked lines are written.")
+    take = forms.BooleanField(required=False, help_text="Only included columns are written.")
     target_name = forms.CharField(
         max_length=naming.MAX_COLUMN_CHARACTERS,
         required=False,
         label="Name in the warehouse",
         widget=forms.TextInput(attrs=_MONO),
-        help_text="What stage and rawcore call it; the naming rules' proposal if empty.",
+        help_text="Name in stage and rawcore. Empty uses the naming rules.",
     )
     type = forms.CharField(
         max_length=100,
@@ -297,22 +308,20 @@ class ColumnChoiceForm(MetadataForm):
         required=False,
         label="Key",
         widget=forms.NumberInput(attrs={"min": 1, "max": 99}),
-        help_text="Its place in the business key: 1, 2 … Empty: not part of it.",
+        help_text="Position in the business key: 1, 2 … Empty means not in the key.",
         error_messages={"invalid": "A place is a number: 1, 2 …"},
     )
     nullable = forms.BooleanField(
         required=False, label="May be empty", help_text="Otherwise a delivery without a value is refused."
     )
-    pii = forms.BooleanField(
-        required=False, label="Personal data", help_text="Marks it for those who must protect or erase it."
-    )
+    pii = forms.BooleanField(required=False, label="Personal data", help_text="Marks the column as personal data.")
     sensitivity = sensitivity_field()
-    description = forms.CharField(max_length=2000, required=False, help_text="What it holds.")
+    description = forms.CharField(max_length=2000, required=False, help_text="Content of the column.")
 
     known_types = NAMES
 
     def __init__(self, *args: Any, asks_type: bool = True, **options: Any) -> None:
-        """``asks_type`` is false for a line that is only taken or left: it has no other field."""
+        """Create the form; ``asks_type`` is false for a line that is only taken or left, without another field."""
         super().__init__(*args, **options)
         self._asks_type = asks_type
         for name, field in self.fields.items():

@@ -6,19 +6,8 @@ from metadata.domain.sensitivity import CONFIDENTIAL, INTERNAL, PUBLIC, RESTRICT
 from metadata.domain.types import NAMES, DataType
 
 
-class Versioned(models.Model):
-    """A row that two people may edit: ``version`` grows by one with every write (optimistic lock)."""
-
-    version = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        abstract = True
-
-
 class Described(models.Model):
-    """Description fields of an object; nothing is computed from them."""
+    """Description fields of an object; they have no effect."""
 
     description = models.TextField(blank=True, default="")
     owner = models.CharField(max_length=200, blank=True, default="")
@@ -29,7 +18,7 @@ class Described(models.Model):
 
 
 class Classified(models.Model):
-    """Classification of an object; empty where nobody classified it. It informs, and decides nothing by itself."""
+    """Classification of an object; empty if unclassified."""
 
     class Sensitivity(models.TextChoices):
         PUBLIC = PUBLIC, "Public"
@@ -44,10 +33,10 @@ class Classified(models.Model):
 
 
 class TypedColumn(models.Model):
-    """A column's data type as metadata says it, not as a database spells it.
+    """Data type of a column, independent of its spelling in databases.
 
-    ``data_type`` is one of the names in ``metadata.domain.types``; ``length`` goes with string,
-    ``precision`` and ``scale`` with decimal.
+    ``data_type`` is one of the names in ``metadata.domain.types``; ``length`` goes with string, ``precision`` and
+    ``scale`` with decimal.
     """
 
     data_type = models.CharField(max_length=20)
@@ -61,7 +50,7 @@ class TypedColumn(models.Model):
 
     @property
     def type(self) -> DataType:
-        """The type as one value; setting it sets the four columns."""
+        """Return the type as one value; setting it sets the four columns."""
         return DataType(self.data_type, self.length, self.precision, self.scale)
 
     @type.setter
@@ -73,10 +62,10 @@ class TypedColumn(models.Model):
 
 
 class Retirable(models.Model):
-    """A thing that is put out of use and kept: lineage, history and people may refer to it.
+    """Object that can be retired and is never deleted while lineage, history or users may refer to it.
 
-    ``retired_by`` tells what generation retired, because its source went away, from what a person
-    retired: only the former comes back by itself when the source does.
+    ``retired_by`` distinguishes objects that generation retired, because their source was removed, from those that
+    a user retired: only the former become active again with their source.
     """
 
     class RetiredBy(models.TextChoices):
@@ -104,7 +93,7 @@ def retirable_constraints(prefix: str) -> list[models.CheckConstraint]:
 
 
 def typed_column_constraints(prefix: str) -> list[models.CheckConstraint]:
-    """Only types we know; length only on string; precision and scale on decimal, within its bounds."""
+    """Return constraints: known types only; length only on string; precision and scale on decimal, within bounds."""
     q = models.Q
     return [
         models.CheckConstraint(
@@ -122,7 +111,7 @@ def typed_column_constraints(prefix: str) -> list[models.CheckConstraint]:
             condition=(~q(data_type="decimal") & q(precision__isnull=True, scale__isnull=True))
             | q(
                 data_type="decimal",
-                # Said in full: a check that comes out as NULL passes.
+                # Explicit comparison with NULL: a check that evaluates to NULL passes.
                 precision__isnull=False,
                 scale__isnull=False,
                 precision__gte=1,

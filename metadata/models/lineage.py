@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from metadata.models.base import Versioned
+from elevata.audit.models import Versioned
 
 
 class DatasetInput(Versioned):
@@ -91,11 +91,11 @@ class ColumnInput(Versioned):
 
 
 class Reference(Versioned):
-    """The rows of ``child`` refer to rows of ``parent``.
+    """Reference of the rows of ``child`` to rows of ``parent``.
 
-    The foreign-key column follows from it: ``<role_name>_key`` in the child, or the name of the
-    parent's key column where there is no role name. Its value is the parent's entity key, hashed
-    from the child's columns, so no look-up is needed to load it.
+    The foreign-key column follows from it: ``<role_name>_key`` in the child, or the name of the parent's key column
+    without a role name. Its value is the parent's entity key, hashed from the child's columns, so loading it needs
+    no look-up.
     """
 
     child = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, related_name="references")

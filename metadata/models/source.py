@@ -1,19 +1,23 @@
 """Source systems, datasets and columns."""
 
+from typing import ClassVar
+
 from django.db import models
 from django.db.models.functions import Lower
 
-from metadata.models.base import Classified, Described, TypedColumn, Versioned, typed_column_constraints
+from elevata.audit.models import Versioned
+from metadata.models.base import Classified, Described, TypedColumn, typed_column_constraints
 
 
 class System(Versioned, Described):
-    """A place that delivers data: a folder of files, or a database reached by JDBC.
+    """Source system: a folder of files, or a database reached by JDBC.
 
-    ``short_name`` goes into the names of everything generated from it (``raw_air_airport``).
-    ``location`` of a file system is a folder that the datasets' own locations are relative to; of a
-    database it is its URL without a password. ``secret`` names the environment variable that holds the
-    password: the password itself is stored nowhere.
+    ``short_name`` is part of the names of everything generated from it (``raw_air_airport``). ``location`` of a
+    file system is a folder that the datasets' own locations are relative to; of a database it is its URL without a
+    password. ``secret`` names the environment variable with the password, which is never stored.
     """
+
+    LOG_KEY: ClassVar[str] = "short_name"
 
     class Kind(models.TextChoices):
         FILES = "files", "Files"
@@ -34,11 +38,13 @@ class System(Versioned, Described):
 
 
 class SourceDataset(Versioned, Described):
-    """One table or file of a system, as a contract: what is delivered, in which shape.
+    """Table or file of a system, as a contract of its deliveries.
 
-    ``key`` is the stable key; ``options`` are the format's reading options (delimiter, quote,
-    escape, encoding, header, empty_is_null for CSV).
+    ``key`` is the stable key; ``options`` are the format's reading options (delimiter, quote, escape, encoding,
+    header, empty_is_null for CSV).
     """
+
+    LOG_KIND: ClassVar[str] = "source_dataset"
 
     class Format(models.TextChoices):
         CSV = "csv", "CSV"
@@ -80,11 +86,13 @@ class SourceDataset(Versioned, Described):
 
 
 class SourceColumn(Versioned, Described, Classified, TypedColumn):
-    """A column that a source dataset promises to deliver.
+    """Column that a source dataset promises to deliver.
 
-    ``key_ordinal`` is its place (from 1) in the business key, NULL outside it. ``target_name`` is what
-    generation calls it in stage and rawcore; empty: as the naming rules say.
+    ``key_ordinal`` is its position (from 1) in the business key, NULL outside it. ``target_name`` is its name in
+    stage and rawcore; if empty, the naming rules apply.
     """
+
+    LOG_KIND: ClassVar[str] = "source_column"
 
     dataset = models.ForeignKey(SourceDataset, on_delete=models.CASCADE, related_name="columns")
     key = models.UUIDField(unique=True, editable=False)

@@ -1,14 +1,16 @@
 """Target schemas, datasets and columns."""
 
+from typing import ClassVar
+
 from django.db import models
 from django.db.models.functions import Lower
 
+from elevata.audit.models import Versioned
 from metadata.models.base import (
     Classified,
     Described,
     Retirable,
     TypedColumn,
-    Versioned,
     retirable_constraints,
     typed_column_constraints,
 )
@@ -16,6 +18,9 @@ from metadata.models.base import (
 
 class TargetSchema(Versioned, Described):
     """A schema of the warehouse, standing in one layer."""
+
+    LOG_KIND: ClassVar[str] = "schema"
+    LOG_KEY: ClassVar[str] = "name"
 
     class Layer(models.TextChoices):
         RAW = "raw", "Raw"
@@ -42,6 +47,8 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
     dataset has a row (for descriptions and lineage) but no columns of its own: they are computed
     from ``history_of``. ``history_policy`` is read by ``metadata.domain.history_policy``.
     """
+
+    LOG_KIND: ClassVar[str] = "dataset"
 
     class Materialization(models.TextChoices):
         TABLE = "table", "Table"
@@ -91,11 +98,13 @@ class TargetDataset(Versioned, Described, Classified, Retirable):
 
 
 class TargetColumn(Versioned, Described, Classified, TypedColumn, Retirable):
-    """A column that should exist. Technical columns that follow from rules are not stored here.
+    """Described column. Technical columns that follow from rules are not stored here.
 
-    ``expression`` is SQL over the dataset's inputs; empty means the one column input as it is.
-    ``key_ordinal`` is the place in the business key (role ``business_key`` only).
+    ``expression`` is SQL over the dataset's inputs; empty means the one column input unchanged. ``key_ordinal`` is
+    the position in the business key (role ``business_key`` only).
     """
+
+    LOG_KIND: ClassVar[str] = "column"
 
     class Role(models.TextChoices):
         BUSINESS_KEY = "business_key", "Business key"

@@ -6,15 +6,15 @@ Services and the YAML import share them. The models' constraints check the same 
 import re
 from collections.abc import Iterable
 
+from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.databases import check_database_location, check_secret_name
+from metadata.domain.contracts import check_options
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.domain.locations import check_location
-from metadata.domain.source_options import check_options
+from metadata.domain.locations import check_database_location, check_location, check_secret_name
 from metadata.domain.sql import check_expression
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.common import check_fields, check_word_list
+from metadata.services.row_changes import check_word_list
 
 MAX_DATASET_SHORT_NAME = 90
 LOCATION_PLACEHOLDERS = ("data_dir",)
@@ -64,14 +64,9 @@ def check_source_column(row: SourceColumn) -> None:
     _check_other_column(row, SourceColumn.objects.filter(dataset=row.dataset))
     if row.key_ordinal is not None and not row.integrate:
         raise MetadataError("invalid", "a business key column is always integrated", "integrate", where)
-    if row.key_ordinal == 0:
-        raise MetadataError("invalid", "counts from 1", "key_ordinal", where)
+    _check_key_place(row)
     check_word_list(row.tags, "tags", where)
     check_fields(row, where)
-
-
-def _check_target_name(name: str) -> None:
-    naming.check_column_name(name, reserved_prefix=naming.ENGINE_PREFIX, field="target_name")
 
 
 def check_source_policy(dataset: SourceDataset) -> None:
@@ -102,8 +97,8 @@ def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
     for field in HistoryPolicy.from_dict(dataset.history_policy).fields_naming(column.name):
         delivered = isinstance(dataset, TargetDataset) and column.name.lower() in input_column_names(dataset)
         if field != "op" or not delivered:
-            said = f"the history policy of {dataset} names it; change that first"
-            raise MetadataError("in_use", said, f"history_policy.{field}", str(column))
+            message = f"the history policy of {dataset} names it; change that first"
+            raise MetadataError("in_use", message, f"history_policy.{field}", str(column))
 
 
 def check_schema(row: TargetSchema) -> None:
@@ -123,8 +118,8 @@ def check_target_dataset(row: TargetDataset) -> None:
         retired = "" if other.active else ", which is retired"
         raise MetadataError("name_taken", f"{row.name!r} is the name of another dataset{retired}", "name", where)
     if row.historize and row.schema.layer != layers.RAWCORE:
-        said = f"layer {row.schema.layer} keeps no history; rawcore does"
-        raise MetadataError("invalid", said, "historize", where)
+        message = f"layer {row.schema.layer} keeps no history; rawcore does"
+        raise MetadataError("invalid", message, "historize", where)
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
@@ -135,12 +130,19 @@ def check_target_dataset(row: TargetDataset) -> None:
     check_fields(row, where)
 
 
+def _check_key_place(row: SourceColumn | TargetColumn) -> None:
+    if row.key_ordinal == 0:
+        raise MetadataError("invalid", "counts from 1", "key_ordinal", str(row))
+
+
 def check_target_column(row: TargetColumn) -> None:
     where, dataset = str(row), row.dataset
     if dataset.history_of_id is not None:
         raise MetadataError("invalid", "a history dataset's columns are its base's; change them there", "", where)
     layer = dataset.schema.layer
-    reserved = naming.reserved_column_names(layer, dataset.name) | _foreign_keys(dataset)
+    reserved = naming.reserved_column_names(layer, dataset.name)
+    if row.name.lower().endswith(naming.KEY_SUFFIX):
+        reserved |= _foreign_keys(dataset)
     prefix = naming.reserved_prefix(layer)
     with_place(row, lambda: naming.check_column_name(row.name, reserved=reserved, reserved_prefix=prefix))
     with_place(row, lambda: row.type)
@@ -149,6 +151,7 @@ def check_target_column(row: TargetColumn) -> None:
         if dataset.schema.layer == TargetSchema.Layer.RAW:
             raise MetadataError("invalid", "raw holds what was delivered, without expressions", "expression", where)
         with_place(row, lambda: check_expression(row.expression))
+    _check_key_place(row)
     check_word_list(row.tags, "tags", where)
     check_word_list(row.former_names, "former_names", where)
     check_fields(row, where)
@@ -233,6 +236,8 @@ def _check_names(used: Iterable[str], known: set[str], field: str, where: str) -
 
 
 def _check_other_column(row: SourceColumn | TargetColumn, others) -> None:
+    if are_constraints_left_to_database():
+        return
     other = others.filter(name__iexact=row.name).exclude(pk=row.pk).first()
     if other is not None:
         how = "differs from it only by case" if other.name != row.name else "has this name"

@@ -1,19 +1,22 @@
-"""Export of metadata to YAML files, and import from them."""
+"""Export of metadata to YAML files and import from them."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Prefetch, QuerySet
 
+from elevata.audit.services.change_log import constraints_left_to_database, snapshot, writing
 from elevata.core.errors import MetadataError
-from metadata import dataset_descriptions
-from metadata.dataset_descriptions import EndRead
+from elevata.core.strict_fields import Node, Record
 from metadata.domain import exchange as fields
-from metadata.domain.exchange import FORMAT, Node, Record, read_file
+from metadata.domain.exchange import FORMAT, read_file
 from metadata.models import (
+    ColumnInput,
     Reference,
     SourceColumn,
     SourceDataset,
@@ -22,10 +25,55 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.services.common import snapshot, writing
+from metadata.selectors import datasets
 from metadata.services.import_rows import Report
 from metadata.services.metadata_import import Importer
 from metadata.services.yaml_files import dump_yaml, parse_yaml, read_yaml
+
+# All that is described of target datasets, as the export needs it: of every column at once.
+
+
+def described_targets() -> QuerySet[TargetDataset]:
+    """Return target datasets with their description and columns; ``ends_read`` has the inputs of all."""
+    return (
+        TargetDataset.objects.filter(history_of__isnull=True)
+        .select_related("schema", "generated_from__system", "history")
+        .prefetch_related(
+            Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id")),
+            Prefetch("inputs", datasets.datasets_read()),
+            Prefetch("references", datasets.references()),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class EndRead:
+    """A column that a column reads; ``dataset`` is its dataset's name, with its system or schema."""
+
+    is_source: bool
+    dataset: str
+    column: str
+
+
+def ends_read() -> dict[int, list[EndRead]]:
+    """Return the inputs of every column of a target dataset, in order, by the column's row.
+
+    One query, and no models.
+    """
+    source, upstream = "source_column__dataset", "upstream_column__dataset"
+    found: dict[int, list[EndRead]] = defaultdict(list)
+    rows = ColumnInput.objects.order_by("column_id", "ordinal", "id").values_list(
+        *("column_id", f"{source}__system__short_name", f"{source}__name", "source_column__name"),
+        *(f"{upstream}__schema__name", f"{upstream}__name", "upstream_column__name"),
+    )
+    for column, system, source_name, source_column, schema, name, upstream_column in rows.iterator():
+        found[column].append(
+            EndRead(True, f"{system}.{source_name}", source_column)
+            if source_column is not None
+            else EndRead(False, f"{schema}.{name}", upstream_column)
+        )
+    return found
+
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -92,6 +140,16 @@ def import_records(files: list[Record], *, check: bool = False) -> Report:
 
 
 def _import(files: list[Record], *, check: bool) -> Report:
+    try:
+        with constraints_left_to_database():
+            return _attempt(files, check=check)
+    except MetadataError as problem:
+        if problem.code != "constraint":
+            raise
+    return _attempt(files, check=check)  # row by row, to name the row, or to find another key
+
+
+def _attempt(files: list[Record], *, check: bool) -> Report:
     with writing():
         report = Importer(files).run()
         if check:
@@ -126,8 +184,8 @@ def _files() -> Iterable[tuple[str, dict[str, Any]]]:
     schemas = [_schema(schema) for schema in ordered]
     if schemas:
         yield "schemas.yaml", {"schemas": schemas}
-    read = dataset_descriptions.ends_read()
-    for dataset in dataset_descriptions.described_targets():
+    read = ends_read()
+    for dataset in described_targets():
         yield f"targets/{dataset.schema.name}/{dataset.name}.yaml", {"dataset": _target(dataset, read)}
 
 
@@ -156,7 +214,7 @@ def _source_dataset(row: SourceDataset) -> dict[str, Any]:
         "key": str(row.key),
         "options": _sorted(row.options),
         "history_policy": _sorted(row.history_policy),
-        # Left out it means: generate, unless the files bring what was generated.
+        # Omitted, it means: generate, unless the files contain the generated datasets.
         "generate": None if row.generated.all() else False,
         "columns": [_source_column(column) for column in row.columns.all()],
     }

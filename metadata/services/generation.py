@@ -10,8 +10,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
-from metadata.domain import keys, naming
+from metadata.domain import naming
 from metadata.domain.generation import (
     GeneratedColumn,
     GeneratedDataset,
@@ -30,7 +31,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.checks import check_history, check_source_policy
-from metadata.services.common import store, store_all, writing
+from metadata.services.row_changes import store, store_all
 
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
@@ -109,7 +110,7 @@ def describe(source: SourceDataset) -> SourceDatasetSpec:
 
 
 def ensure_schema(layer: str) -> TargetSchema:
-    """Return the layer's schema: the one named like the layer, else its first, else a new one."""
+    """Return the layer's schema: the one with the layer's name, else its first, else a new one."""
     found = list(TargetSchema.objects.filter(layer=layer))
     named = [schema for schema in found if schema.name == layer]
     if named or found:
@@ -121,7 +122,7 @@ def ensure_schema(layer: str) -> TargetSchema:
 def ensure_history(base: TargetDataset, summary: Summary | None = None) -> TargetDataset:
     """Return the history dataset of a historized dataset, created or reactivated if needed."""
     summary = Summary() if summary is None else summary
-    spec = GeneratedDataset(keys.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
+    spec = GeneratedDataset(naming.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
     return _history(spec, base, getattr(base, "history", None), summary)
 
 
@@ -133,12 +134,12 @@ def _existing(source: SourceDataset) -> dict[UUID, TargetDataset]:
     known: dict[UUID, TargetDataset] = {}
     rows = TargetDataset.objects.filter(generated_from=source).select_related("schema", "history__schema")
     for row in sorted(rows, key=lambda row: row.pk):
-        key = keys.generated_dataset_key(row.schema.layer, source.key)
+        key = naming.generated_dataset_key(row.schema.layer, source.key)
         if row.history_of_id is None and (key not in known or row.key == key):
             known[key] = row
     for key, row in list(known.items()):
         if hasattr(row, "history"):
-            known[keys.history_dataset_key(key)] = row.history
+            known[naming.history_dataset_key(key)] = row.history
     return known
 
 
@@ -319,7 +320,7 @@ def _generated_keys(dataset: TargetDataset) -> set[UUID]:
     """Return the keys that generation derives for columns here; columns with other keys belong to users."""
     source_columns = SourceColumn.objects.filter(dataset=dataset.generated_from)
     layer = dataset.schema.layer
-    return {keys.generated_column_key(layer, key) for key in source_columns.values_list("key", flat=True)}
+    return {naming.generated_column_key(layer, key) for key in source_columns.values_list("key", flat=True)}
 
 
 def _reads_retired(row: TargetColumn) -> bool:

@@ -11,13 +11,14 @@ from uuid import UUID
 
 from django.db import transaction
 
+from elevata.audit.services.change_log import writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from metadata.domain.generation import GeneratedColumn, GeneratedDataset, generate
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import check_dataset_columns
-from metadata.services.common import put_aside, writing
 from metadata.services.generation import Summary, describe, generate_targets
+from metadata.services.row_changes import put_aside
 from metadata.services.targets import change_column, check_keys
 
 NEW, CHANGES, SAME, RETIRES, RETURNS = "new", "changes", "same", "retires", "returns"
@@ -60,12 +61,12 @@ class GenerationPreview:
 
     @property
     def changes(self) -> bool:
-        """Return True if generation would change anything by itself."""
-        return any(one.status != SAME for one in self.datasets)
+        """Return True if generation would change anything."""
+        return any(dataset.status != SAME for dataset in self.datasets)
 
     @property
     def differs(self) -> bool:
-        return any(one.differences for one in self.datasets)
+        return any(dataset.differences for dataset in self.datasets)
 
 
 def preview_generation(source: SourceDataset) -> GenerationPreview:
@@ -93,7 +94,7 @@ def generate_accepted(
         if preview.fingerprint != fingerprint:
             raise MetadataError(
                 "preview_changed",
-                "somebody changed the source or its targets since you looked; nothing was done. Look at it again",
+                "another user changed the source or its targets; nothing was changed. Reload the page",
                 where=str(source),
             )
         wanted = set(accept)
@@ -226,5 +227,8 @@ def _as_json(told: DatasetPreview) -> dict[str, Any]:
         "added": told.added,
         "retired": told.retired,
         "returned": told.returned,
-        "differences": [[one.column, one.field, one.stands, one.proposed] for one in told.differences],
+        "differences": [
+            [difference.column, difference.field, difference.stands, difference.proposed]
+            for difference in told.differences
+        ],
     }

@@ -1,12 +1,15 @@
-"""Renames and retirement of target datasets and columns. Nothing is deleted here."""
+"""Rename, retirement and deletion of metadata objects."""
 
+from django.db.models import ProtectedError
 from django.utils import timezone
 
+from elevata.accounts.models import RoleGrant
+from elevata.audit.services.change_log import claim, writing
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import rename_in_expression
-from metadata.models import Reference, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import Reference, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import (
     check_dataset_columns,
     check_history,
@@ -15,7 +18,7 @@ from metadata.services.checks import (
     refuse_if_policy_names,
     with_place,
 )
-from metadata.services.common import claim, former_names, store, writing
+from metadata.services.row_changes import former_names, remove, store
 
 BY_PERSON = TargetDataset.RetiredBy.PERSON
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
@@ -179,3 +182,67 @@ def _rewritten(row: TargetDataset | TargetColumn, field: str, old: str, new: str
     rewritten: list[str] = []
     with_place(row, lambda: rewritten.append(rename_in_expression(getattr(row, field), old, new)))
     return rewritten[0]
+
+
+# Deletion of retired target datasets and columns, of systems and of schemas. Tables are not changed.
+#
+# A deleted description appears as a drop in the next change report, which the environment's change policy
+# decides on. So two steps precede any loss of data, and the first, retirement, can be undone. Systems and
+# schemas have no data of their own: they can be deleted while they are empty.
+
+
+def delete_column(*, column: TargetColumn, expected_version: int, reason: str = "") -> None:
+    """Delete a retired column's description.
+
+    Generation recreates a generated column while its source is active. Raises MetadataError ``in_use`` for a
+    column that is not retired, or that another object reads.
+    """
+    with writing(reason):
+        row = claim(column, expected_version)
+        _refuse_in_use(row)
+        _remove(row)
+
+
+def delete_dataset(*, dataset: TargetDataset, expected_version: int, reason: str = "") -> None:
+    """Delete a retired dataset's description with its columns and its history's; see ``delete_column``."""
+    with writing(reason):
+        row = claim(dataset, expected_version)
+        if row.history_of_id is not None:
+            raise MetadataError("invalid", "a history dataset goes with its base; delete that", "name", str(row))
+        _refuse_in_use(row)
+        if hasattr(row, "history"):
+            _remove(row.history)
+        _remove(row)
+
+
+def delete_system(*, system: System, expected_version: int, reason: str = "") -> None:
+    """Delete a system without source datasets; MetadataError ``in_use`` names one."""
+    with writing(reason):
+        _remove(claim(system, expected_version))
+
+
+def delete_schema(*, schema: TargetSchema, expected_version: int, reason: str = "") -> None:
+    """Delete a schema without datasets, retired ones included.
+
+    Raises MetadataError ``in_use``, naming a dataset, or a user with a role for the schema.
+    """
+    with writing(reason):
+        row = claim(schema, expected_version)
+        granted = RoleGrant.objects.filter(schema=row.name).select_related("user").order_by("user__username").first()
+        if granted is not None:
+            # It would be deleted with the schema without notice to its owner.
+            raise MetadataError("in_use", f"{granted.user} has a role for it; take that back first", "", str(row))
+        _remove(row)
+
+
+def _refuse_in_use(row: TargetDataset | TargetColumn) -> None:
+    if row.active:
+        raise MetadataError("in_use", "must be retired before it is deleted", "active", str(row))
+
+
+def _remove(row: TargetDataset | TargetColumn | System | TargetSchema) -> None:
+    try:
+        remove([row])
+    except ProtectedError as needed:
+        reader = sorted(str(row) for row in needed.protected_objects)[0]
+        raise MetadataError("in_use", f"{reader} needs it", "", str(row)) from None

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from metadata.domain import keys, naming
-from metadata.domain.exchange import Record
+from elevata.core.strict_fields import Record
+from metadata.domain import naming
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.checks import (
     check_dataset_columns,
@@ -23,13 +23,12 @@ from metadata.services.checks import (
     check_target_column,
     check_target_dataset,
 )
-from metadata.services.common import former_names, free_key
 from metadata.services.generation import ensure_history, generate_targets
-from metadata.services.import_lineage import LineageImporter
-from metadata.services.import_rows import CREATED, UPDATED, Report, arrange, clear_the_way, upsert
+from metadata.services.import_rows import CREATED, UPDATED, LineageImporter, Report, arrange, clear_the_way, upsert
 from metadata.services.lifecycle import set_retired
-from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
-from metadata.services.targets import refuse_cycle
+from metadata.services.row_changes import former_names, free_key, store_all
+from metadata.services.sources import DESCRIBED, plain_fields
+from metadata.services.targets import datasets_read, refuse_cycle
 
 
 @contextmanager
@@ -71,9 +70,10 @@ class Importer:
         for child, record in self.references:
             with located(record):
                 lineage.reference(record, child)
+        edges = datasets_read()
         for record, dataset in targets:
             with located(record, str(dataset)):
-                refuse_cycle(dataset)
+                refuse_cycle(dataset, edges)
                 check_dataset_columns(TargetDataset.objects.get(pk=dataset.pk))
         return self.report
 
@@ -97,8 +97,8 @@ class Importer:
         for identity, item in described:
             if identity in seen:
                 name = "key" if identity[0] == "key" else "name"
-                said = f"{identity[-1]} is described twice, here and at {seen[identity]}"
-                raise MetadataError("described_twice", said, name, place=item.place_of(name))
+                message = f"{identity[-1]} is described twice, here and at {seen[identity]}"
+                raise MetadataError("described_twice", message, name, place=item.place_of(name))
             seen[identity] = item.where
 
     # --- sources -------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Importer:
             if row is None:
                 row = SourceDataset(system=system)
                 row.key = record["key"] or free_key(
-                    SourceDataset, lambda attempt: keys.source_dataset_key(system.short_name, name, attempt)
+                    SourceDataset, lambda attempt: naming.source_dataset_key(system.short_name, name, attempt)
                 )
             _refuse_other_key(row, record)
             same = ("location", "format", "options", "history_policy", "historize", "active")
@@ -132,22 +132,29 @@ class Importer:
         return row
 
     def _source_columns(self, record: Record, dataset: SourceDataset) -> None:
-        found = _match(record["columns"], list(dataset.columns.all()))
+        known = list(dataset.columns.all())
+        found = _match(record["columns"], known)
         clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
-        arrange([self._source_column(item, row, dataset) for item, row in found], dataset)
+        new: list[SourceColumn] = []
+        place = max((row.ordinal for row in known), default=0) + 1
+        rows = [self._source_column(item, row, dataset, place + at, new) for at, (item, row) in enumerate(found)]
+        store_all(new)
+        arrange(rows, known)
 
-    def _source_column(self, record: Record, known: SourceColumn | None, dataset: SourceDataset) -> SourceColumn:
+    def _source_column(
+        self, record: Record, known: SourceColumn | None, dataset: SourceDataset, ordinal: int, new: list[SourceColumn]
+    ) -> SourceColumn:
         name = record["name"]
         with located(record, f"{dataset}.{name}"):
-            row = known or SourceColumn(dataset=dataset, ordinal=next_ordinal(dataset))
+            row = known or SourceColumn(dataset=dataset, ordinal=ordinal)
             if known is None:
                 row.key = record["key"] or free_key(
-                    SourceColumn, lambda attempt: keys.source_column_key(dataset.key, name, attempt)
+                    SourceColumn, lambda attempt: naming.source_column_key(dataset.key, name, attempt)
                 )
             same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
             values = record.picked("name", *same, *DESCRIBED)
             values["key_ordinal"] = record["business_key"]
-            self.report.note(upsert(row, values, check_source_column), "source column", str(row))
+            self.report.note(upsert(row, values, check_source_column, new), "source column", str(row))
         return row
 
     def _generate(self, record: Record, dataset: SourceDataset) -> None:
@@ -206,7 +213,7 @@ class Importer:
                 row = TargetDataset(schema=schema)
                 row.key = record["key"] or free_key(
                     TargetDataset,
-                    lambda attempt: keys.target_dataset_key(schema.name, record["name"], attempt),
+                    lambda attempt: naming.target_dataset_key(schema.name, record["name"], attempt),
                 )
             _refuse_other_key(row, record)
             if row.history_of_id is not None:
@@ -246,7 +253,7 @@ class Importer:
                 upsert(row, values, check_target_dataset)
             return
         if row is None:
-            row = TargetDataset(history_of=base, key=described["key"] or keys.history_dataset_key(base.key))
+            row = TargetDataset(history_of=base, key=described["key"] or naming.history_dataset_key(base.key))
         with located(described, f"{base.schema}.{name}"):
             _refuse_other_key(row, described)
             values |= described.picked(*DESCRIBED) | _retirement(described)
@@ -254,23 +261,30 @@ class Importer:
             self.report.note(upsert(row, values, check_target_dataset), "history", str(row))
 
     def _target_columns(self, record: Record, dataset: TargetDataset) -> None:
-        found = _match(record["columns"], list(dataset.columns.all()))
+        known = list(dataset.columns.all())
+        found = _match(record["columns"], known)
         clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
-        arrange([self._target_column(item, row, dataset) for item, row in found], dataset)
+        new: list[TargetColumn] = []
+        place = max((row.ordinal for row in known), default=0) + 1
+        rows = [self._target_column(item, row, dataset, place + at, new) for at, (item, row) in enumerate(found)]
+        store_all(new)
+        arrange(rows, known)
 
-    def _target_column(self, record: Record, known: TargetColumn | None, dataset: TargetDataset) -> TargetColumn:
+    def _target_column(
+        self, record: Record, known: TargetColumn | None, dataset: TargetDataset, ordinal: int, new: list[TargetColumn]
+    ) -> TargetColumn:
         name = record["name"]
         with located(record, f"{dataset}.{name}"):
-            row = known or TargetColumn(dataset=dataset, ordinal=next_ordinal(dataset))
+            row = known or TargetColumn(dataset=dataset, ordinal=ordinal)
             if known is None:
                 row.key = record["key"] or free_key(
-                    TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt)
+                    TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt)
                 )
             values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
             values |= _retirement(record) | {"key_ordinal": record["business_key"]}
             values["role"] = record["role"] if record["business_key"] is None else "business_key"
             values["former_names"] = _former_names(row, record, name)
-            self.report.note(upsert(row, values, check_target_column), "column", str(row))
+            self.report.note(upsert(row, values, check_target_column, new), "column", str(row))
         return row
 
 
@@ -293,8 +307,8 @@ def _match(items: list[Record], rows: list[Any]) -> list[tuple[Record, Any]]:
 def _refuse_other_key(row: Any, record: Record) -> None:
     """Refuse a record whose name belongs to a row with another key."""
     if row.pk is not None and record["key"] is not None and row.key != record["key"]:
-        said = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
-        raise MetadataError("key_differs", said, "key", place=record.place_of("key"))
+        message = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
+        raise MetadataError("key_differs", message, "key", place=record.place_of("key"))
 
 
 def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:

@@ -5,16 +5,17 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from elevata.audit.services.change_log import check_fields, claim, writing
 from elevata.core.errors import MetadataError
-from metadata.domain import keys, naming
+from metadata.domain import naming
 from metadata.domain.types import DataType
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset
 from metadata.services.checks import with_place
-from metadata.services.common import check_fields, claim, free_key, remove, store, store_all, writing
+from metadata.services.row_changes import free_key, remove, store, store_all
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
 
-# Values hash alike within a group, whatever their width (docs/understand/identity_and_hashing.md).
+# Within a group, equal values have equal hashes, whatever their width (docs/understand/identity_and_hashing.md).
 _HASH_ALIKE = (
     {"integer", "bigint", "decimal"},
     {"integer", "bigint", "float"},
@@ -34,7 +35,7 @@ def create_reference(
     """Create a reference; ``pairs`` are (child column, parent's business-key column)."""
     with writing():
         derived = key or free_key(
-            Reference, lambda attempt: keys.reference_key(child.key, parent.key, role_name, attempt)
+            Reference, lambda attempt: naming.reference_key(child.key, parent.key, role_name, attempt)
         )
         reference = Reference(child=child, parent=parent, role_name=role_name, key=derived)
         chosen = list(pairs)
@@ -86,8 +87,8 @@ def check_references(dataset: TargetDataset, field: str) -> None:
         try:
             check_reference(reference, pairs)
         except MetadataError as problem:
-            said = f"reference {reference} would not hold any more: {problem.message}; retire it first"
-            raise MetadataError("in_use", said, field, str(dataset)) from None
+            message = f"reference {reference} would not hold any more: {problem.message}; retire it first"
+            raise MetadataError("in_use", message, field, str(dataset)) from None
 
 
 def check_reference(reference: Reference, pairs: list[tuple[TargetColumn, TargetColumn]]) -> None:

@@ -1,47 +1,125 @@
-"""Changed rows of a transaction, and the change-log entries derived from them.
+"""Row writes of services: transaction, optimistic lock, change-log entries, classification check.
 
-Each row has an entry of its own, except links (inputs, pairs), which appear as a field of their owner, and
-columns created with their dataset, which appear in the dataset's entry.
+``store``, ``store_all``, ``put_aside`` and ``remove`` are the only functions that write metadata. They check
+that the current actor may change the rows, and add the changes to the change log.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from django.db import models
+from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models.deletion import Collector
 
-from metadata.models import ChangeLogEntry, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from elevata.accounts.permissions import current_actor, may
+from elevata.accounts.roles import Permission, Place
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraints_left_to_database, unit_of_work
+from elevata.core.errors import MetadataError
+from metadata.domain.sensitivity import is_sensitive
+from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.permissions import must_be_changeable
+from metadata.selectors.classification import classifications
 from metadata.services.subjects import KINDS, LINKS, Model, Names, Values, held, linked, read, stable_key
 
+# Check that a metadata change does not make sensitive values readable for an actor who may not read them.
+#
+# Raising a classification is always allowed. Lowering one, deleting a classified object, and disconnecting a
+# column from the sensitive column that it reads need ``read_sensitive`` there, because the tables still contain
+# the values.
+
+
+_OF_A_COLUMN = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
+
+
+def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
+    """Raise MetadataError ``not_permitted`` if the work makes values readable that its actor may not read.
+
+    ``before`` maps models to the before-images of changed rows, None for new ones. Called at the end of the work,
+    in its transaction. The system is always allowed.
+    """
+    user = current_actor().user
+    if user is None or may(user, Permission.READ_SENSITIVE):
+        return
+    before = {model: rows for model, rows in before.items() if any(row is not None for row in rows.values())}
+    for where, place in (*_sources(before), *_targets(before)):
+        if not may(user, Permission.READ_SENSITIVE, on=place):
+            raise MetadataError(
+                "not_permitted",
+                f"its values are classified, and lowering that takes the permission to read them, {user}; "
+                "a steward can do it",
+                "sensitivity",
+                where,
+            )
+
+
+def _sources(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
+    """Yield source columns that were sensitive and are not any more, or are deleted, without a schema."""
+    was = {pk: row for pk, row in before.get(SourceColumn, {}).items() if row is not None and _is_sensitive(row)}
+    now = read(SourceColumn, was, "id", "pii", "sensitivity")
+    for pk, row in was.items():
+        if pk not in now or not _is_sensitive(now[pk]):
+            yield row["name"], Place()
+
+
+def _is_sensitive(row: Mapping[str, Any]) -> bool:
+    return is_sensitive(personal=row["pii"], level=row["sensitivity"])
+
+
+def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
+    """Yield the datasets of columns that were sensitive and are not any more, or are deleted."""
+    touched = _touched_datasets(before)
+    if not touched:
+        return
+    was = {pk: found for pk, found in classifications(touched, before).items() if found.sensitive}
+    if not was:
+        return
+    now = classifications(list(was))
+    rows = TargetDataset.objects.select_related("schema").in_bulk(list(was))
+    for pk, then in was.items():
+        if then.sensitive - now[pk].sensitive:
+            row = rows.get(pk)
+            place = Place() if row is None else Place(schemas=frozenset({(row.schema.name, row.schema.layer)}))
+            yield str(row or before[TargetDataset][pk]["name"]), place
+
+
+def _touched_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
+    """Return the datasets with a changed or deleted row that decides on sensitivity."""
+    rows = {model: {pk: row for pk, row in some.items() if row is not None} for model, some in before.items()}
+    found = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
+    columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}
+    found |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
+    was = rows.get(TargetColumn, {})
+    now = read(TargetColumn, was, "id", *_OF_A_COLUMN)
+    found |= {
+        row["dataset_id"] for pk, row in was.items() if pk not in now or any(row[f] != now[pk][f] for f in _OF_A_COLUMN)
+    }
+    datasets = rows.get(TargetDataset, {})
+    levels = read(TargetDataset, datasets, "id", "sensitivity")
+    found |= {pk for pk, row in datasets.items() if pk not in levels or row["sensitivity"] != levels[pk]["sensitivity"]}
+    return found
+
+
+# Changed rows of a transaction, and the change-log entries derived from them.
+#
+# Each row has an entry of its own, except links (inputs, pairs), which appear as a field of their owner, and
+# columns created with their dataset, which appear in the dataset's entry.
+
+
 Action = ChangeLogEntry.Action
-EMPTY = (None, "", [], {})
 
 # Columns are parts of their dataset, as its field ``columns``.
 _PARTS: dict[Model, Model] = {SourceColumn: SourceDataset, TargetColumn: TargetDataset}
-# How many rows are compared at a time, and how many new ones are kept in memory for it: an import
-# touches hundreds of thousands.
+# Rows compared at a time, and new rows cached for it: an import touches hundreds of thousands.
 _AT_ONCE = 200
 _KEPT = 20_000
 
 
-@dataclass(frozen=True)
-class Change:
-    """Change of one subject, to be written as an entry; ``before`` and ``after`` map fields to plain values."""
-
-    action: str
-    subject_kind: str
-    subject_key: str
-    subject_name: str
-    before: Mapping[str, Any] = field(default_factory=dict)
-    after: Mapping[str, Any] = field(default_factory=dict)
-    dataset_key: UUID | None = None
-
-
-class Touched:
+class ChangedRows:
     """Before-images of changed rows, keyed by model and primary key; None for new rows."""
 
     def __init__(self) -> None:
@@ -54,7 +132,7 @@ class Touched:
         self._made: dict[Model, dict[int, Values]] = defaultdict(dict)
         self._kept = 0
 
-    # --- while the work is done ----------------------------------------------------------
+    # --- during the transaction ----------------------------------------------------------
 
     def about_to_change(self, model: Model, pks: Iterable[int]) -> None:
         """Store the before-images of rows before their first write."""
@@ -82,11 +160,14 @@ class Touched:
                     self._kept += 1
                     self._made[model][row.pk] = held(row)
 
-    def taken_back(self) -> None:
+    def rolled_back(self) -> None:
         """Drop the cached new rows after part of the work was rolled back."""
         self._made.clear()
 
-    # --- when it is done -----------------------------------------------------------------
+    # --- before commit --------------------------------------------------------------------
+
+    def check(self) -> None:
+        must_stay_classified(self.before)
 
     def changes(self) -> Iterator[list[Change]]:
         """Yield the changes in batches: by kind of object, oldest row first."""
@@ -151,7 +232,7 @@ class Touched:
 class _Comparison:
     """Comparison of a batch of rows of one model with their before-images."""
 
-    def __init__(self, touched: Touched, was_linked: Mapping, parts: Mapping) -> None:
+    def __init__(self, touched: ChangedRows, was_linked: Mapping, parts: Mapping) -> None:
         self._touched, self._was_linked, self._parts = touched, was_linked, parts
         self._names = Names(touched)
         self._now: dict[Model, dict[int, Values]] = {}
@@ -227,3 +308,79 @@ def _action(was: Values | None, now: Values | None) -> Action:
     if was.get("active") != now.get("active"):
         return Action.RESTORED if now["active"] else Action.RETIRED
     return Action.RENAMED if was.get("name") != now.get("name") else Action.CHANGED
+
+
+@contextmanager
+def changed_rows() -> Iterator[ChangedRows]:
+    """Yield the tracker of changed rows of the open unit of work, or of a new one."""
+    with unit_of_work() as unit:
+        yield unit.tracker(ChangedRows)
+
+
+def store(row: Row) -> Row:
+    """Write a checked row; the version of an existing row is incremented."""
+    must_be_changeable([row])
+    with changed_rows() as tracker:
+        if row.pk is not None:
+            tracker.about_to_change(type(row), [row.pk])
+            row.version += 1
+        row.save()
+        tracker.written([row])
+    return row
+
+
+def store_all(rows: Iterable[Row]) -> list[Row]:
+    """Insert new, checked rows of one model in one statement."""
+    made = list(rows)
+    must_be_changeable(made)
+    if made:
+        with changed_rows() as tracker:
+            type(made[0]).objects.bulk_create(made)
+            tracker.written(made)
+    return made
+
+
+def put_aside(row: Row, **between: Any) -> None:
+    """Write temporary values to a stored row, to free its own for other rows; ``row`` is unchanged."""
+    must_be_changeable([row])
+    with changed_rows() as tracker:
+        tracker.about_to_change(type(row), [row.pk])
+        type(row).objects.filter(pk=row.pk).update(**between)
+
+
+def remove(rows: Iterable[Row]) -> None:
+    """Delete rows of one model and the rows that cascade from them."""
+    gone = list(rows)
+    if not gone:
+        return
+    must_be_changeable(gone)
+    collector = Collector(using=DEFAULT_DB_ALIAS)
+    collector.can_fast_delete = lambda *_, **__: False  # every row is loaded, and so can be logged
+    with changed_rows() as tracker:
+        collector.collect(gone)
+        for model, found in collector.data.items():
+            tracker.about_to_change(model, [row.pk for row in found])
+        for (changed, _), groups in collector.field_updates.items():
+            for found in groups:
+                tracker.about_to_change(changed.model, [row.pk for row in found])
+        collector.delete()
+
+
+def check_word_list(value: Any, field: str, where: str) -> None:
+    """Check that tags or former names are a list of texts without duplicates."""
+    fits = isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+    if not fits or len(set(value)) != len(value):
+        raise MetadataError("invalid", f"must be a list of words, none twice, not {value!r}", field, where)
+
+
+def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
+    """Return the first derived stable key that is not taken, because a later object may reuse a name."""
+    attempt = 0
+    while not are_constraints_left_to_database() and model.objects.filter(key=derive(attempt)).exists():
+        attempt += 1
+    return derive(attempt)
+
+
+def former_names(current: list[str], old: str, new: str) -> list[str]:
+    """Return the former names after a rename, newest last, without the new name."""
+    return [name for name in current if name not in (old, new)] + ([old] if old != new else [])

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import models
 
+from elevata.audit.services.change_log import plain
 from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
@@ -34,15 +34,10 @@ from metadata.models.base import TypedColumn
 Values = dict[str, Any]
 Model = type[models.Model]
 
-# What each model's rows are called in the log, in the order of an entry's place within one change.
+# Names of the models' rows in the log, in the order of entries within one change.
 KINDS: dict[Model, str] = {
-    System: "system",
-    SourceDataset: "source_dataset",
-    SourceColumn: "source_column",
-    TargetSchema: "schema",
-    TargetDataset: "dataset",
-    TargetColumn: "column",
-    Reference: "reference",
+    model: model.LOG_KIND or model._meta.model_name
+    for model in (System, SourceDataset, SourceColumn, TargetSchema, TargetDataset, TargetColumn, Reference)
 }
 
 
@@ -61,7 +56,7 @@ LINKS: dict[Model, LinkKind] = {
     ReferencePair: LinkKind(Reference, "reference_id", "pairs"),
 }
 
-# Counters and clocks of the row itself; when it was changed, the entry says.
+# Counters and times of the row itself; the entry has its own time.
 UNTOLD = frozenset({"id", "version", "created_at", "updated_at"})
 _TYPE_PARTS = {field.name for field in TypedColumn._meta.fields} - {"nullable"}
 _BATCH = 500
@@ -201,21 +196,7 @@ class Names:
 
 def stable_key(model: Model, row: Values) -> str:
     """Return the stable key of a row, or its short name or name if it has none."""
-    if "key" in row:
-        return str(row["key"])
-    return row["short_name"] if model is System else row["name"]
-
-
-def plain(value: Any) -> Any:
-    """Return a field's value for canonical JSON: keys, times and floats as text."""
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds")
-    # Choices are texts of a class of their own.
-    return str(value) if isinstance(value, UUID | float | str) else value
+    return str(row[model.LOG_KEY])
 
 
 @cache

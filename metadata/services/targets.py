@@ -3,14 +3,16 @@
 Renames and retirement are in ``lifecycle``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 
+from elevata.accounts.services.users import rename_schema
+from elevata.audit.services.change_log import assign, claim, writing
 from elevata.core.errors import MetadataError
-from metadata.domain import keys
+from metadata.domain import naming
 from metadata.domain.naming import ENGINE_PREFIX, safe_column_name
 from metadata.domain.sql import check_expression
 from metadata.domain.types import DataType
@@ -30,15 +32,15 @@ from metadata.services.checks import (
     check_target_dataset,
     with_place,
 )
-from metadata.services.common import assign, claim, free_key, remove, store, store_all, writing
 from metadata.services.generation import ensure_history
 from metadata.services.lifecycle import set_retired
 from metadata.services.references import check_references
+from metadata.services.row_changes import free_key, remove, store, store_all
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
 DATASET_FIELDS = ("materialization", "historize", "history_policy", "filter", "sensitivity", *DESCRIBED)
-# What references depend on, and the field that people set it by.
+# Fields that references depend on, and the fields that users set them by.
 _KEY_FIELDS = {"role": "role", "key_ordinal": "role", "type": "type"}
 COLUMN_FIELDS = (
     "type",
@@ -66,9 +68,11 @@ def update_schema(*, schema: TargetSchema, expected_version: int, **changes: Any
         row = claim(schema, expected_version)
         if "layer" in changes and changes["layer"] != row.layer and row.datasets.exists():
             raise MetadataError("invalid", "a schema with datasets stays in its layer", "layer", str(row))
+        name = row.name
         if assign(row, changes, SCHEMA_FIELDS):
             check_schema(row)
             store(row)
+            rename_schema(old=name, new=row.name)
         return row
 
 
@@ -83,7 +87,7 @@ def create_target_dataset(
 ) -> TargetDataset:
     """Create a dataset described by a user; ``take_columns`` copies the columns of its inputs."""
     with writing():
-        derived = key or free_key(TargetDataset, lambda attempt: keys.target_dataset_key(schema.name, name, attempt))
+        derived = key or free_key(TargetDataset, lambda attempt: naming.target_dataset_key(schema.name, name, attempt))
         row = TargetDataset(schema=schema, name=name, key=derived)
         assign(row, plain_fields(row, described), DATASET_FIELDS)
         check_target_dataset(row)
@@ -138,7 +142,7 @@ def add_column(
     key: UUID | None = None,
 ) -> TargetColumn:
     """Write a new column; the caller must check its dataset afterwards."""
-    derived = key or free_key(TargetColumn, lambda attempt: keys.target_column_key(dataset.key, name, attempt))
+    derived = key or free_key(TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt))
     row = TargetColumn(dataset=dataset, name=name, key=derived)
     values = {"type": type, **described}
     values["ordinal"] = described.get("ordinal") or next_ordinal(dataset)
@@ -203,8 +207,8 @@ def order_target_columns(
     with writing():
         rows = {row.pk: row for row in _locked(dataset)}
         if [row.pk for row in seen] != list(rows):
-            said = "the columns were added, removed or moved by somebody else in the meantime; look at them again"
-            raise MetadataError("order_changed", said, "ordinal", str(dataset))
+            message = "another user changed the columns; reload the page"
+            raise MetadataError("order_changed", message, "ordinal", str(dataset))
         if sorted(row.pk for row in order) != sorted(rows):
             raise MetadataError("invalid", "must hold every column in use once", "ordinal", str(dataset))
         places = sorted({row.ordinal for row in rows.values()})
@@ -258,8 +262,8 @@ def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | Target
         if upstream not in wanted:
             reading = sorted(set(item.column_inputs.values_list("column__name", flat=True)))
             if reading:
-                said = f"columns still read {upstream}: {', '.join(reading)}"
-                raise MetadataError("in_use", said, "inputs", str(dataset))
+                message = f"columns still read {upstream}: {', '.join(reading)}"
+                raise MetadataError("in_use", message, "inputs", str(dataset))
             remove([item])
     for ordinal, upstream in enumerate(wanted, start=1):
         side = "source" if isinstance(upstream, SourceDataset) else "upstream"
@@ -271,8 +275,8 @@ def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | Target
     return True
 
 
-def refuse_cycle(dataset: TargetDataset) -> None:
-    """Refuse a dataset that reads itself, directly or indirectly."""
+def datasets_read() -> dict[int, list[int]]:
+    """Return the target datasets that each one reads, by primary key; a history reads its base."""
     edges: dict[int, list[int]] = {}
     for reader, upstream in DatasetInput.objects.filter(upstream__isnull=False).values_list(
         "dataset_id", "upstream_id"
@@ -280,6 +284,12 @@ def refuse_cycle(dataset: TargetDataset) -> None:
         edges.setdefault(reader, []).append(upstream)
     for base, history in TargetDataset.objects.filter(history_of__isnull=False).values_list("history_of_id", "id"):
         edges.setdefault(history, []).append(base)
+    return edges
+
+
+def refuse_cycle(dataset: TargetDataset, edges: Mapping[int, list[int]] | None = None) -> None:
+    """Refuse a dataset that reads itself, directly or indirectly; ``edges`` as ``datasets_read`` returns them."""
+    edges = datasets_read() if edges is None else edges
     seen: set[int] = set()
     pending = list(edges.get(dataset.pk, ()))
     while pending:
@@ -300,9 +310,19 @@ def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColu
     existing = [item.source_column or item.upstream_column for item in column.inputs.all()]
     if existing == wanted:
         return False
-    available = {item.source_id or -item.upstream_id: item for item in column.dataset.inputs.all()}
+    rows = column_inputs(column, wanted, list(column.dataset.inputs.all()))
+    remove(column.inputs.all())
+    store_all(rows)
+    return True
+
+
+def column_inputs(
+    column: TargetColumn, inputs: Iterable[SourceColumn | TargetColumn], dataset_inputs: Iterable[DatasetInput]
+) -> list[ColumnInput]:
+    """Return the unsaved input rows of a column; columns of other datasets than the inputs are refused."""
+    available = {item.source_id or -item.upstream_id: item for item in dataset_inputs}
     rows = []
-    for ordinal, reads in enumerate(wanted, start=1):
+    for ordinal, reads in enumerate(dict.fromkeys(inputs), start=1):
         from_source = isinstance(reads, SourceColumn)
         dataset_input = available.get(reads.dataset_id if from_source else -reads.dataset_id)
         if dataset_input is None:
@@ -314,9 +334,7 @@ def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColu
             )
         side = "source_column" if from_source else "upstream_column"
         rows.append(ColumnInput(column=column, dataset_input=dataset_input, ordinal=ordinal, **{side: reads}))
-    remove(column.inputs.all())
-    store_all(rows)
-    return True
+    return rows
 
 
 def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from elevata.core.errors import MetadataError
-from metadata.domain.exchange import Node
+from elevata.core.strict_fields import Node
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_NODES = 500_000
@@ -19,7 +19,7 @@ MAX_DEPTH = 30
 
 _TRUE = ("true", "yes", "on")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-# libyaml reads and writes many times as fast. A PyYAML built without it does the same, slowly.
+# libyaml is many times as fast. PyYAML without it is slower, with the same results.
 _Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -70,8 +70,8 @@ class _Reader:
         self._next()  # the document's end
         after = self._next()
         if not isinstance(after, yaml.StreamEndEvent):
-            said = "is not YAML: expected a single document in the stream, but found another document"
-            raise MetadataError("bad_yaml", said, place=self._where(after))
+            message = "is not YAML: expected a single document in the stream, but found another document"
+            raise MetadataError("bad_yaml", message, place=self._where(after))
         return root
 
     def _next(self) -> yaml.Event:

@@ -1,42 +1,76 @@
-"""A dataset's part of the change log: who changed what of it and its columns, field by field."""
+"""Change log pages: the whole log, its export, and a dataset's part."""
 
-from uuid import UUID
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.cache import never_cache
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from metadata.change_log import entries, kinds, of_keys, people, shown
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.selectors import actors, entries, kinds, of_keys
+from elevata.audit.services.exports import selection
+from elevata.web.views import ListPage
+from metadata.api.changes import exported
 from metadata.filtersets import ChangeFilter
-from metadata.models import ChangeLogEntry, TargetDataset
-from metadata.views.lookup import dataset_here
-from metadata.views.paging import filtered
+from metadata.models import TargetDataset
+from metadata.selectors.change_log import shown_entries
+from metadata.selectors.datasets import target_datasets
+from metadata.views.base import DatasetPage
+
+SUGGESTED = 500
 
 
-@never_cache
-@require_safe
-def dataset_changes(request: HttpRequest, key: UUID) -> HttpResponse:
+class ChangeList(ListPage):
+    """Entries of the change log, newest first."""
+
+    filterset, template_name = ChangeFilter, "architecture/change_list.html"
+    listed = staticmethod(entries)
+
+    def context(self) -> dict[str, Any]:
+        names = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
+        return super().context() | {
+            "tab": "changes",
+            "shown": shown_entries(self.rows_page.object_list),
+            "actors": actors(),
+            "kinds": kinds(),
+            "dataset_names": names.values_list("schema__name", "name")[:SUGGESTED],
+        }
+
+
+class DatasetChanges(DatasetPage, ListPage):
     """Entries about a dataset, its history, its columns and its references, newest first."""
-    dataset = dataset_here(key)
-    described = dataset.history_of or dataset
-    about = entries().filter(of_keys([described.key]))
-    chosen, page = filtered(request, ChangeFilter, about)
-    context = {
-        "dataset": dataset,
-        "filter": chosen,
-        "page": page,
-        "shown": shown(page.object_list),
-        "people": people(about),
-        "kinds": kinds(about),
-        "actions": ChangeLogEntry.Action.choices,
-        "former": _former_names(dataset, described),
-    }
-    return render(request, "metadata/dataset_changes.html", context)
+
+    filterset, template_name = ChangeFilter, "metadata/dataset_changes.html"
+
+    @property
+    def described(self) -> TargetDataset:
+        return self.row.history_of or self.row
+
+    def listed(self) -> QuerySet[ChangeLogEntry]:
+        return entries().filter(of_keys([self.described.key]))
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "shown": shown_entries(self.rows_page.object_list),
+            "actors": actors(self.listed()),
+            "kinds": kinds(self.listed()),
+            "actions": [(value, label.lower()) for value, label in ChangeLogEntry.Action.choices],
+            "former": _former_names(self.row, self.described),
+        }
 
 
 def _former_names(dataset: TargetDataset, described: TargetDataset) -> list[tuple[str, str]]:
-    """(former name, what is called otherwise now): of the dataset first, then of its columns."""
+    """Return former names with current names: of the dataset first, then of its columns."""
     columns = described.columns.order_by("ordinal", "id").values_list("name", "former_names")
     own = [(name, dataset.name) for name in reversed(dataset.former_names)]
     return own + [(former, name) for name, formers in columns for former in reversed(formers)]
+
+
+@require_safe
+def change_file(request: HttpRequest) -> HttpResponseBase:
+    """Return the entries that fit the list's filters as a file that ``verify_export`` takes."""
+    chosen = ChangeFilter(request.GET, queryset=entries())
+    if not chosen.is_valid():
+        return HttpResponse("These filters can't be read.\n", status=400, content_type="text/plain")
+    filters = {name: value for name in ChangeFilter.base_filters if (value := request.GET.get(name))}
+    return exported(selection(chosen.qs, filters))

@@ -9,31 +9,28 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 from django_htmx.http import reswap, retarget
 
+from elevata.accounts.permissions import permitted
+from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
-from metadata.computed_fields import details, retired_columns
-from metadata.domain.cells import BOOLEAN, BY_NAME, CELLS, cell_text, read_cell
-from metadata.domain.column_order import moved
-from metadata.domain.roles import Permission
+from elevata.web.conflict import conflict
+from elevata.web.views import REFUSED, CreatePage, EditPage
+from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item, read_cell
 from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
-from metadata.grid import column_of, grid_row, grid_rows, role_options, values_of
 from metadata.models import TargetColumn, TargetDataset
-from metadata.paste_preview import apply, prepare
-from metadata.permissions import permitted
+from metadata.selectors.columns import column_of, details, grid_row, grid_rows, retired_columns, role_options, values_of
+from metadata.services.column_batches import apply, prepare
 from metadata.services.targets import create_target_column, order_target_columns, update_target_column
-from metadata.views.conflict import conflict, goes_on
-from metadata.views.lookup import column_here, dataset_here, page_of
+from metadata.views.base import ColumnPage, DatasetPage, Editing, column_here, dataset_here, page_of
 
-REFUSED = 422
 MOVE_AT_MOST = 5_000
 
 
 def panel_context(dataset: TargetDataset) -> dict[str, Any]:
-    """Return the grid's context for a dataset of ``metadata.computed_fields.details``."""
+    """Return the grid's context for a dataset of ``metadata.selectors.columns.details``."""
     rows = grid_rows(dataset)
     return {
         "dataset": dataset,
@@ -51,11 +48,10 @@ def panel_context(dataset: TargetDataset) -> dict[str, Any]:
 # --- one cell ----------------------------------------------------------------------------------
 
 
-@never_cache
 @require_POST
 @permitted(Permission.CHANGE_METADATA)
 def column_cell(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Save one cell of the grid; the answer is its line again, or the conflict's part."""
+    """Save one cell of the grid; return its row, or the conflict."""
     column = column_here(key)
     name, text = request.POST.get("cell", ""), request.POST.get("value", "")
     if name not in BY_NAME:
@@ -67,8 +63,8 @@ def column_cell(request: HttpRequest, key: UUID) -> HttpResponse:
     except StaleVersion:
         return _cell_conflict(request, key, name, text)
     except MetadataError as problem:
-        said = problem.message if problem.field in (name, "key_ordinal") else problem.one_line()
-        return _line(request, column, typed={name: text}, problem=as_sentence(said))
+        message = problem.message if problem.field in (name, "key_ordinal") else problem.one_line()
+        return _line(request, column, typed={name: text}, problem=as_sentence(message))
     if name == "role" and column.role != saved.role:
         return retarget(reswap(_panel(request, column.dataset), "outerHTML"), "#columns")
     return _line(request, column_here(key))
@@ -81,14 +77,14 @@ def _line(
     return render(request, "metadata/column_row.html", context, status=REFUSED if problem else 200)
 
 
-def _panel(request: HttpRequest, dataset: TargetDataset, *, said: str = "", status: int = 200) -> HttpResponse:
-    whole = get_object_or_404(details(), key=dataset.key)
-    context = panel_context(whole) | {"said": said}
+def _panel(request: HttpRequest, dataset: TargetDataset, *, error: str = "", status: int = 200) -> HttpResponse:
+    detailed = get_object_or_404(details(), key=dataset.key)
+    context = panel_context(detailed) | {"said": error}
     return render(request, "metadata/columns_panel.html", context, status=status)
 
 
 def _cell_conflict(request: HttpRequest, key: UUID, name: str, text: str) -> HttpResponse:
-    """The cell as a form in which nothing else was touched, so that the conflict can be told by the field."""
+    """Return the conflict of one cell: a form in which only this field was changed."""
     column, version = column_of(key).get(), _number(request.POST.get("version"))
     now = ColumnForm.of(column, dataset=column.dataset)
     given = read_cell(name, text)
@@ -96,19 +92,13 @@ def _cell_conflict(request: HttpRequest, key: UUID, name: str, text: str) -> Htt
     posted = now.as_posted(typed | {"version": version}, ColumnForm.values_before(column, version))
     form = ColumnForm(posted, dataset=column.dataset)
     form.full_clean()
-    answer = conflict(
-        request,
-        form=form,
-        now=now,
-        row=column,
-        back=page_of(column),
-        action=reverse("column_edit", args=[key]),
-    )
-    return retarget(reswap(answer, "innerHTML"), "#grid-answer")
+    action = reverse("column_edit", args=[key])
+    response = conflict(request, form=form, now=now, row=column, back=page_of(column), action=action)
+    return retarget(reswap(response, "innerHTML"), "#grid-answer")
 
 
 def _number(text: str | None) -> int:
-    """The version that was seen; 0, which no row has, for what is no number."""
+    """Return the version that the user saw; 0, which no row has, for anything but a number."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
@@ -123,87 +113,64 @@ def column_move(request: HttpRequest, key: UUID) -> HttpResponse:
     text = request.POST.get("by", "")
     by = _number(text.removeprefix("-")) * (-1 if text.startswith("-") else 1)
     seen = list(column.dataset.columns.filter(active=True).order_by("ordinal", "id"))
-    said, status = "", 200
+    error, status = "", 200
     if column in seen and by:
         by = max(min(by, MOVE_AT_MOST), -MOVE_AT_MOST)
-        order = moved(seen, column, by, lambda one: one.role == column.role)
+        order = moved_item(seen, column, by, lambda other: other.role == column.role)
         try:
             order_target_columns(dataset=column.dataset, order=order, seen=seen)
         except MetadataError as problem:
-            said, status = as_sentence(problem.message), 409
+            error, status = as_sentence(problem.message), 409
     if request.htmx:
-        return _panel(request, column.dataset, said=said, status=status)
-    if said:
-        messages.error(request, said)
+        return _panel(request, column.dataset, error=error, status=status)
+    if error:
+        messages.error(request, error)
     return redirect(page_of(column))
 
 
-# --- a column's own form -----------------------------------------------------------------------
+# --- form of one column ------------------------------------------------------------------------
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@permitted(Permission.CHANGE_METADATA)
-def column_edit(request: HttpRequest, key: UUID) -> HttpResponse:
-    """All of a column in a form: what the grid does, without it."""
-    column = column_here(key)
-    if request.method != "POST":
-        return _column_page(request, column, ColumnForm.of(column, dataset=column.dataset))
-    form = ColumnForm(request.POST, dataset=column.dataset)
-    if goes_on(request):
-        return _column_page(request, column, form)
-    try:
-        saved = form.attempt(lambda: update_target_column(column=column, expected_version=form.over, **form.changes()))
-    except StaleVersion:
-        column = column_of(key).get()
-        now = ColumnForm.of(column, dataset=column.dataset)
-        return conflict(request, form=form, now=now, row=column, back=page_of(column))
-    if saved is None:
-        return _column_page(request, column, form, status=REFUSED)
-    messages.success(request, f"{column.name} is saved." if form.changes() else "Nothing was changed.")
-    return redirect(page_of(column))
+class ColumnEdit(Editing, ColumnPage, EditPage):
+    """Edit a column, except its name and its place."""
+
+    form_class, service = ColumnForm, staticmethod(update_target_column)
+    template_name, message = "metadata/column_form.html", "{row.name} is saved."
+
+    def options(self) -> dict[str, Any]:
+        return {"dataset": self.row.dataset}
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"known_types": ColumnForm.known_types}
 
 
-def _column_page(request: HttpRequest, column: TargetColumn, form: ColumnForm, *, status: int = 200) -> HttpResponse:
-    context = {
-        "dataset": column.dataset,
-        "column": column,
-        "form": form,
-        "known_types": form.known_types,
-        "back": page_of(column),
-    }
-    return render(request, "metadata/column_form.html", context, status=status)
+class ColumnCreate(Editing, CreatePage, DatasetPage):
+    """Add a column after the others."""
 
+    form_class, template_name = NewColumnForm, "metadata/column_form.html"
+    message = "{row.name} is added."
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@permitted(Permission.CHANGE_METADATA)
-def column_create(request: HttpRequest, key: UUID) -> HttpResponse:
-    """A new column after the others."""
-    dataset = dataset_here(key)
-    made, form = None, NewColumnForm(dataset=dataset)
-    if request.method == "POST":
-        form = NewColumnForm(request.POST, dataset=dataset)
-        made = form.attempt(lambda: create_target_column(dataset=dataset, **form.given()))
-    if made is None:
-        back = reverse("dataset_page", args=[key])
-        context = {"dataset": dataset, "form": form, "known_types": form.known_types, "back": back}
-        status = REFUSED if request.method == "POST" else 200
-        return render(request, "metadata/column_form.html", context, status=status)
-    messages.success(request, f"{made.name} is added.")
-    if "another" in request.POST:
-        return redirect("column_create", key)
-    return redirect(page_of(made))
+    def options(self) -> dict[str, Any]:
+        return {"dataset": self.row}
+
+    def context(self) -> dict[str, Any]:
+        back = reverse("dataset_page", args=[self.row.key])
+        return super().context() | {"known_types": NewColumnForm.known_types, "back": back}
+
+    def save(self, form: NewColumnForm) -> TargetColumn:
+        return create_target_column(dataset=self.row, **form.given())
+
+    def address(self, row: TargetColumn) -> str:
+        return reverse("column_create", args=[self.row.key]) if "another" in self.request.POST else page_of(row)
 
 
 # --- pasting -----------------------------------------------------------------------------------
 
 
-@never_cache
 @require_POST
 @permitted(Permission.CHANGE_METADATA)
 def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Show what a block from a spreadsheet would change; with ``save``, do it: all of it or nothing."""
+    """Show the changes that a pasted block makes; with ``save``, make all of them or none."""
     dataset = dataset_here(key)
     text, column, cell = (request.POST.get(name, "") for name in ("text", "column", "cell"))
     seen = _versions(request.POST.get("versions", "")) if "save" in request.POST else None
@@ -211,7 +178,7 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     if "save" in request.POST and paste.edits and not paste.refused and not paste.problem and apply(paste):
         messages.success(request, _done(len(paste.edits) - paste.added, paste.added))
         return redirect("dataset_page", key)
-    if paste.stale:  # what stands there now is shown, and seen by that
+    if paste.stale:  # show the current values, and take their versions as seen
         paste = prepare(dataset, text, column=column, cell=cell or "name")
         paste.stale = True
     context = {
@@ -229,14 +196,14 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 def _versions(text: str) -> dict[str, int]:
-    """The versions that were shown, by key; what is not them counts as not seen."""
+    """Return the versions that the user saw, by key; anything else counts as not seen."""
     try:
-        found = json.loads(text)
+        versions = json.loads(text)
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(versions, dict):
         return {}
-    return {key: version for key, version in found.items() if isinstance(version, int)}
+    return {key: version for key, version in versions.items() if isinstance(version, int)}
 
 
 def _done(changed: int, added: int) -> str:

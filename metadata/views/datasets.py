@@ -1,44 +1,60 @@
-"""A dataset's page: its columns and its lineage. SQL, history and runs are the loader's to show."""
+"""Pages and forms of datasets and schemas."""
 
-from uuid import UUID
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.db.models import QuerySet
 from django.urls import reverse
-from django.views.decorators.http import require_safe
 
-from metadata.computed_fields import details, headed, may_refer, retired_columns, shown_columns, stable_keys
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.web.forms import EditForm
+from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
 from metadata.domain.history_columns import time_type
 from metadata.domain.history_policy import HistoryPolicy
-from metadata.graph import layer_of, of_lineage
-from metadata.history_words import history_facts
-from metadata.models import TargetColumn, TargetDataset
-from metadata.row_places import may_change
-from metadata.selectors import LineageNode, lineage
+from metadata.domain.history_policy_labels import history_facts
+from metadata.forms.datasets import (
+    DatasetForm,
+    HistoryForm,
+    NewDatasetForm,
+    NewSchemaForm,
+    NoHistoryDatasetForm,
+    SchemaForm,
+)
+from metadata.models import TargetColumn, TargetDataset, TargetSchema
+from metadata.permissions import may_change
+from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
+from metadata.selectors.datasets import LineageNode, lineage, schemas
+from metadata.selectors.lineage import layer_of, of_lineage
+from metadata.services.targets import create_schema, create_target_dataset, update_schema, update_target_dataset
+from metadata.views.base import DatasetPage, Editing
 from metadata.views.columns import panel_context
 
 
-@require_safe
-def dataset_page(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Columns, references and what is described about them."""
-    dataset = get_object_or_404(details(), key=key)
-    described = dataset.history_of or dataset
-    may_edit = may_change(request.user, dataset)
-    if may_edit and dataset.history_of_id is None:
-        columns = panel_context(dataset)
-    else:
-        aside = [c for c in described.columns.all() if c.active and c.role == TargetColumn.Role.TECHNICAL]
-        columns = {"columns": shown_columns(dataset), "aside": aside, "retired": retired_columns(dataset)}
-    context = columns | {
-        "dataset": dataset,
-        "may_edit": may_edit,
-        "references": sorted(described.references.all(), key=lambda one: not one.active),
-        "may_retire": may_edit and dataset.history_of_id is None,
-        "may_refer": may_edit and may_refer(dataset),
-        "referenced_by": [one for one in described.referenced_by.all() if one.active],
-        "history_facts": _history_facts(described),
-    }
-    return render(request, "metadata/dataset_columns.html", context)
+class DatasetDetail(DetailPage):
+    """A dataset's columns, references and descriptions."""
+
+    name, template_name = "dataset", "metadata/dataset_columns.html"
+
+    def rows(self) -> QuerySet[TargetDataset]:
+        return details()
+
+    def context(self) -> dict[str, Any]:
+        dataset, described = self.row, self.row.history_of or self.row
+        may_edit, is_base = may_change(self.request.user, dataset), dataset.history_of_id is None
+        if may_edit and is_base:
+            columns = panel_context(dataset)
+        else:
+            aside = [c for c in described.columns.all() if c.active and c.role == TargetColumn.Role.TECHNICAL]
+            columns = {"columns": shown_columns(dataset), "aside": aside, "retired": retired_columns(dataset)}
+        return columns | {
+            "dataset": dataset,
+            "may_edit": may_edit,
+            "references": sorted(described.references.all(), key=lambda reference: not reference.active),
+            "may_retire": may_edit and is_base,
+            "may_refer": may_edit and may_refer(dataset),
+            "referenced_by": [reference for reference in described.referenced_by.all() if reference.active],
+            "history_facts": _history_facts(described),
+        }
 
 
 def _history_facts(dataset: TargetDataset) -> tuple[tuple[str, str], ...]:
@@ -50,23 +66,86 @@ def _history_facts(dataset: TargetDataset) -> tuple[tuple[str, str], ...]:
     return history_facts(dataset.name, policy, time_type(policy, types))
 
 
-@require_safe
-def dataset_lineage(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Show a dataset's lineage, as a graph and as lists."""
-    dataset = get_object_or_404(headed(), key=key)
-    found = lineage(dataset)
-    keys = stable_keys(found)
+class DatasetLineage(DatasetPage, DetailPage):
+    """A dataset's lineage, as a graph and as lists."""
 
-    def url_of(node: LineageNode) -> str:
-        return reverse("source_page" if node.kind == "source" else "dataset_lineage", args=[keys[node.id]])
+    template_name = "metadata/dataset_lineage.html"
 
-    flowing = {end for edge in found.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
-    others = [(node, url_of(node), layer_of(node)) for node in found.nodes if node.distance != 0]
-    context = {
-        "dataset": dataset,
-        "graph": of_lineage(found, url_of),
-        "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
-        "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
-        "referring": [item for item in others if item[0].id not in flowing],
-    }
-    return render(request, "metadata/dataset_lineage.html", context)
+    def context(self) -> dict[str, Any]:
+        found = lineage(self.row)
+        keys = stable_keys(found)
+
+        def url_of(node: LineageNode) -> str:
+            return reverse("source_page" if node.kind == "source" else "dataset_lineage", args=[keys[node.id]])
+
+        flowing = {end for edge in found.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
+        others = [(node, url_of(node), layer_of(node)) for node in found.nodes if node.distance != 0]
+        return super().context() | {
+            "graph": of_lineage(found, url_of),
+            "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
+            "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
+            "referring": [item for item in others if item[0].id not in flowing],
+        }
+
+
+class DatasetEdit(Editing, DatasetPage, EditPage):
+    """Edit a dataset, except its name and its history policy."""
+
+    template_name, service = "metadata/dataset_form.html", staticmethod(update_target_dataset)
+    message = "The dataset is saved."
+
+    @property
+    def form_class(self) -> type[EditForm]:
+        if self.row.history_of_id:
+            return HistoryForm
+        return DatasetForm if self.row.schema.layer == TargetSchema.Layer.RAWCORE else NoHistoryDatasetForm
+
+
+class DatasetCreate(Editing, CreatePage):
+    """Describe a dataset by hand."""
+
+    form_class, service, page = NewDatasetForm, staticmethod(create_target_dataset), "dataset_page"
+    template_name = "metadata/dataset_form.html"
+    message = "{row} created. A change report creates its table."
+
+    def options(self) -> dict[str, Any]:
+        return {"initial": {"schema": self.request.GET.get("schema", "")}}
+
+    def context(self) -> dict[str, Any]:
+        return {"back": reverse("dataset_list"), "any_schema": TargetSchema.objects.exists()}
+
+
+class SchemaList(TemplatePage):
+    """All schemas, in the order of the layers."""
+
+    template_name = "metadata/schema_list.html"
+
+    def context(self) -> dict[str, Any]:
+        return {"schemas": list(schemas()), "may_edit": may(self.request.user, Permission.CHANGE_METADATA)}
+
+
+class SchemaPage(Editing):
+    """Base of the forms of a schema; they return to the list."""
+
+    template_name = "metadata/schema_form.html"
+
+    def address(self, row: Any = None) -> str:
+        return reverse("schema_list")
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"back": self.address()}
+
+
+class SchemaCreate(SchemaPage, CreatePage):
+    """Create a schema."""
+
+    form_class, service = NewSchemaForm, staticmethod(create_schema)
+    message = "Schema {row.name} is described."
+
+
+class SchemaEdit(SchemaPage, EditPage):
+    """Edit a schema."""
+
+    model, name, by = TargetSchema, "schema", "name"
+    form_class, service = SchemaForm, staticmethod(update_schema)
+    message = "Schema {row.name} is saved."

@@ -1,40 +1,33 @@
 """Actions on a dataset, column or reference other than editing: rename, retire, restore, delete.
 
-Each is a page that says first what hangs on the thing, and a POST that does it.
+Each is a page that shows the dependents of the row, with a form that performs the action.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
+from typing import Any, ClassVar
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
-from elevata.core.errors import StaleVersion
-from metadata import dependents
-from metadata.dependents import Dependent
-from metadata.domain.roles import Permission
-from metadata.forms.base import EditForm
+from elevata.web.forms import EditForm
+from elevata.web.views import DetailPage, EditPage
 from metadata.forms.columns import RenameForm, VerbForm
 from metadata.models import Reference, TargetColumn, TargetDataset
-from metadata.permissions import permitted
-from metadata.services import deletion, lifecycle, references
-from metadata.views.conflict import conflict, goes_on
-from metadata.views.lookup import column_here, dataset_here, page_of, reference_here
+from metadata.selectors import dependents
+from metadata.selectors.dependents import Dependent
+from metadata.services import lifecycle, references
+from metadata.views.base import ColumnPage, DatasetPage, Editing, ReferencePage, page_of
 
-REFUSED = 422
 RENAME, RETIRE, RESTORE, DELETE = "rename", "retire", "restore", "delete"
 Row = TargetDataset | TargetColumn | Reference
 
 
 @dataclass(frozen=True)
 class Verb:
-    """An action: its label, the dependents of the object, and the service. ``done`` is the message afterwards."""
+    """An action: its labels, its service, and the selector of its dependents. ``done`` ends the message afterwards."""
 
     name: str
     title: str
@@ -47,7 +40,7 @@ class Verb:
     takes_away: bool = False
 
 
-_RENAME = (RENAME, "Rename", "Rename", "tag", "is a former name now; it is kept and still found")
+_RENAME = (RENAME, "Rename", "Rename", "tag", "is a former name now; search still finds it")
 _RETIRE = (RETIRE, "Retire", "Retire", "ban", "is out of use")
 _RESTORE = (RESTORE, "Bring back", "Bring back", "rotate", "is in use again")
 _DELETE = (DELETE, "Delete", "Delete the description", "trash", "is deleted; its table is as it was")
@@ -63,7 +56,7 @@ DATASET_VERBS = {
         Verb(*_RENAME, dependents.of_dataset_rename, lifecycle.rename_dataset, RenameForm),
         Verb(*_RETIRE, dependents.of_dataset_retirement, lifecycle.retire_dataset, takes_away=True),
         Verb(*_RESTORE, _nothing, lifecycle.unretire_dataset),
-        Verb(*_DELETE, dependents.of_dataset_deletion, deletion.delete_dataset, takes_away=True),
+        Verb(*_DELETE, dependents.of_dataset_deletion, lifecycle.delete_dataset, takes_away=True),
     )
 }
 COLUMN_VERBS = {
@@ -72,7 +65,7 @@ COLUMN_VERBS = {
         Verb(*_RENAME, dependents.of_column_rename, lifecycle.rename_column, RenameForm),
         Verb(*_RETIRE, dependents.of_column_retirement, lifecycle.retire_column, takes_away=True),
         Verb(*_RESTORE, _nothing, lifecycle.unretire_column),
-        Verb(*_DELETE, dependents.of_column_deletion, deletion.delete_column, takes_away=True),
+        Verb(*_DELETE, dependents.of_column_deletion, lifecycle.delete_column, takes_away=True),
     )
 }
 
@@ -85,114 +78,103 @@ REFERENCE_VERBS = {
 }
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@permitted(Permission.CHANGE_METADATA)
-def dataset_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
+class RowAction(Editing, EditPage):
+    """Base of the pages of an action: ``verb`` names it, ``verbs`` holds those of the kind of row."""
+
+    verb = ""
+    verbs: ClassVar[dict[str, Verb]]
+    template_name = "metadata/verb_page.html"
+
+    @property
+    def action(self) -> Verb:
+        return self.verbs[self.verb]
+
+    @property
+    def form_class(self) -> type[EditForm]:
+        return self.action.form
+
+    @property
+    def overwrite(self) -> str:
+        return f"{self.action.button} all the same"
+
+    @property
+    def dataset(self) -> TargetDataset:
+        """Return the dataset that the row is or belongs to."""
+        return self.row.child if isinstance(self.row, Reference) else getattr(self.row, "dataset", self.row)
+
+    @property
+    def label(self) -> str:
+        """Return the row's name; a reference is named by its ends."""
+        return str(self.row) if isinstance(self.row, Reference) else self.row.name
+
+    def context(self) -> dict[str, Any]:
+        affected = self.action.depends(self.row)
+        # No column reads a reference, so nothing downstream changes with it.
+        flows = self.verb in (RENAME, RETIRE) and not isinstance(self.row, Reference)
+        return super().context() | {
+            "verb": self.action,
+            "kind": self.name,
+            "row": self.row,
+            "name": self.label,
+            "dataset": self.dataset,
+            "dependents": affected,
+            "refusing": [dependent for dependent in affected if dependent.effect == dependents.REFUSES],
+            "downstream": dependents.downstream(self.dataset) if flows else [],
+        }
+
+    def save(self, form: EditForm) -> str:
+        label = self.label
+        values = {name: value for name, value in form.cleaned_data.items() if name != "version"}
+        self.action.save(**self.subject, expected_version=form.over, **values)
+        return label
+
+    def done(self, form: EditForm, label: str) -> HttpResponse:
+        messages.success(self.request, f"{label} {self.action.done}.")
+        return redirect(page_of(self.row) if self.verb != DELETE else self.parent_address())
+
+    def parent_address(self) -> str:
+        """Return the page to show after the row was deleted."""
+        return page_of(self.dataset)
+
+
+class DatasetAction(DatasetPage, RowAction):
     """Rename, retire, bring back or delete a dataset."""
-    return _verb(request, DATASET_VERBS[verb], "dataset", lambda: dataset_here(key))
+
+    verbs = DATASET_VERBS
+
+    def parent_address(self) -> str:
+        return reverse("dataset_list")
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@permitted(Permission.CHANGE_METADATA)
-def column_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
+class ColumnAction(ColumnPage, RowAction):
     """Rename, retire, bring back or delete a column."""
-    return _verb(request, COLUMN_VERBS[verb], "column", lambda: column_here(key))
+
+    verbs = COLUMN_VERBS
 
 
-@never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@permitted(Permission.CHANGE_METADATA)
-def reference_verb(request: HttpRequest, key: UUID, verb: str) -> HttpResponse:
+class ReferenceAction(ReferencePage, RowAction):
     """Retire a reference, or bring it back."""
-    return _verb(request, REFERENCE_VERBS[verb], "reference", lambda: reference_here(key))
+
+    verbs = REFERENCE_VERBS
 
 
-@never_cache
-@require_safe
-@permitted(Permission.CHANGE_METADATA)
-def dataset_depends(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Show the dependents that a new name of a dataset affects, while it is typed: a fragment of the rename page."""
-    return _depends(request, dependents.of_dataset_rename(dataset_here(key), _typed(request)))
+class RenameDependents(Editing, DetailPage):
+    """Base of the fragments of a rename page that show the dependents of the typed name."""
+
+    template_name = "metadata/dependents.html"
+    depends: ClassVar[Callable[..., list[Dependent]]]
+
+    def context(self) -> dict[str, Any]:
+        return {"dependents": self.depends(self.row, self.request.GET.get("name", "").strip())}
 
 
-@never_cache
-@require_safe
-@permitted(Permission.CHANGE_METADATA)
-def column_depends(request: HttpRequest, key: UUID) -> HttpResponse:
-    """Show the dependents that a new name of a column affects, while it is typed: a fragment of the rename page."""
-    return _depends(request, dependents.of_column_rename(column_here(key), _typed(request)))
+class DatasetDependents(DatasetPage, RenameDependents):
+    """Dependents of a new name of a dataset."""
+
+    depends = staticmethod(dependents.of_dataset_rename)
 
 
-def _typed(request: HttpRequest) -> str:
-    return request.GET.get("name", "").strip()
+class ColumnDependents(ColumnPage, RenameDependents):
+    """Dependents of a new name of a column."""
 
-
-def _depends(request: HttpRequest, found: list[Dependent]) -> HttpResponse:
-    return render(request, "metadata/dependents.html", {"dependents": found})
-
-
-def _verb(request: HttpRequest, verb: Verb, kind: str, find: Callable[[], Row]) -> HttpResponse:
-    row = find()
-    if request.method != "POST":
-        return _page(request, verb, kind, row, verb.form.of(row))
-    form = verb.form(request.POST)
-    if goes_on(request):
-        return _page(request, verb, kind, row, form)
-    name = _name(row)
-
-    def save() -> bool:
-        given = {field: value for field, value in form.cleaned_data.items() if field != "version"}
-        verb.save(**{kind: row}, expected_version=form.over, **given)
-        return True
-
-    try:
-        saved = form.attempt(save)
-    except StaleVersion:
-        row = find()
-        said = f"{verb.button} all the same"
-        return conflict(request, form=form, now=verb.form.of(row), row=row, back=page_of(row), verb=said)
-    if not saved:
-        return _page(request, verb, kind, row, form, status=REFUSED)
-    messages.success(request, f"{name} {verb.done}.")
-    return redirect(_after(verb, row))
-
-
-def _page(request: HttpRequest, verb: Verb, kind: str, row: Row, form: EditForm, *, status: int = 200) -> HttpResponse:
-    dataset = _dataset_of(row)
-    found = verb.depends(row)
-    # Nobody reads the column of a reference by name, so no row downstream changes with it.
-    flows = verb.name in (RENAME, RETIRE) and not isinstance(row, Reference)
-    context = {
-        "verb": verb,
-        "kind": kind,
-        "row": row,
-        "name": _name(row),
-        "dataset": dataset,
-        "form": form,
-        "dependents": found,
-        "refusing": [one for one in found if one.effect == dependents.REFUSES],
-        "downstream": dependents.downstream(dataset) if flows else [],
-        "back": page_of(row),
-    }
-    return render(request, "metadata/verb_page.html", context, status=status)
-
-
-def _name(row: Row) -> str:
-    """Return the row's name; a reference is named by its ends."""
-    return str(row) if isinstance(row, Reference) else row.name
-
-
-def _dataset_of(row: Row) -> TargetDataset:
-    """The dataset it is, or is part of."""
-    if isinstance(row, Reference):
-        return row.child
-    return row if isinstance(row, TargetDataset) else row.dataset
-
-
-def _after(verb: Verb, row: Row) -> str:
-    """Return the address to redirect to: the object, or its parent if it was deleted."""
-    if verb.name != DELETE:
-        return page_of(row)
-    return reverse("dataset_list") if isinstance(row, TargetDataset) else page_of(_dataset_of(row))
+    depends = staticmethod(dependents.of_column_rename)

@@ -1,35 +1,107 @@
-"""Systems and their source datasets: what is delivered, in which shape."""
+"""Pages of sources, and target generation."""
 
+from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect
 
-from metadata.domain.roles import Permission
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.core.errors import MetadataError, as_sentence
+from elevata.web.views import REFUSED, DetailPage, ListPage, RowPage
 from metadata.filtersets import SourceDatasetFilter
-from metadata.permissions import may
-from metadata.selectors import source_dataset_detail, source_datasets, systems
-from metadata.views.paging import filtered
+from metadata.models import SourceDataset
+from metadata.selectors.datasets import source_dataset_detail, source_datasets, systems
+from metadata.services.generation_preview import GenerationPreview, generate_accepted, preview_generation
+from metadata.views.base import Editing
+
+STALE = 409
 
 
-@require_safe
-def source_list(request: HttpRequest) -> HttpResponse:
+class SourceList(ListPage):
     """Source datasets by system."""
-    chosen, page = filtered(request, SourceDatasetFilter, source_datasets())
-    context = {"filter": chosen, "page": page, "systems": list(systems().order_by("short_name"))} | _rights(request)
-    return render(request, "metadata/source_list.html", context)
+
+    filterset, template_name = SourceDatasetFilter, "metadata/source_list.html"
+    listed = staticmethod(source_datasets)
+
+    def context(self) -> dict[str, Any]:
+        rows = list(systems().order_by("short_name"))
+        return super().context() | {
+            "systems": rows,
+            "system_names": [system.short_name for system in rows],
+            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
+        }
 
 
-@require_safe
-def source_page(request: HttpRequest, key: UUID) -> HttpResponse:
-    """One source dataset's contract, and what is generated from it."""
-    source = get_object_or_404(source_dataset_detail(), key=key)
-    columns = list(source.columns.all())
-    business_key = sorted((c for c in columns if c.key_ordinal and c.active), key=lambda c: c.key_ordinal)
-    context = {"source": source, "columns": columns, "business_key": business_key} | _rights(request)
-    return render(request, "metadata/source_page.html", context)
+class SourceDetail(DetailPage):
+    """A source dataset's contract and generated targets."""
+
+    name, template_name = "source", "metadata/source_page.html"
+    rows = staticmethod(source_dataset_detail)
+
+    def context(self) -> dict[str, Any]:
+        columns = list(self.row.columns.all())
+        keys = [column for column in columns if column.key_ordinal and column.active]
+        return super().context() | {
+            "columns": columns,
+            "business_key": sorted(keys, key=lambda column: column.key_ordinal),
+            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
+        }
 
 
-def _rights(request: HttpRequest) -> dict[str, bool]:
-    return {"may_edit": may(request.user, Permission.CHANGE_METADATA)}
+class SourceGenerate(Editing, RowPage):
+    """Preview the generation of a source's targets, and generate exactly what was previewed."""
+
+    model, name, template_name = SourceDataset, "source", "metadata/source_generate.html"
+
+    def rows(self) -> Any:
+        return super().rows().select_related("system")
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.show(set())
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        accept = _keys(request.POST.getlist("accept"))
+        fingerprint = request.POST.get("fingerprint", "")
+        try:
+            preview = generate_accepted(source_dataset=self.row, fingerprint=fingerprint, accept=accept)
+        except MetadataError as error:
+            status = STALE if error.code == "preview_changed" else REFUSED
+            return self.show(accept, error=as_sentence(error.one_line()), status=status)
+        messages.success(request, _summary(preview, accept))
+        return redirect("source_page", self.row.key)
+
+    def show(self, accept: set[UUID], *, error: str = "", status: int = 200) -> HttpResponse:
+        """Show the preview, or the reason why nothing can be generated."""
+        context: dict[str, Any] = {"accept": accept, "said": error, "stale": status == STALE}
+        try:
+            context["preview"] = preview_generation(self.row)
+        except MetadataError as problem:
+            context |= {"refused": as_sentence(problem.one_line()), "code": problem.code}
+        return self.render(status=status, **context)
+
+
+def _keys(texts: list[str]) -> set[UUID]:
+    """Return the valid keys among the sent texts."""
+    keys = set()
+    for text in texts:
+        try:
+            keys.add(UUID(text))
+        except ValueError:
+            continue
+    return keys
+
+
+def _summary(preview: GenerationPreview, accept: set[UUID]) -> str:
+    datasets = preview.datasets
+    counts = [
+        (sum(dataset.status == "new" for dataset in datasets), "new"),
+        (sum(dataset.status in ("changes", "returns", "retires") for dataset in datasets), "changed"),
+        (sum(dataset.key in accept and bool(dataset.differences) for dataset in datasets), "set to the source"),
+    ]
+    summary = ", ".join(f"{count} {label}" for count, label in counts if count)
+    if not summary:
+        return "Everything was generated already: nothing was changed."
+    return f"Generated: {summary}. Tables change when a change report is executed."

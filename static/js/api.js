@@ -1,41 +1,38 @@
 // Draws the API's description with the tool that was loaded before this file.
-(function () {
-  "use strict";
 
-  const place = document.getElementById("api-description");
-  const { tool, schema, csrf, nonce } = place.dataset;
+const place = document.getElementById("api-description");
+const { tool, schema, csrf, nonce } = place.dataset;
 
-  function withToken(request) {
-    // Who is signed in here is asked by cookie, and then Django wants the token of the page.
-    if (!["GET", "HEAD", undefined].includes(request.method)) {
-      request.headers["X-CSRFToken"] = csrf;
-    }
-    return request;
+function withToken(request) {
+  // Who is signed in here is asked by cookie, and then Django wants the token of the page.
+  if (!["GET", "HEAD", undefined].includes(request.method)) {
+    request.headers["X-CSRFToken"] = csrf;
   }
+  return request;
+}
 
-  // A path is a link inside the button that opens its operation: two in one place, which nobody can tell apart
-  // by keyboard or by ear. Opening an operation puts its address into the address bar anyway.
-  function pathsAsText() {
-    return {
-      wrapComponents: {
-        DeepLink: (_, system) => ({ text }) => system.React.createElement("span", null, text),
-      },
-    };
-  }
+// A path is a link inside the button that opens its operation: two in one place, which nobody can tell apart
+// by keyboard or by ear. Opening an operation puts its address into the address bar anyway.
+function pathsAsText() {
+  return {
+    wrapComponents: {
+      DeepLink: (_, system) => ({ text }) => system.React.createElement("span", null, text),
+    },
+  };
+}
 
-  if (tool === "redoc") {
-    // The search would start a worker from a blob, which the content policy forbids.
-    window.Redoc.init(schema, { nonce, disableSearch: true, nativeScrollbars: true, hideDownloadButton: true }, place);
-  } else {
-    window.SwaggerUIBundle({
-      url: schema,
-      domNode: place,
-      deepLinking: true,
-      plugins: [pathsAsText],
-      validatorUrl: null,
-      presets: [window.SwaggerUIBundle.presets.apis],
-      layout: "BaseLayout",
-      requestInterceptor: withToken,
-    });
-  }
-})();
+if (tool === "redoc") {
+  // The search would start a worker from a blob, which the content policy forbids.
+  window.Redoc.init(schema, { nonce, disableSearch: true, nativeScrollbars: true, hideDownloadButton: true }, place);
+} else {
+  window.SwaggerUIBundle({
+    url: schema,
+    domNode: place,
+    deepLinking: true,
+    plugins: [pathsAsText],
+    validatorUrl: null,
+    presets: [window.SwaggerUIBundle.presets.apis],
+    layout: "BaseLayout",
+    requestInterceptor: withToken,
+  });
+}

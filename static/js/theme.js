@@ -1,25 +1,25 @@
-// Sets light or dark before anything is painted. "auto" follows the system.
-(function () {
-  "use strict";
-  var KEY = "elevata-theme";
-  var dark = window.matchMedia("(prefers-color-scheme: dark)");
+// Sets light or dark before anything is painted. "auto" follows the system. Not a module: a module runs only after
+// the page was parsed, and a dark page would flash white.
+{
+  const KEY = "elevata-theme";
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
   function chosen() {
     try {
-      var stored = window.localStorage.getItem(KEY);
+      const stored = window.localStorage.getItem(KEY);
       return stored === "light" || stored === "dark" ? stored : "auto";
-    } catch (error) {
+    } catch {
       return "auto";
     }
   }
 
   function apply() {
-    var theme = chosen();
+    const theme = chosen();
     document.documentElement.setAttribute(
       "data-bs-theme",
       theme === "auto" ? (dark.matches ? "dark" : "light") : theme
     );
-    document.querySelectorAll("[data-theme-choice]").forEach(function (button) {
+    document.querySelectorAll("[data-theme-choice]").forEach((button) => {
       button.setAttribute("aria-pressed", String(button.dataset.themeChoice === theme));
     });
   }
@@ -27,14 +27,14 @@
   apply();
   dark.addEventListener("change", apply);
   document.addEventListener("DOMContentLoaded", apply);
-  document.addEventListener("click", function (event) {
-    var button = event.target.closest("[data-theme-choice]");
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-theme-choice]");
     if (!button) return;
     try {
       window.localStorage.setItem(KEY, button.dataset.themeChoice);
-    } catch (error) {
+    } catch {
       // Without storage the choice lasts for this page only.
     }
     apply();
   });
-})();
+}

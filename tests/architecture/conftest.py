@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.architecture.test_reports import rename
+from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, customers_built, make_world
-from tests.remembering import remembered
+from tests.database.row_cache import remembered
 
 
 @pytest.fixture

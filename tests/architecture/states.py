@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from architecture.domain.policy import FLAGS, PolicySet
-from architecture.domain.reports.report import ChangeReport, build_report
-from architecture.domain.reports.scope import FILES, Scope
-from architecture.domain.states.advance import advance
-from architecture.domain.states.current import CurrentState
-from architecture.domain.states.state_files import ArchitectureState
+from architecture.domain.applied_state import advance
+from architecture.domain.change_policy import FLAGS, PolicySet
+from architecture.domain.current_state import CurrentState
+from architecture.domain.planning.matching import former_names, match
+from architecture.domain.report import FILES, ChangeReport, Scope, build_report
+from architecture.domain.state_files import ArchitectureState
 from metadata.domain.state import ColumnState, DatasetState
 
 EVERYTHING_ALLOWED = PolicySet.of_flags(dict.fromkeys(FLAGS, True))
@@ -39,9 +39,11 @@ def report(
 
 def carried_out(before: ArchitectureState, after: ArchitectureState, done: ChangeReport) -> ArchitectureState:
     """Return the applied state after every operation of the report finished, one by one."""
-    applied = {one.key: one for one in before.datasets}
-    others = state(*(one for one in after.datasets if one.key not in applied))
-    desired = {one.key: meant_by(one, others) for one in before.datasets} | {one.key: one for one in after.datasets}
+    applied = {dataset.key: dataset for dataset in before.datasets}
+    matching = match(
+        before.datasets, after.datasets, name=lambda row: row.qualified_name.lower(), former=former_names
+    )
+    desired = {pair.before.key: pair.after for pair in matching.known} | {one.key: one for one in after.datasets}
     for operation in done.operations:
         key = operation.dataset_key
         reached = advance(applied.get(key), operation, desired.get(key))
@@ -50,12 +52,6 @@ def carried_out(before: ArchitectureState, after: ArchitectureState, done: Chang
         else:
             applied[key] = reached
     return ArchitectureState(tuple(applied.values()))
-
-
-def meant_by(there: DatasetState, after: ArchitectureState) -> DatasetState | None:
-    """Return the desired state of a dataset whose stable key changed, matched by its name or a former one."""
-    names = {there.name, there.qualified_name}
-    return next((one for one in after.datasets if names & {one.name, *one.former_names}), None)
 
 
 def said(done: ChangeReport) -> list[str]:

@@ -10,28 +10,26 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain.reports.scope import Scope
-from architecture.domain.states.tables import ObservedTable
+from architecture.domain.report import Scope
+from architecture.domain.steps.features import switches
 from architecture.domain.steps.step import Step, TableShape, becomes, done_by
+from architecture.domain.tables import ObservedTable
 from architecture.models import ChangeReport, Environment, Execution, PolicyRecord, Preview
-from architecture.services import current_environment
-from architecture.services.executions.attempts import ExecutionAttempt
-from architecture.services.executions.executions import claim_execution, end_attempt, request_execution
-from architecture.services.executions.verification import Todo, verify
-from architecture.services.policies.policies import _put_in_force, _record, accept_policy, update_policies
-from architecture.services.reports.approvals import approve
-from architecture.services.reports.previews import make_preview
-from architecture.services.reports.report_inputs import table_keys
-from architecture.services.reports.reports import build_report
-from architecture.services.states.observed_states import store_observations
-from metadata.domain.roles import Role
+from architecture.services.automatic_changes import Todo, verify
+from architecture.services.change_policy import _put_in_force, _record, accept_policy, update_policies
+from architecture.services.executions import approve, claim_execution, end_attempt, request_execution
+from architecture.services.leases import ExecutionAttempt
+from architecture.services.previews import make_preview
+from architecture.services.reports import build_report, table_keys
+from architecture.services.states import current_environment, store_observations
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.services import chain
 from metadata.models import TargetDataset, TargetSchema
-from metadata.selectors import dataset_states
-from metadata.services import chain
-from metadata.services.actor import acting_as
-from metadata.services.people import ensure_person
+from metadata.selectors.datasets import dataset_states
 from metadata.services.targets import create_schema, create_target_column, create_target_dataset
-from tests.remembering import remembered
+from tests.database.row_cache import remembered
 
 
 class Killed(BaseException):
@@ -57,6 +55,7 @@ class Warehouse:
             shape.columns,
             self.versions[key],
             partition_by=shape.partition_by,
+            properties=switches(shape.features),
             dropped=shape.dropped,
         )
 
@@ -87,7 +86,7 @@ def committed() -> None:
 
 
 def person(name: str, *roles: Role | str) -> Any:
-    return ensure_person(name=name, roles=roles)
+    return ensure_user(name=name, roles=roles)
 
 
 def customers(author: Any, name: str = "rc_crm_customer", **described: Any) -> TargetDataset:
@@ -120,26 +119,26 @@ class World:
     def report(self, scope: Scope | None = None, by: Any = None) -> ChangeReport:
         committed()
         self.warehouse.show()
-        return build_report(environment=self.environment, scope=scope, person=by or self.author)
+        return build_report(environment=self.environment, scope=scope, user=by or self.author)
 
     def approved(self, scope: Scope | None = None) -> ChangeReport:
         report = self.report(scope)
         if report.status == "open" and self.needs_approval(report):
-            approve(report=report, person=self.approver)
+            approve(report=report, user=self.approver)
         report.refresh_from_db()
         return report
 
     def needs_approval(self, report: ChangeReport) -> bool:
-        from architecture.services.reports.approvals import approvals_missing
+        from architecture.services.executions import approvals_missing
 
         return approvals_missing(report) > 0
 
     def previewed(self, scope: Scope | None = None) -> Preview:
-        return make_preview(report=self.approved(scope), person=self.operator)
+        return make_preview(report=self.approved(scope), user=self.operator)
 
     def queued(self, scope: Scope | None = None) -> Execution:
         preview = self.previewed(scope)
-        return request_execution(report=preview.report, person=self.operator).execution
+        return request_execution(report=preview.report, user=self.operator).execution
 
     def work(self, execution: Execution, *, dies_at: float | None = None) -> Execution:
         """Be the worker for one attempt. ``dies_at`` n: before step n; n + 0.5: after it ran, before its row."""
@@ -202,10 +201,10 @@ def agree_on_policy(environment: Environment, policies: dict[str, Any]) -> None:
         environment=environment,
         policies=policies,
         expected_version=environment.policies_version,
-        person=person("root", Role.ADMIN),
+        user=person("root", Role.ADMIN),
     )
     if proposal is not None:
-        accept_policy(proposal=proposal, person=person("rita", Role.ADMIN))
+        accept_policy(proposal=proposal, user=person("rita", Role.ADMIN))
         environment.refresh_from_db()
 
 
@@ -215,5 +214,5 @@ def put_policy_in_force(environment: Environment, policies: dict[str, Any]) -> N
     user = person("policies")
     with transaction.atomic():
         _put_in_force(row, policies, user)
-        _record(row, PolicyRecord.Action.SET, policies=policies, person=user)
+        _record(row, PolicyRecord.Action.SET, policies=policies, user=user)
     environment.refresh_from_db()

@@ -5,20 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.web.conftest import (  # noqa: F401  pytest finds fixtures by their names
-    add_routes,
-    airport,
-    editor,
-    operator,
-    person,
-    quick_passwords,
-    reader,
-    source,
-    starter,
-    viewer,
-    warehouse,
-)
-
 
 @pytest.fixture(autouse=True)
 def landing(settings: Any, tmp_path: Path) -> Path:

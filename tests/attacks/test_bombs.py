@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from metadata.models import System
-from tests.attacks.sending import must_be_refused, send
+from tests.attacks.requests import must_be_refused, send
 
 pytestmark = pytest.mark.django_db
 

@@ -3,13 +3,13 @@
 import pytest
 from django.db import connection
 
-from architecture.authors import authors, carried_out
-from metadata.models import ChangeLogEntry
-from metadata.services import chain
+from architecture.selectors.authors import authors, carried_out
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services import chain
 from tests.architecture.conftest import built, world
-from tests.architecture.executing import customer, needing_approval
+from tests.architecture.executions import customer, needing_approval
 from tests.architecture.world import World, committed
-from tests.audit import triggers_lifted
+from tests.elevata.audit.append_only import triggers_lifted
 
 __all__ = ["built", "world"]
 
@@ -22,7 +22,7 @@ def test_an_author_who_is_removed_by_sql_is_found_by_verifying_only(built: World
     committed()
     entry = ChangeLogEntry.objects.latest("pk")
     with triggers_lifted([ChangeLogEntry]), connection.cursor() as cursor:
-        cursor.execute("DELETE FROM metadata_changelogentry WHERE id = %s", [entry.pk])
+        cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [entry.pk])
     key = str(customer().key)
     assert authors(built.environment, carried_out(built.environment, [key])) == frozenset()
     assert chain.verify(recorded=False).problem.code == "row_missing"

@@ -2,13 +2,13 @@
 
 import json
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from architecture.authors import carried_out
+from architecture.domain.change_policy import PolicySet
 from architecture.models import (
     AppliedDataset,
     Approval,
@@ -17,38 +17,41 @@ from architecture.models import (
     Execution,
     ExecutionRecord,
     KeptHistory,
+    PolicyProposal,
     PolicyRecord,
     Preview,
 )
-from architecture.services.executions.attempts import ExecutionAttempt
-from architecture.services.executions.executions import (
+from architecture.selectors.authors import carried_out
+from architecture.services.automatic_changes import Todo, pending_changes, verify
+from architecture.services.change_policy import accept_policy, policy_in_force, update_policies, withdraw_policy
+from architecture.services.drift import adopt_as_baseline
+from architecture.services.executions import (
+    approvals_missing,
+    approve,
     cancel_execution,
     claim_execution,
+    reject,
     request_execution,
     resume_execution,
 )
-from architecture.services.executions.verification import Todo, verify
-from architecture.services.policies.policies import update_policies
-from architecture.services.reports.approvals import approvals_missing, approve, reject
-from architecture.services.reports.automatic_changes import pending_changes
-from architecture.services.reports.previews import make_preview
-from architecture.services.reports.reports import decisions_on
-from architecture.services.reports.undo_reports import undo_report
-from architecture.services.states.drift import adopt_as_baseline
-from architecture.services.states.observed_states import last_seen
+from architecture.services.leases import ExecutionAttempt
+from architecture.services.previews import make_preview
+from architecture.services.reports import decisions_on
+from architecture.services.states import last_seen
+from architecture.services.undo import undo_report
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChainLink
+from elevata.audit.services import chain
 from elevata.core.canonical_json import sha256_hex
-from loader.services.runs.executions import perform_execution
-from metadata.domain.roles import Role
-from metadata.models import ChainLink
-from metadata.selectors import dataset_states
-from metadata.services import chain
-from metadata.services.actor import acting_as
+from loader.services.executions import perform_execution
+from metadata.selectors.datasets import dataset_states
 from metadata.services.targets import update_target_dataset
 from tests.architecture.conftest import built, renamed, world
-from tests.architecture.executing import code_of, customer, needing_approval
-from tests.architecture.test_reports import rename
+from tests.architecture.executions import code_of, customer, needing_approval
+from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, person
-from tests.audit import triggers_lifted
+from tests.elevata.audit.append_only import triggers_lifted
 
 __all__ = ["built", "renamed", "world"]
 
@@ -72,7 +75,7 @@ def forge_approval(report: ChangeReport, by: Any) -> Approval:
         at=timezone.now(),
     )
     sql(
-        "INSERT INTO metadata_chainpending (kind, subjects, key_id, signature, refused) "
+        "INSERT INTO audit_chainpending (kind, subjects, key_id, signature, refused) "
         "VALUES ('approval', %s, '', '', '')",
         json.dumps([[approval.pk, sha256_hex(approval.content())]]),
     )
@@ -89,16 +92,16 @@ def describe(**changes: object) -> None:
 
 
 def ask(world: World, report: ChangeReport) -> Any:
-    return request_execution(report=report, person=world.operator)
+    return request_execution(report=report, user=world.operator)
 
 
 def test_an_approval_inserted_by_sql_counts_for_nothing(built: World) -> None:
     report = needing_approval(built)
     forge_approval(report, built.approver)
     assert (decisions_on(report), approvals_missing(report)) == ((), 1)
-    assert code_of(make_preview, report=report, person=built.operator) == "APPROVAL_UNPROVEN"
+    assert code_of(make_preview, report=report, user=built.operator) == "APPROVAL_UNPROVEN"
     assert code_of(ask, world=built, report=report) == "APPROVAL_UNPROVEN"
-    assert code_of(approve, report=report, person=person("carl", Role.APPROVER)) == "APPROVAL_UNPROVEN"
+    assert code_of(approve, report=report, user=person("carl", Role.APPROVER)) == "APPROVAL_UNPROVEN"
 
 
 def test_sealing_does_not_make_it_count(built: World) -> None:
@@ -113,7 +116,7 @@ def test_a_forged_link_does_not_make_it_count(built: World) -> None:
     report = needing_approval(built)
     approval = forge_approval(report, built.approver)
     sql(
-        "INSERT INTO metadata_chainlink "
+        "INSERT INTO audit_chainlink "
         "(sequence, kind, subject_id, digest, previous, hash, sealed_at, key_id, signature) "
         "VALUES (999, 'approval', %s, %s, %s, %s, '2026-01-01 00:00:00+00:00', '', '')",
         approval.pk,
@@ -144,9 +147,9 @@ def test_an_approval_given_to_another_user_by_sql_counts_for_nothing(built: Worl
 def test_an_approval_counts_before_and_after_it_is_sealed(built: World) -> None:
     needing_approval(built)
     report = built.approved()
-    assert [one.person for one in decisions_on(report)] == ["bob"]
+    assert [one.user for one in decisions_on(report)] == ["bob"]
     chain.seal()
-    assert [one.person for one in decisions_on(report)] == ["bob"]
+    assert [one.user for one in decisions_on(report)] == ["bob"]
 
 
 def test_an_approval_of_a_key_that_is_not_known_counts_for_nothing(built: World, settings) -> None:
@@ -160,10 +163,10 @@ def test_an_approval_of_a_key_that_is_not_known_counts_for_nothing(built: World,
 
 def test_a_rejection_undone_by_sql_still_counts(built: World) -> None:
     report = needing_approval(built)
-    reject(report=report, person=person("carl", Role.APPROVER))
+    reject(report=report, user=person("carl", Role.APPROVER))
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
     report.refresh_from_db()
-    approve(report=report, person=built.approver)
+    approve(report=report, user=built.approver)
     assert code_of(ask, world=built, report=report) == "REPORT_REJECTED"
 
 
@@ -175,8 +178,8 @@ def test_a_report_changed_by_sql_is_neither_approved_nor_executed(built: World, 
     report = needing_approval(built)
     sql(f"UPDATE architecture_changereport SET {column} = %s WHERE id = %s", value, report.pk)
     report.refresh_from_db()
-    assert code_of(approve, report=report, person=built.approver) == "REPORT_UNPROVEN"
-    assert code_of(make_preview, report=report, person=built.operator) == "REPORT_UNPROVEN"
+    assert code_of(approve, report=report, user=built.approver) == "REPORT_UNPROVEN"
+    assert code_of(make_preview, report=report, user=built.operator) == "REPORT_UNPROVEN"
     assert code_of(ask, world=built, report=report) == "REPORT_UNPROVEN"
 
 
@@ -207,7 +210,7 @@ def test_not_detected_a_role_given_by_sql(built: World) -> None:
     user = User.objects.create(username="mallory2")
     user.groups.add(Group.objects.get(name="approver"))
     report = needing_approval(built)
-    approve(report=report, person=user)
+    approve(report=report, user=user)
     assert approvals_missing(report) == 0
     chain.seal()
     assert chain.verify(recorded=False).problem is None
@@ -221,7 +224,7 @@ OPEN = {"approvals": {"review": {"count": 0}}}
 @pytest.fixture
 def strict(built: World) -> World:
     """Return a world whose change policy, set through the product, needs two approvals for review."""
-    asked = {"environment": built.environment, "person": person("root", Role.ADMIN)}
+    asked = {"environment": built.environment, "user": person("root", Role.ADMIN)}
     update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}, expected_version=1)
     chain.seal()
     assert chain.verify(recorded=False).problem is None
@@ -232,11 +235,11 @@ def test_a_policy_changed_by_sql_decides_nothing(strict: World) -> None:
     report = needing_approval(strict)
     Environment.objects.update(policies=OPEN)
     report.refresh_from_db()
-    asked = {"report": report, "person": strict.operator}
+    asked = {"report": report, "user": strict.operator}
     assert code_of(strict.report) == "POLICY_UNPROVEN"
     assert code_of(make_preview, **asked) == "POLICY_UNPROVEN"
     assert code_of(request_execution, **asked) in ("NO_PREVIEW", "POLICY_UNPROVEN")
-    assert code_of(approve, report=report, person=strict.approver) == "POLICY_UNPROVEN"
+    assert code_of(approve, report=report, user=strict.approver) == "POLICY_UNPROVEN"
     assert code_of(changes_of_a_load, world=strict) == "POLICY_UNPROVEN"
 
 
@@ -274,14 +277,48 @@ def test_a_first_policy_written_by_sql_is_found(built: World) -> None:
 
 def test_saving_a_policy_changed_by_sql_again_is_compared_with_the_one_in_force(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
-    asked = {"environment": strict.environment, "person": person("root", Role.ADMIN), "expected_version": 2}
+    asked = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
     assert update_policies(**asked, policies=OPEN) is not None
     assert code_of(strict.report) == "POLICY_UNPROVEN"
 
 
+@pytest.mark.parametrize(
+    "field", ["proposed_by_id", "policies", "after", "looser", "reason", "environment_id", "base_version"]
+)
+def test_a_proposal_changed_by_sql_is_not_accepted(strict: World, field: str) -> None:
+    root, rita = person("root", Role.ADMIN), person("rita", Role.ADMIN)
+    asked = {"environment": strict.environment, "user": root, "expected_version": 2}
+    proposal = update_policies(**asked, policies={"approvals": {"review": {"count": 1}}}, reason="for a night")
+    other = PolicySet.from_json(OPEN, PolicySet()).as_json()
+    forged = {
+        "proposed_by_id": rita.pk,
+        "policies": OPEN,
+        "after": other,
+        "looser": [],
+        "reason": "as agreed",
+        "environment_id": Environment.objects.create(name="prod").pk,
+        "base_version": 7,
+    }
+    PolicyProposal.objects.update(**{field: forged[field]})
+    proposal = PolicyProposal.objects.get()
+    by = root if field == "proposed_by_id" else rita
+    assert code_of(accept_policy, proposal=proposal, user=by) in ("PROPOSAL_UNPROVEN", "POLICY_OUTDATED")
+    assert policy_in_force(strict.environment).approvals["review"].count == 2
+
+
+def test_a_proposal_written_by_sql_is_not_accepted(strict: World) -> None:
+    root, rita = person("root", Role.ADMIN), person("rita", Role.ADMIN)
+    asked = {"environment": strict.environment, "user": root, "expected_version": 2}
+    proposal = update_policies(**asked, policies={"approvals": {"review": {"count": 1}}})
+    values = {field.attname: getattr(proposal, field.attname) for field in PolicyProposal._meta.concrete_fields}
+    withdraw_policy(proposal=proposal, user=root)
+    forged = PolicyProposal.objects.create(**values | {"id": None, "proposal_id": uuid4()})
+    assert code_of(accept_policy, proposal=forged, user=rita) == "PROPOSAL_UNPROVEN"
+
+
 def test_saving_the_policy_in_force_again_is_the_way_on(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
-    asked = {"environment": strict.environment, "person": person("root", Role.ADMIN), "expected_version": 2}
+    asked = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
     assert update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}) is None
     assert approvals_missing(needing_approval(strict)) == 2
 
@@ -293,7 +330,7 @@ def test_not_refused_an_older_policy_whose_successor_was_removed_by_sql(strict: 
     """
     last = PolicyRecord.objects.latest("pk")
     with triggers_lifted([PolicyRecord, ChainLink]), connection.cursor() as cursor:
-        cursor.execute("DELETE FROM metadata_chainlink WHERE kind = 'policy' AND subject_id = %s", [last.pk])
+        cursor.execute("DELETE FROM audit_chainlink WHERE kind = 'policy' AND subject_id = %s", [last.pk])
         cursor.execute("DELETE FROM architecture_policyrecord WHERE id = %s", [last.pk])
     Environment.objects.update(policies={})
     assert approvals_missing(needing_approval(strict)) == 1
@@ -345,7 +382,7 @@ def test_applied_state_changed_by_sql_is_refused_and_found(renamed: World, colum
     preview = renamed.previewed()
     forge_applied(column)
     assert code_of(renamed.report) == "APPLIED_UNPROVEN"
-    assert code_of(make_preview, report=preview.report, person=renamed.operator) == "APPLIED_UNPROVEN"
+    assert code_of(make_preview, report=preview.report, user=renamed.operator) == "APPLIED_UNPROVEN"
     assert code_of(ask, world=renamed, report=preview.report) == "APPLIED_UNPROVEN"
     assert code_of(changes_of_a_load, world=renamed) == "APPLIED_UNPROVEN"
     chain.seal()
@@ -377,7 +414,7 @@ def test_applied_state_changed_by_sql_while_an_execution_runs_is_refused(renamed
 def test_adopting_the_dataset_is_the_way_on_and_every_author_counts(renamed: World) -> None:
     forge_applied("through")
     row = AppliedDataset.objects.get()
-    asked = {"environment": renamed.environment, "person": renamed.operator, "reason": "changed by SQL"}
+    asked = {"environment": renamed.environment, "user": renamed.operator, "reason": "changed by SQL"}
     adopt_as_baseline(**asked, dataset_keys=[str(row.dataset_key)])
     assert AppliedDataset.objects.get().through == 0
     assert "ada" in renamed.report().authors
@@ -396,7 +433,7 @@ def test_a_kept_history_changed_by_sql_is_refused_and_found(built: World, column
     assert code_of(built.report) == "APPLIED_UNPROVEN"
     chain.seal()
     assert chain.verify(recorded=False).problem.kind == "kept-history"
-    asked = {"environment": built.environment, "person": built.operator, "reason": "changed by SQL"}
+    asked = {"environment": built.environment, "user": built.operator, "reason": "changed by SQL"}
     adopt_as_baseline(**asked, dataset_keys=[str(customer().key)])
     assert approvals_missing(built.report()) == 1
 
@@ -450,7 +487,7 @@ def test_a_queued_execution_changed_by_sql_ends_failed_and_runs_nothing(renamed:
     assert chain.verify(recorded=False).problem.code == "execution_unproven"
     done = perform_execution(execution_pk=execution.pk, worker="w1", runner=None)
     assert (done.status, done.error["code"]) == ("failed", "EXECUTION_UNPROVEN")
-    assert code_of(resume_execution, execution=done, person=renamed.operator) == "EXECUTION_UNPROVEN"
+    assert code_of(resume_execution, execution=done, user=renamed.operator) == "EXECUTION_UNPROVEN"
 
 
 def test_an_execution_inserted_by_sql_ends_failed_and_runs_nothing(renamed: World) -> None:
@@ -483,7 +520,7 @@ def test_a_plan_changed_by_sql_is_not_undone(renamed: World) -> None:
     planned = execution.planned
     Execution.objects.filter(pk=execution.pk).update(planned=planned | {"marks": {}})
     record = ExecutionRecord.objects.get(execution=execution)
-    assert code_of(undo_report, record=record, person=renamed.operator) == "EXECUTION_UNPROVEN"
+    assert code_of(undo_report, record=record, user=renamed.operator) == "EXECUTION_UNPROVEN"
 
 
 def test_steps_that_are_about_something_else_run_nothing(renamed: World) -> None:
@@ -497,7 +534,7 @@ def test_steps_that_are_about_something_else_run_nothing(renamed: World) -> None
 def test_not_detected_an_execution_put_into_the_queue_again_by_sql(renamed: World) -> None:
     """Check the known limit that a cancelled execution can be queued again; it passes the same checks."""
     execution = renamed.queued()
-    cancel_execution(execution=execution, person=renamed.operator)
+    cancel_execution(execution=execution, user=renamed.operator)
     Execution.objects.filter(pk=execution.pk).update(status="queued", error=None, finished_at=None)
     assert renamed.work(Execution.objects.get(pk=execution.pk)).status == "succeeded"
     chain.seal()

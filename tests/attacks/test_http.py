@@ -8,10 +8,10 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from metadata.domain.roles import Role
+from elevata.accounts.roles import Role
 from metadata.models import TargetDataset
 from tests.architecture.world import person
-from tests.attacks.sending import send
+from tests.attacks.requests import send
 
 pytestmark = pytest.mark.django_db
 
@@ -113,7 +113,7 @@ def test_a_key_of_another_user_is_another_key(quiet: Client):
         b"name=mart&layer=serving",
     ],
 )
-@pytest.mark.parametrize("path", ["schemas/", "schemas/bulk/", "metadata/import/", "reads/", "load-runs/", "people/"])
+@pytest.mark.parametrize("path", ["schemas/", "schemas/bulk/", "metadata/import/", "reads/", "load-runs/", "users/"])
 def test_odd_bodies(quiet: Client, path: str, body: bytes):
     for headers in ({}, {"Idempotency-Key": "k"}):
         answer = quiet.generic("POST", f"/api/v1/{path}", body, content_type="application/json", headers=headers)
@@ -173,7 +173,7 @@ def test_odd_accepts(quiet: Client, path: str, accept: str):
 )
 @pytest.mark.parametrize(
     "path",
-    ["systems", "schemas", "datasets", "changes", "notices", "executions", "load-runs", "reads", "people", "records"],
+    ["systems", "schemas", "datasets", "changes", "notices", "executions", "load-runs", "reads", "users", "records"],
 )
 def test_odd_keys_in_addresses(quiet: Client, path: str, key: str):
     for address in (f"/api/v1/{path}/{key}/", f"/api/v1/{path}/{key}", f"/api/v1/{path}//{key}/"):
@@ -188,7 +188,7 @@ def test_odd_keys_in_addresses(quiet: Client, path: str, key: str):
         {"X-Forwarded-Host": "evil.example"},
         {"X-Forwarded-Proto": "https"},
         {"X-Forwarded-For": "1.2.3.4, ::1, x"},
-        {"X-Original-URL": "/api/v1/people/"},
+        {"X-Original-URL": "/api/v1/users/"},
         {"X-Request-ID": "a\r\nSet-Cookie: b"},
         {"X-Request-ID": "é" * 300},
         {"Forwarded": "host=evil.example"},
@@ -224,6 +224,6 @@ def test_odd_orders_and_cursors(quiet: Client, airport: TargetDataset, ordering:
 def test_a_cursor_of_another_list_is_refused(quiet: Client, airport: TargetDataset):
     following = quiet.get("/api/v1/columns/?cursor=&page_size=1").json()["next"]
     cursor = following.split("cursor=")[1].split("&")[0]
-    for path in ("datasets", "systems", "changes", "people"):
+    for path in ("datasets", "systems", "changes", "users"):
         must_be_sound(quiet.get(f"/api/v1/{path}/?cursor={cursor}"), 400)
     must_be_sound(quiet.get(f"/api/v1/columns/?cursor={cursor}&ordering=-name"), 400)

@@ -9,11 +9,11 @@ from django.http import HttpResponse
 from django.test import Client
 from sqlglot import exp
 
-from loader.statements import statements
+from loader.selectors import statements
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
-from tests.attacks.sending import REFUSED, must_be_refused, send
-from tests.web.forms import typed
-from tests.web.reading import text_of
+from tests.attacks.requests import REFUSED, must_be_refused, send
+from tests.elevata.web.forms import typed
+from tests.elevata.web.html import text_of
 
 pytestmark = pytest.mark.django_db
 

@@ -4,10 +4,11 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from metadata.domain.notices import ALWAYS_LISTED
-from metadata.models import Delivery, Notice, RoleGrant, Webhook
-from metadata.services.notices import choices_of, choose_events
-from tests.attacks.sending import send
+from elevata.accounts.models import RoleGrant
+from elevata.notifications.kinds import ALWAYS_LISTED
+from elevata.notifications.models import Delivery, Notice, Webhook
+from elevata.notifications.services import choices_of, choose_events
+from tests.attacks.requests import send
 from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 
 pytestmark = pytest.mark.django_db
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def theirs(starter: User) -> Notice:
     """Return a notice of another user, eve, with a text that only she may see."""
-    return NoticeFactory(person=starter, event__title="canary for eve")
+    return NoticeFactory(user=starter, event__title="canary for eve")
 
 
 @pytest.mark.parametrize("path", ["/notices/", "/notices/?q=canary", "/api/v1/notices/", "/api/v1/notices/?q=canary"])
@@ -41,7 +42,7 @@ def test_reading_all_reads_ones_own(reader: Client, theirs: Notice):
 
 
 def test_choosing_is_for_oneself(reader: Client, starter: User):
-    choose_events(person=starter, listed=["load.failed"], emailed=[])
+    choose_events(user=starter, listed=["load.failed"], emailed=[])
     reader.post("/notices/settings/", {"person": starter.pk, "listed": [], "emailed": []})
     assert set(choices_of(starter).listed) == {"load.failed", *ALWAYS_LISTED}
 
@@ -92,7 +93,7 @@ def of_policies(db: None) -> Client:
 
 @pytest.mark.parametrize("who", ["of_one_environment", "of_policies"])
 @pytest.mark.parametrize(
-    "path", ["/webhooks/", "/deliveries/", "/people/", "/api/v1/webhooks/", "/api/v1/deliveries/", "/api/v1/people/"]
+    "path", ["/webhooks/", "/deliveries/", "/users/", "/api/v1/webhooks/", "/api/v1/deliveries/", "/api/v1/users/"]
 )
 def test_who_manages_policies_sees_neither_webhooks_nor_people(request: pytest.FixtureRequest, who: str, path: str):
     WebhookFactory(url="https://hooks.example.org/canary")
@@ -110,13 +111,13 @@ def test_only_what_is_a_webhooks_to_say_can_be_set(operator: Client, field: str)
 
 def test_a_link_of_a_notice_does_not_lead_out(reader: Client, person: User):
     for link in ("https://evil.example.org/", "//evil.example.org/", "javascript:alert(1)", "/\\evil.example.org"):
-        notice = NoticeFactory(person=person, event__link=link)
+        notice = NoticeFactory(user=person, event__link=link)
         assert reader.get(f"/notices/{notice.pk}/").url == "/notices/"
 
 
 def test_a_title_is_only_text(reader: Client, operator: Client, person: User):
     title = "<script>alert(1)</script>"
-    NoticeFactory(person=person, event__title=title)
+    NoticeFactory(user=person, event__title=title)
     delivery = DeliveryFactory(event__title=title)
     delivery.tried.create(number=1, answer=title, error=title)
     for client, path in ((reader, "/notices/"), (operator, "/deliveries/"), (operator, f"/deliveries/{delivery.pk}/")):

@@ -9,14 +9,16 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from elevata.core.errors import MetadataError
-from loader.services.runs import deliveries
-from loader.sources.calling import CannotCall
-from metadata.models import Delivery, DeliveryAttempt, SourceDataset, System, Webhook
+from elevata.notifications import deliveries
+from elevata.notifications.models import Delivery, DeliveryAttempt, Webhook
+from elevata.notifications.safe_http import CannotCall
+from metadata.models import SourceDataset, System
 from metadata.services.sources import create_source_dataset, update_system
-from tests.attacks.sending import must_be_refused, send
+from tests.attacks.requests import must_be_refused, send
+from tests.elevata.notifications.deliveries import send_due
+from tests.elevata.web.forms import typed
+from tests.elevata.web.html import text_of
 from tests.factories import DeliveryFactory, SystemFactory, WebhookFactory
-from tests.web.forms import typed
-from tests.web.reading import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -236,9 +238,9 @@ def test_a_webhook_into_the_network_is_never_connected(url: str, monkeypatch: py
     A name may resolve to another address later.
     """
     monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
-    monkeypatch.setattr("loader.sources.calling.socket.create_connection", _never)
+    monkeypatch.setattr("elevata.notifications.safe_http.socket.create_connection", _never)
     DeliveryFactory(webhook=WebhookFactory(url=url))
-    deliveries.send_due()
+    send_due()
     assert Delivery.objects.get().status == "failed"
     assert "no public address" in DeliveryAttempt.objects.get().error
 
@@ -271,7 +273,7 @@ def test_an_answer_that_refuses_says_nothing_of_what_is_inside(monkeypatch: pyte
     monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
     monkeypatch.setattr(deliveries, "post", _inside)
     DeliveryFactory()
-    deliveries.send_due()
+    send_due()
     assert DeliveryAttempt.objects.get().answer == ""
 
 

@@ -10,15 +10,15 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from loader.services.runs import deliveries
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.notifications.services import create_webhook
 from metadata.models import System
-from metadata.services.actor import acting_as
-from metadata.services.people import create_token
-from metadata.services.webhooks import create_webhook
-from tests.attacks.sending import send
+from tests.attacks.requests import send
+from tests.elevata.notifications.deliveries import send_due
+from tests.elevata.web.forms import typed
+from tests.elevata.web.html import text_of
 from tests.factories import DeliveryFactory, EventFactory, SystemFactory
-from tests.web.forms import typed
-from tests.web.reading import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -115,8 +115,8 @@ def test_what_could_not_be_sent_keeps_no_secret(caplog: pytest.LogCaptureFixture
     caplog.set_level("DEBUG")
     DeliveryFactory(webhook__url="https://127.0.0.1/")
     ada = User.objects.create_user("ada", email="ada@example.org")
-    DeliveryFactory(webhook=None, person=ada, event=EventFactory())
-    assert deliveries.send_due() == 2
+    DeliveryFactory(webhook=None, user=ada, event=EventFactory())
+    assert send_due() == 2
     must_hold_none(everything_stored() + caplog.text, of="rows and the log")
 
 
@@ -173,8 +173,8 @@ def test_an_error_that_nobody_expected_shows_nothing_of_the_inside(
         raise RuntimeError(f"broken with {TYPED}")
 
     operator.raise_request_exception = False
-    monkeypatch.setattr("metadata.views.notices.notices_of", breaks)
-    monkeypatch.setattr("metadata.api.notices.notices_of", breaks)
+    monkeypatch.setattr("elevata.notifications.views.notices_of", breaks)
+    monkeypatch.setattr("elevata.notifications.api.notices_of", breaks)
     for path in ("/notices/", "/api/v1/notices/"):
         answer = operator.get(path)
         assert answer.status_code == 500

@@ -4,12 +4,13 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from architecture.domain.states.drift import DRIFTED
+from architecture.domain.current_state import DRIFTED
 from architecture.models import ChangeReport
-from architecture.services import current_environment
-from architecture.services.states.drift import drift_of
+from architecture.services.drift import drift_of
+from architecture.services.states import current_environment
 from bench.web.control import Control, fill
 from bench.web.size import SMALL
+from elevata.audit.services import chain
 from loader.models import LoadRun
 from metadata.models import (
     ColumnInput,
@@ -22,7 +23,6 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
 )
-from metadata.services import chain
 
 pytestmark = pytest.mark.django_db
 

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Self
 from uuid import NAMESPACE_DNS, uuid5
 
-from architecture.domain.states.tables import (
+from architecture.domain.steps.features import SPARK
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.tables import (
     ColumnSpec,
     TableSpec,
+    event_log_table,
     history_table,
-    memory_table,
     raw_table,
     rawcore_table,
     tables_of,
 )
-from architecture.domain.steps.report_steps import plan_steps
 from loader.domain.historization.layers import row_hash_components
-from loader.domain.runs.manifest import (
+from loader.domain.manifest import (
     DeliveredColumn,
     HashComponent,
     LoadManifest,
@@ -30,7 +31,7 @@ from loader.domain.runs.manifest import (
     StageColumn,
     StageInput,
 )
-from loader.spark.runtime.load import LoadAttempt
+from loader.spark.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
@@ -57,6 +58,7 @@ class Dataset:
     historize: bool = True
     delivery_checked: bool = True
     policy: dict = field(default_factory=dict)
+    readers: str = SPARK
     sequence: int = 0
     events: list[dict] = field(default_factory=list)
 
@@ -151,7 +153,7 @@ class Dataset:
     def evolve(self) -> list[str]:
         """Create what is missing; return the steps that ran."""
         observed = {t.key: found for t in self.tables() if (found := self.table(t).observe())}
-        planned = plan_steps(self.tables(), observed)
+        planned = plan_steps(self.tables(), observed, readers=self.readers)
         assert steps.execute(self.spark, self.warehouse, planned, self._record)
         return [step.describe() for step in planned]
 
@@ -202,7 +204,7 @@ class Dataset:
                     ),
                     entity_key=tuple(HashComponent(c.key, c.name) for c in state.business_key),
                     row_hash=row_hash_components(state),
-                    memory=memory_table(state) if self.historize else None,
+                    event_log=event_log_table(state) if self.historize else None,
                     sequence=self.sequence,
                     delivery_checked=self.delivery_checked,
                     policy=self.policy,

@@ -12,6 +12,7 @@ from tests.services.process import ServerProblem
 from tests.services.session import Session, mode
 
 SESSION = pytest.StashKey[Session]()
+DATABASE = {"db", "transactional_db", "live_server", "django_db_setup"}
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -32,6 +33,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def _only_hands_out(config: pytest.Config) -> bool:
     """Return whether this process hands its tests to others (``-n 2``), each of which has its own servers."""
     return bool(getattr(config.known_args_namespace, "numprocesses", None)) and "PYTEST_XDIST_WORKER" not in os.environ
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test that uses the database, by its mark or by a fixture."""
+    if item.get_closest_marker("django_db") or DATABASE & set(getattr(item, "fixturenames", ())):
+        item.add_marker("database")
 
 
 def pytest_report_header() -> str:

@@ -1,1 +1,1 @@
-"""From two states to the operations of a report, in an order that works."""
+"""Planning: from two states to the ordered operations of a report."""

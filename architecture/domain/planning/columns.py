@@ -1,36 +1,91 @@
-"""Operations on the columns of one table, or of one side of a dataset.
+"""Planned column operations, and drafts that wait for a name.
 
-A base table mirrors the described columns; its history mirrors them too, but never loses anything:
-what goes is retired, what narrows keeps the wider type, and what becomes another kind of type is
-retired and added anew.
+A base table mirrors the described columns. Its history mirrors them too, but never loses data: a removed column is
+retired, a narrowed one keeps the wider type, and one of an incompatible type is retired and added again.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from architecture.domain import change_policy
 from architecture.domain import operations as ops
-from architecture.domain import policy
-from architecture.domain.operations import BASE, HISTORY, Operation, Warning
-from architecture.domain.planning.diff import Matching, Pair, match
-from architecture.domain.planning.drafts import Draft
-from architecture.domain.planning.identity import key_changed
+from architecture.domain.change_policy import NAME_TAKEN
+from architecture.domain.current_state import Table
+from architecture.domain.operations import BASE, BLOCKED, HISTORY, Operation, Warning
 from architecture.domain.planning.logic import Renames, column_moved, follows_table
-from architecture.domain.states.current import Table
-from architecture.domain.states.flat import FOREIGN_KEY
+from architecture.domain.planning.matching import Matching, Pair, key_changed, match
+from architecture.domain.state_files import FOREIGN_KEY
+from architecture.domain.steps.features import COLUMN_MAPPING, OPEN, TYPE_WIDENING, are_texts, lost_readers
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState
 
 
 @dataclass(frozen=True)
-class Side:
-    """One table of a dataset before and after, and what planning must know of the dataset.
+class Draft:
+    """Operation with the name it ``takes`` and the one it ``frees`` in a ``space`` of names.
 
-    ``compares``: a history is kept before and after, so that other values would open versions.
-    ``drops_history_columns``: policy lets a history lose columns. ``desired_key`` is the dataset's in the
-    desired state. ``described`` are keys of columns that people describe; what else ``after`` has is
-    generated. ``retyped`` and ``doubtful`` are keys of columns that the base gives a narrower type, or
-    adds although they may be renamed ones: its history goes with it.
+    The columns of a table are one space, all tables another; names are in lower case. ``alters``: datasets that
+    read this one may get other values.
+    """
+
+    operation: Operation
+    takes: str = ""
+    frees: str = ""
+    space: str = ""
+    alters: bool = False
+
+
+def block_taken_names(drafts: Iterable[Draft], held: Mapping[str, frozenset[str]]) -> list[Draft]:
+    """Return the drafts; those whose name is never freed are blocked, with all that depend on them.
+
+    ``held`` are the names in use, by space. Base and history of one change are blocked together.
+    """
+    drafts = list(drafts)
+    freeing = {(draft.space, draft.frees): index for index, draft in enumerate(drafts) if draft.frees}
+    twins: dict[tuple, list[int]] = {}
+    waiting: dict[int, list[int]] = {}
+    pending = []
+    for index, draft in enumerate(drafts):
+        if not draft.takes or draft.takes == draft.frees:
+            continue
+        twins.setdefault(_twin(draft), []).append(index)
+        if draft.takes in held.get(draft.space, ()):
+            freed = freeing.get((draft.space, draft.takes))
+            if freed is None or drafts[freed].operation.decision == BLOCKED:
+                pending.append(index)
+            else:
+                waiting.setdefault(freed, []).append(index)
+    done: set[int] = set()
+    while pending:
+        index = pending.pop()
+        if index in done:
+            continue
+        done.add(index)
+        drafts[index] = _blocked(drafts[index])
+        pending += [*waiting.get(index, ()), *twins[_twin(drafts[index])]]
+    return drafts
+
+
+def _twin(draft: Draft) -> tuple[str, str, str]:
+    return draft.operation.dataset_key, draft.operation.op, draft.operation.column_key
+
+
+def _blocked(draft: Draft) -> Draft:
+    message = f"the name {draft.takes} is still held; let go first what holds it, or take another name"
+    operation = replace(draft.operation, decision=BLOCKED, code=NAME_TAKEN, message=message)
+    return replace(draft, operation=operation)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Table of a dataset before and after, and the facts about the dataset that planning needs.
+
+    ``compares``: a history exists before and after, so other values would open versions. ``drops_history_columns``:
+    policy lets a history lose columns. ``desired_key`` is the dataset's key in the desired state. ``described`` are
+    keys of described columns; all other columns of ``after`` are generated. ``retyped`` and ``doubtful`` are keys
+    of columns that the base gives a narrower type, or adds although they may be renamed ones: its history follows.
+    ``readers`` are those that the environment asks for.
     """
 
     side: str
@@ -44,6 +99,7 @@ class Side:
     described: Collection[str]
     retyped: Collection[str]
     doubtful: Collection[str]
+    readers: str
 
     @property
     def dataset(self) -> str:
@@ -69,37 +125,57 @@ class ColumnPlan:
 
 
 def plan_columns(side: Side) -> ColumnPlan:
-    """Everything that brings the columns of ``side.before`` to those of ``side.after``."""
-    found = match(side.before.columns, side.after.columns, name=_name, former=_former)
-    plan = ColumnPlan(found)
+    """Return all operations that turn the columns of ``side.before`` into those of ``side.after``."""
+    matching = match(side.before.columns, side.after.columns, name=_name, former=_former)
+    plan = ColumnPlan(matching)
     wider: list[tuple[ColumnState, ColumnState]] = []
-    for pair in found.pairs:
+    for pair in matching.pairs:
         if pair.by == "name":
             plan.warnings.append(key_changed(side.dataset, pair.before.name, pair.before.key, pair.after.key))
         plan.drafts.extend(_changed(side, pair, wider))
-    for pair, _ in found.duplicate:
+    for pair, _ in matching.duplicate:
         plan.drafts.extend(_set_aside(side, pair))
     if wider:
         plan.drafts.append(_rebuild(side, wider))
-    plan.drafts.extend(_gone(side, column) for column in found.gone if _still_there(side, column))
-    dropped = {draft.operation.column: column for column, draft in _dropped(plan, found.gone)}
-    for column in found.new:
+    plan.drafts.extend(_gone(side, column) for column in matching.gone if _still_there(side, column))
+    dropped = {draft.operation.column: column for column, draft in _dropped(plan, matching.gone)}
+    for column in matching.new:
         if column.active:
-            plan.drafts.append(_new(side, plan, column, _twins(side, column, found.gone)))
-    plan.warnings.extend((*_left_alone(side, found), *_beside(side, found), *_other_keys(plan.drafts)))
-    plan.held = {_name(column) for column in _held(side, found, set(dropped))}
+            plan.drafts.append(_new(side, plan, column, _twins(side, column, matching.gone)))
+    plan.warnings.extend((*_left_alone(side, matching), *_beside(side, matching), *_other_keys(plan.drafts)))
+    plan.held = {_name(column) for column in _held(side, matching, set(dropped))}
     if side.before.view and side.after.view:
         plan.drafts = [_of_view(draft) for draft in plan.drafts]
+    elif side.readers == OPEN:
+        plan.drafts = [_written_anew(side, draft) for draft in plan.drafts]
     return plan
 
 
+def _written_anew(side: Side, draft: Draft) -> Draft:
+    """Return the draft of a change that would cost the table readers, as one that writes the table anew.
+
+    Technical columns that a history policy renames follow its own operation.
+    """
+    operation = draft.operation
+    if operation.column_key not in side.described and operation.op == ops.RENAME_COLUMN and not operation.code:
+        return draft
+    feature = {ops.RENAME_COLUMN: COLUMN_MAPPING, ops.WIDEN_COLUMN: TYPE_WIDENING}.get(operation.op)
+    is_text = operation.op == ops.WIDEN_COLUMN and are_texts(operation.from_, operation.to)
+    decided = operation.code not in ("", change_policy.FOLLOWS_TABLE)
+    if feature is None or is_text or decided or feature in side.before.features:
+        return draft
+    reason = f"without writing it anew, {lost_readers(feature)}"
+    message = "; ".join(filter(None, (operation.message, reason)))
+    return replace(draft, operation=replace(operation, code=change_policy.REWRITE_TABLE, message=message))
+
+
 def _of_view(draft: Draft) -> Draft:
-    """A view holds no values: whatever becomes of its columns, nothing is rebuilt and nothing is lost."""
+    """Return the operations of a view's columns: a view stores no values, so no rebuild and no loss."""
     if draft.operation.code or draft.operation.op in (ops.RETIRE_COLUMN, ops.UNRETIRE_COLUMN, ops.CHANGE_LOGIC):
         return draft
-    # A narrower type cuts values that are computed by whoever reads the view.
+    # A narrower type truncates values that each reader of the view computes.
     alters = draft.alters or draft.operation.op == ops.RETYPE_COLUMN
-    return replace(draft, operation=replace(draft.operation, code=policy.VIEW_COLUMN), alters=alters)
+    return replace(draft, operation=replace(draft.operation, code=change_policy.VIEW_COLUMN), alters=alters)
 
 
 def _name(column: ColumnState) -> str:
@@ -133,7 +209,7 @@ def _changed(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft
 
 
 def _set_aside(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
-    """Nothing is done to a column whose former name is there as well, but loads compute it as it is desired."""
+    """Return operations of a column whose former name is present, too: no statement, only the desired logic."""
     if side.side == BASE and pair.after.active:
         yield from _logic(side, _under_one_key(pair))
 
@@ -155,7 +231,7 @@ def _renamed(side: Side, pair: Pair[ColumnState]) -> Draft:
         pair.before,
         from_=pair.before.name,
         to=pair.after.name,
-        code=policy.FOLLOWS_TABLE if follows else "",
+        code=change_policy.FOLLOWS_TABLE if follows else "",
     )
     return Draft(operation, takes=_name(pair.after), frees=_name(pair.before), space=_space(side))
 
@@ -176,21 +252,20 @@ def _retyped(side: Side, before: ColumnState, after: ColumnState, wider: list) -
 
 
 def _history_retyped(side: Side, before: ColumnState, after: ColumnState) -> Iterable[Draft]:
-    """History keeps what it has: at most it grows to take both, or begins another column.
+    """Return the operation of a history's column: it grows to take both types, or a new column is added.
 
-    It grows with the base's change of type, which is agreed to with it; what is left of that is an
-    operation of its own.
+    It grows with the base's type change, which covers its approval; what remains is an operation of its own.
     """
     common = common_type(before.type, after.type)
     if common == before.type or (common is not None and after.key in side.retyped):
         return
     if common is not None:
-        yield Draft(_typed(side, ops.WIDEN_COLUMN, before, common, code=policy.RETYPE_COLUMN))
+        yield Draft(_typed(side, ops.WIDEN_COLUMN, before, common, code=change_policy.RETYPE_COLUMN))
         return
-    said = f"{before.type} cannot take {after.type}: the old column stays, retired"
-    yield Draft(side.operation(ops.RETIRE_COLUMN, before, from_=before.type, to=after.type, message=said))
+    message = f"{before.type} cannot take {after.type}: the old column stays, retired"
+    yield Draft(side.operation(ops.RETIRE_COLUMN, before, from_=before.type, to=after.type, message=message))
     is_key = BUSINESS_KEY == before.role == after.role
-    code = policy.KEY_RETYPED if is_key else policy.RETYPE_COLUMN
+    code = change_policy.KEY_RETYPED if is_key else change_policy.RETYPE_COLUMN
     yield Draft(side.operation(ops.ADD_COLUMN, after, column=before.name, from_=before.type, to=after.type, code=code))
 
 
@@ -200,7 +275,7 @@ def _typed(side: Side, op: str, column: ColumnState, to: str, how: str = "", **s
 
 
 def _rebuild(side: Side, wider: list[tuple[ColumnState, ColumnState]]) -> Draft:
-    """One rebuild for all columns of the table that need it."""
+    """Return one rebuild for all columns of the table that need it."""
     wider = sorted(wider, key=lambda columns: columns[0].name)
     operation = Operation(
         ops.REBUILD_TABLE,
@@ -218,12 +293,12 @@ def _rebuild(side: Side, wider: list[tuple[ColumnState, ColumnState]]) -> Draft:
 def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
     moved = column_moved(pair, side.renames, side.desired_key)
     if moved:
-        code = policy.HISTORY_DIFFERS if moved.compares and side.compares else ""
+        code = change_policy.HISTORY_DIFFERS if moved.compares and side.compares else ""
         message = ", ".join(moved.what)
         yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=code, message=message), alters=moved.alters)
     if pair.before.nullable and not pair.after.nullable:
         message = "every row must have a value, which is checked first"
-        yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=policy.NOT_NULL, message=message))
+        yield Draft(side.operation(ops.CHANGE_LOGIC, pair.before, code=change_policy.NOT_NULL, message=message))
 
 
 # --- what is gone, what is new ---------------------------------------------------------------
@@ -232,8 +307,8 @@ def _logic(side: Side, pair: Pair[ColumnState]) -> Iterable[Draft]:
 def _still_there(side: Side, column: ColumnState) -> bool:
     """Return whether an operation is left for a column that is no longer described.
 
-    The column of a foreign key that went before stays as it is; so does what history retired, unless
-    policy lets it go and it is known what it was.
+    The retired column of a removed reference stays; so does a column that the history retired, unless policy allows
+    the drop and the column's role is known.
     """
     if column.active:
         return True
@@ -261,83 +336,87 @@ def _dropped(plan: ColumnPlan, gone: list[ColumnState]) -> Iterable[tuple[Column
 
 
 def _twins(side: Side, column: ColumnState, gone: list[ColumnState]) -> list[ColumnState]:
-    """Return the removed base-table columns of the new column's type: it may be one of them under another name.
+    """Return the removed base columns of the new column's type: it may be one of them, renamed.
 
-    The column of a reference stays, and what is called after the table follows its name.
+    Columns of references stay out, and columns named after the table follow its name.
     """
     if side.side == HISTORY or column.role == FOREIGN_KEY or column.key not in side.described:
         return []
-    going = [one for one in gone if _still_there(side, one) and one.role != FOREIGN_KEY]
+    going = [candidate for candidate in gone if _still_there(side, candidate) and candidate.role != FOREIGN_KEY]
     names = side.base_name(side.before), side.base_name(side.after)
     return [
-        one
-        for one in going
-        if classify(one.type, column.type) is TypeChange.EQUIVALENT
-        and not follows_table(Pair(one, column, "former"), *names)
+        candidate
+        for candidate in going
+        if classify(candidate.type, column.type) is TypeChange.EQUIVALENT
+        and not follows_table(Pair(candidate, column, "former"), *names)
     ]
 
 
 def _new(side: Side, plan: ColumnPlan, column: ColumnState, twins: list[ColumnState]) -> Draft:
     if twins:
         names = " or ".join(repr(twin.name) for twin in twins)
-        said = (
+        message = (
             f"{names} of the same type goes: if {column.name!r} is the same under a new name, "
             "put the old name among its former names, else approve"
         )
-        plan.warnings.append(Warning(policy.POSSIBLE_RENAME, side.dataset, column.name, said))
+        plan.warnings.append(Warning(change_policy.POSSIBLE_RENAME, side.dataset, column.name, message))
     doubtful = twins or column.key in side.doubtful
     operation = side.operation(
-        ops.ADD_COLUMN, column, to=column.type, message=column.type, code=policy.POSSIBLE_RENAME if doubtful else ""
+        ops.ADD_COLUMN,
+        column,
+        to=column.type,
+        message=column.type,
+        code=change_policy.POSSIBLE_RENAME if doubtful else "",
     )
     return Draft(operation, takes=_name(column), space=_space(side))
 
 
-# --- what is left to people ------------------------------------------------------------------
+# --- operations that users must decide on ----------------------------------------------------
 
 
-def _left_alone(side: Side, found: Matching[ColumnState]) -> Iterable[Warning]:
-    for column, candidates in found.ambiguous:
-        names = " and ".join(repr(one.name) for one in candidates)
-        said = (
+def _left_alone(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning]:
+    for column, candidates in matching.ambiguous:
+        names = " and ".join(repr(candidate.name) for candidate in candidates)
+        message = (
             f"cannot be told which column it was: {names} may be its former name; nothing is done. "
             "Keep the one former name that is right and describe the other columns, or rename by hand"
         )
-        yield Warning("AMBIGUOUS_RENAME", side.dataset, column.name, said)
-    for pair, formers in found.duplicate:
-        names = " and ".join(repr(one.name) for one in formers)
-        said = (
+        yield Warning("AMBIGUOUS_RENAME", side.dataset, column.name, message)
+    for pair, formers in matching.duplicate:
+        names = " and ".join(repr(former.name) for former in formers)
+        message = (
             f"{names}, its former name, is there as well; nothing is done. Bring the values into one of the two, "
             "drop the other by hand, or take the former name away"
         )
-        yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, said)
+        yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, message)
 
 
-def _beside(side: Side, found: Matching[ColumnState]) -> Iterable[Warning]:
-    for pair, others in found.claimed:
-        names = " and ".join(repr(one.name) for one in others)
-        said = f"{names}, its former name, is a column of its own; take the former name away, or rename by hand"
-        yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, said)
+def _beside(side: Side, matching: Matching[ColumnState]) -> Iterable[Warning]:
+    for pair, others in matching.claimed:
+        names = " and ".join(repr(other.name) for other in others)
+        message = f"{names}, its former name, is a column of its own; take the former name away, or rename by hand"
+        yield Warning("DUPLICATE_COLUMN", side.dataset, pair.before.name, message)
 
 
 def _other_keys(drafts: Iterable[Draft]) -> Iterable[Warning]:
-    """Keys of a history that begin anew: the same columns make up the key, but no version is under theirs."""
+    """Return the operation for changed history keys: the same key columns, but no version is under the new key."""
     for operation in (draft.operation for draft in drafts):
-        if operation.code == policy.KEY_RETYPED:
-            said = (
+        if operation.code == change_policy.KEY_RETYPED:
+            message = (
                 f"the key was {operation.from_} and becomes {operation.to}: no version is found under the new key, so "
                 "the next load takes every key for a new one. Keep the type, or describe a new dataset"
             )
-            yield Warning(policy.KEY_RETYPED, operation.dataset, operation.column, said)
+            yield Warning(change_policy.KEY_RETYPED, operation.dataset, operation.column, message)
 
 
-def _held(side: Side, found: Matching[ColumnState], dropped: set[str]) -> Iterable[ColumnState]:
-    """Columns whose names nobody else may take, unless they are renamed or dropped.
+def _held(side: Side, matching: Matching[ColumnState], dropped: set[str]) -> Iterable[ColumnState]:
+    """Return columns whose names are in use, unless they are renamed or dropped.
 
-    What is retired makes way: it moves to a reserved name.
+    A retired column is moved to a reserved name.
     """
-    yield from found.left_alone
-    yield from (pair.before for pair in found.pairs if pair.after.active and pair.before.active)
-    yield from (column for column in found.gone if column.name in dropped)
+    yield from matching.left_alone
+    yield from (pair.before for pair in matching.pairs if pair.after.active and pair.before.active)
+    yield from (column for column in matching.gone if column.name in dropped)
 
 
 def _space(side: Side) -> str:

@@ -1,13 +1,14 @@
-"""Operations on one dataset and its history: tables first, then what is in them."""
+"""Operations on one dataset and its history: tables first, then their columns."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from architecture.domain import change_policy
 from architecture.domain import operations as ops
-from architecture.domain import policy
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.current_state import Placed, Table
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
-from architecture.domain.planning.columns import ColumnPlan, Side, plan_columns
-from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.columns import ColumnPlan, Draft, Side, plan_columns
 from architecture.domain.planning.logic import (
     Moved,
     Renames,
@@ -16,13 +17,11 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
-from architecture.domain.policy import PolicySet
-from architecture.domain.states.current import Placed, Table
 from metadata.domain import naming
 from metadata.domain.state import DatasetState
 
 TABLES = "tables"
-# Operations that move what loads compute and compare, and no structure.
+# Operations that change the logic that loads compute or compare by, but no structure.
 _LOGIC = frozenset({ops.CHANGE_LOGIC, ops.UNRETIRE_TABLE, ops.UNRETIRE_COLUMN})
 
 
@@ -38,7 +37,7 @@ class DatasetPlan:
         self.drafts += plan.drafts
         self.held[f"{side} {key}"] = frozenset(plan.held)
         known = {(warning.code, warning.column) for warning in self.warnings}
-        self.warnings += [one for one in plan.warnings if (one.code, one.column) not in known]
+        self.warnings += [warning for warning in plan.warnings if (warning.code, warning.column) not in known]
 
 
 def table_name(table: Table) -> str:
@@ -46,7 +45,7 @@ def table_name(table: Table) -> str:
 
 
 def plan_new(after: Placed, *, is_read: bool = False) -> DatasetPlan:
-    """A dataset that is not there yet; a retired one is not made. ``is_read``: applied datasets read it already."""
+    """Return operations of a new dataset; none if it is retired. ``is_read``: applied datasets already read it."""
     plan = DatasetPlan()
     if after.state.active:
         for side, table in ((BASE, after.base), (HISTORY, after.history)):
@@ -56,7 +55,7 @@ def plan_new(after: Placed, *, is_read: bool = False) -> DatasetPlan:
 
 
 def plan_gone(before: Placed) -> DatasetPlan:
-    """A dataset that is no longer described: its table goes, its history never does."""
+    """Return operations of a dataset that is no longer described: its table is dropped, its history retained."""
     plan = DatasetPlan()
     if before.keeps_history:
         _keep_history(plan, before, "the dataset is gone")
@@ -67,7 +66,7 @@ def plan_gone(before: Placed) -> DatasetPlan:
 
 
 def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
-    """A dataset that was there and is described."""
+    """Return operations of a dataset that exists and is described."""
     plan = DatasetPlan()
     if not after.state.active and before.state.active:
         _retire(plan, before)
@@ -91,9 +90,13 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
 
 
 def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> DatasetPlan:
-    """A dataset whose former name is there as well: nothing is done to its tables, but loads go by its logic."""
+    """Return operations of a dataset whose former name is present, too: its tables stay, loads use its logic."""
     plan = plan_pair(before, after, set_, renames)
-    drafts = [one for one in plan.drafts if one.operation.op in _LOGIC or one.operation.code == policy.MATERIALIZATION]
+    drafts = [
+        draft
+        for draft in plan.drafts
+        if draft.operation.op in _LOGIC or draft.operation.code == change_policy.MATERIALIZATION
+    ]
     return DatasetPlan(drafts)
 
 
@@ -121,11 +124,14 @@ def _columns(
             before=table,
             after=wanted,
             compares=before.keeps_history and after.keeps_history,
-            drops_history_columns=set_.severity("DROP_HISTORY_COLUMN") != policy.BLOCK,
+            drops_history_columns=set_.severity("DROP_HISTORY_COLUMN") != change_policy.BLOCK,
             renames=renames,
             described={column.key for column in after.state.columns},
-            retyped={one.column_key for one in operations if one.op == ops.RETYPE_COLUMN},
-            doubtful={one.column_key for one in operations if one.code == policy.POSSIBLE_RENAME},
+            retyped={operation.column_key for operation in operations if operation.op == ops.RETYPE_COLUMN},
+            doubtful={
+                operation.column_key for operation in operations if operation.code == change_policy.POSSIBLE_RENAME
+            },
+            readers=set_.readers,
         )
     )
 
@@ -172,7 +178,7 @@ def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
     name = before.history.qualified_name
     message = f"{why}; every version stays where it is"
     plan.drafts.append(Draft(_on_table(before, HISTORY, ops.RETIRE_TABLE, before.history, message=message)))
-    said = f"{why}, and {name} is kept as it is, without new versions; drop it by hand if nobody needs it"
+    said = f"{why}, and {name} is kept as it is, without new versions; drop it by hand if it is no longer needed"
     plan.warnings.append(Warning("HISTORY_KEPT", name, message=said))
 
 
@@ -180,34 +186,36 @@ def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
 
 
 def _make_missing(plan: DatasetPlan, before: Placed, after: Placed, renames: Renames) -> None:
-    """A table that is gone is made anew with the logic of now, which its history is compared with all the same."""
+    """Return operations that create a missing table again with today's logic, compared with its history's."""
     if BASE in before.missing:
         plan.warnings.append(_missing(before.state.qualified_name))
     created = _created(before, BASE, after.base)
     code, differs = _since_followed(before.state, after.state, renames)
-    kept = before.history is not None and before.keeps_history and after.keeps_history
+    continues = before.history is not None and before.keeps_history and after.keeps_history
     if differs:
-        code = code if kept and code != policy.HISTORY_RESUMED else ""
+        code = code if continues and code != change_policy.HISTORY_RESUMED else ""
         message = ", ".join(("the table is made anew", *differs))
-        operation = replace(created.operation, code=code, message=message, destructive=code == policy.KEY_CHANGE)
+        operation = replace(created.operation, code=code, message=message, destructive=code == change_policy.KEY_CHANGE)
         created = replace(created, operation=operation, alters=True)
     plan.drafts.append(created)
 
 
 def _missing(name: str) -> Warning:
-    said = (
+    message = (
         "was made before and is not in the warehouse; it is made anew, empty. If it was lost, "
         "restore it first; if it was dropped on purpose, nothing is left to do"
     )
-    return Warning("MISSING_TABLE", name, message=said)
+    return Warning("MISSING_TABLE", name, message=message)
 
 
 def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
-    """A table and its rows give way to a view, or a view to an empty table; nothing is altered."""
+    """Return the operation that replaces a table by a view, or a view by an empty table; nothing is altered."""
     name = before.base.qualified_name
     if before.base.view:
-        said = "a table takes the view's place"
-        created = Operation(ops.CREATE_TABLE, name, before.state.key, BASE, code=policy.MATERIALIZATION, message=said)
+        message = "a table takes the view's place"
+        created = Operation(
+            ops.CREATE_TABLE, name, before.state.key, BASE, code=change_policy.MATERIALIZATION, message=message
+        )
         plan.drafts.append(Draft(created))
         _plan_history(plan, before, after, set_, renames)
         return
@@ -216,7 +224,7 @@ def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicyS
         BASE,
         ops.DROP_TABLE,
         before.base,
-        code=policy.MATERIALIZATION,
+        code=change_policy.MATERIALIZATION,
         message="a view takes the table's place",
         destructive=True,
     )
@@ -246,12 +254,12 @@ def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: Policy
 
 
 def _resumed(before: Placed, after: Placed, renames: Renames) -> Operation:
-    """Take a kept history up again, decided by what differs from the logic that it last followed."""
+    """Return the operation that resumes a retained history, decided by the changes since its last logic."""
     code, differs = _since_followed(before.followed, after.state, renames)
-    said = ", ".join(("the history that was kept is taken up again", *differs))
-    destructive = code == policy.KEY_CHANGE
+    message = ", ".join(("the history that was kept is taken up again", *differs))
+    destructive = code == change_policy.KEY_CHANGE
     return _on_table(
-        before, HISTORY, ops.UNRETIRE_TABLE, before.history, code=code, message=said, destructive=destructive
+        before, HISTORY, ops.UNRETIRE_TABLE, before.history, code=code, message=message, destructive=destructive
     )
 
 
@@ -259,34 +267,42 @@ def _since_followed(
     followed: DatasetState | None, wanted: DatasetState, renames: Renames
 ) -> tuple[str, tuple[str, ...]]:
     if followed is None:
-        return policy.HISTORY_RESUMED, ("the logic that it last followed is not known",)
-    found = match_columns(followed.columns, wanted.columns)
-    names = {pair.before.name: pair.after.name for pair in found.known}
+        return change_policy.HISTORY_RESUMED, ("the logic that it last followed is not known",)
+    matching = match_columns(followed.columns, wanted.columns)
+    names = {pair.before.name: pair.after.name for pair in matching.known}
     moved = dataset_moved(followed, wanted, names, renames)
-    if key_moved(found.known, found.new, found.gone):
-        return policy.KEY_CHANGE, ("the business key is made up of other columns than when it was last followed",)
-    for pair in found.known:
+    if key_moved(matching.known, matching.new, matching.gone):
+        return change_policy.KEY_CHANGE, (
+            "the business key is made up of other columns than when it was last followed",
+        )
+    for pair in matching.known:
         of_column = column_moved(pair, renames, wanted.key)
         for what in of_column.what:
             moved = moved.and_(f"of {pair.after.name} {what}", compares=of_column.compares)
     if moved.form:
-        return policy.HISTORY_FORM, (*moved.what, f"it differs in {' and '.join(moved.form)}")
-    return policy.HISTORY_DIFFERS if moved.compares else policy.HISTORY_RESUMED, moved.what
+        return change_policy.HISTORY_FORM, (*moved.what, f"it differs in {' and '.join(moved.form)}")
+    return change_policy.HISTORY_DIFFERS if moved.compares else change_policy.HISTORY_RESUMED, moved.what
 
 
 # --- logic -----------------------------------------------------------------------------------
 
 
 def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames) -> Iterable[Draft]:
-    found = columns.matching
+    matching = columns.matching
     historized = before.keeps_history and after.keeps_history
-    names = {pair.before.name: pair.after.name for pair in found.known}
+    names = {pair.before.name: pair.after.name for pair in matching.known}
     moved = dataset_moved(before.state, after.state, names, renames)
-    if key_moved(found.known, found.new, found.gone):
+    if key_moved(matching.known, matching.new, matching.gone):
         if historized:
             message = "the business key is made up of other columns"
             operation = _on_table(
-                before, BASE, ops.CHANGE_LOGIC, before.base, code=policy.KEY_CHANGE, message=message, destructive=True
+                before,
+                BASE,
+                ops.CHANGE_LOGIC,
+                before.base,
+                code=change_policy.KEY_CHANGE,
+                message=message,
+                destructive=True,
             )
             yield Draft(operation)
         else:
@@ -296,10 +312,10 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
 
 
 def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:
-    """A history that was only kept and is taken up again has versions of the form it was left in, too."""
+    """Return the logic operation; a resumed history also has versions of the form it was left in."""
     what, code = moved.what, ""
     if moved.form and before.history is not None and after.keeps_history:
-        what, code = (*what, f"it differs in {' and '.join(moved.form)}"), policy.HISTORY_FORM
+        what, code = (*what, f"it differs in {' and '.join(moved.form)}"), change_policy.HISTORY_FORM
     elif moved.compares and before.keeps_history and after.keeps_history:
-        code = policy.HISTORY_DIFFERS
+        code = change_policy.HISTORY_DIFFERS
     return _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=", ".join(what))

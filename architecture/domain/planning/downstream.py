@@ -1,25 +1,25 @@
-"""Histories downstream of a change: those that would compare other values than before.
+"""Histories downstream of a change whose compared values would change.
 
-A change of a column reaches what is computed from it, a change of a dataset's rows reaches everything that reads
-the dataset. What is retired is followed, too: it may be taken into use again without being asked about. So are
-inputs as they are and as they are desired: a change of inputs may still be taken back.
+A column's change reaches the columns computed from it, a change of a dataset's rows reaches all its readers.
+Retired readers count, because they can be reactivated without approval. Applied and desired inputs both count,
+because a change of inputs may be undone before.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as ops
+from architecture.domain.change_policy import HISTORY_DIFFERS, VIEW_COLUMN
 from architecture.domain.operations import BASE, Operation
-from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
-from architecture.domain.policy import HISTORY_DIFFERS, VIEW_COLUMN
-from architecture.domain.states.flat import FOREIGN_KEY
+from architecture.domain.state_files import FOREIGN_KEY
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
 
 NAMING = frozenset({ops.RENAME_COLUMN, ops.ADD_COLUMN})
-# A dataset as it is and as it is desired; one of the two where it is new or goes.
+# A dataset, applied and desired; one of the two is None if it is new or removed.
 Sides = tuple[DatasetState | None, DatasetState | None]
 
 
@@ -50,12 +50,12 @@ class Downstream:
         self._find_fed()
 
     def _find_fed(self) -> None:
-        """Find the datasets whose rows reach a history, each with the first of such histories by name."""
+        """Return the datasets whose rows reach a history, each with the first such history by name."""
         inputs: dict[str, list[str]] = {}
         for read, readers in self._readers.items():
             for reader in readers:
                 inputs.setdefault(reader, []).append(read)
-        for history, name in sorted(self._histories.items(), key=lambda one: one[1]):
+        for history, name in sorted(self._histories.items(), key=lambda pair: pair[1]):
             waiting = [history]
             while waiting:
                 for read in inputs.get(waiting.pop(), ()):
@@ -91,33 +91,37 @@ class Downstream:
             if before.filter == after.filter and _mentions(after.filter, names):
                 found = history or self.of_rows(reader)
             else:
-                there = {one.key: one for one in before.columns}
-                named = [one for one in after.columns if _names(one, names) and _stays(one, there.get(one.key))]
-                reached = (history or self.of_column(reader, one.key) for one in named)
+                there = {column.key: column for column in before.columns}
+                named = [
+                    column
+                    for column in after.columns
+                    if _names(column, names) and _stays(column, there.get(column.key))
+                ]
+                reached = (history or self.of_column(reader, column.key) for column in named)
                 found = next(filter(None, reached), "")
             if found:
                 return found
         return ""
 
     def _of_column(self, dataset: str, column: str) -> str:
-        own = [one for state in self._states[dataset] for one in state.columns]
+        own = [column for state in self._states[dataset] for column in state.columns]
         if any(one.key == column and one.role == BUSINESS_KEY for one in own):
             return self.of_rows(dataset)
         names = frozenset(one.name.lower() for one in own if one.key == column)
         pairs = [one for one in own if one.role == FOREIGN_KEY and column in _children(one)]
-        found = (self.of_column(dataset, one.key) for one in pairs)
-        return next((name for name in (*found, *self._in_readers(dataset, column, names)) if name), "")
+        reached = (self.of_column(dataset, pair.key) for pair in pairs)
+        return next((name for name in (*reached, *self._in_readers(dataset, column, names)) if name), "")
 
     def _in_readers(self, dataset: str, column: str, names: frozenset[str]) -> Iterable[str]:
         for reader in sorted(self._readers.get(dataset, ())):
             for state in self._states[reader]:
                 reached = [one for one in state.columns if _reads(one, column, names)]
-                unknown = not any(one.inputs or one.expression for one in state.columns)
+                unknown = not any(column.inputs or column.expression for column in state.columns)
                 if unknown or _mentions(state.filter, names):
                     yield self._histories.get(reader) or self.of_rows(reader)
                 elif reached:
                     name = self._histories.get(reader)
-                    yield name or next(filter(None, (self.of_column(reader, one.key) for one in reached)), "")
+                    yield name or next(filter(None, (self.of_column(reader, item.key) for item in reached)), "")
 
 
 def _keeps(state: DatasetState) -> bool:
@@ -138,7 +142,7 @@ def _reads(column: ColumnState, key: str, names: frozenset[str]) -> bool:
 
 
 def _names(column: ColumnState, names: frozenset[str]) -> bool:
-    """Return whether a column names one of these; one without an expression and inputs takes what is called so."""
+    """Return whether a column reads one of these names; without expression and inputs it reads its own name."""
     by_name = not column.expression and not column.inputs and column.name.lower() in names
     return by_name or _mentions(column.expression, names)
 
@@ -154,17 +158,17 @@ def _mentions(text: str | None, names: frozenset[str]) -> bool:
 
 
 def carried_downstream(drafts: list[Draft], same: Mapping[str, str], downstream: Downstream) -> list[Draft]:
-    """Return the drafts, with those that reach a history marked as making it compare differently.
+    """Return the drafts, with those that reach a history marked as changing its comparison.
 
-    ``same`` gives a dataset's key in the desired state by the one that its operations carry.
+    ``same`` maps the keys that operations carry to keys in the desired state.
     """
     return [_carried(_named(draft, same, downstream), same, downstream) for draft in drafts]
 
 
 def _named(draft: Draft, same: Mapping[str, str], downstream: Downstream) -> Draft:
-    """Mark a column that takes a name by which a reader's text, which stays, reads something else or nothing so far.
+    """Mark a column that takes a name which an unchanged text of a reader already uses.
 
-    Once it is done the text means this column, and nothing of the reader differs any more.
+    After the rename the text means this column, although nothing about the reader differs.
     """
     operation = draft.operation
     if operation.op not in NAMING or operation.side != BASE or operation.code not in ("", VIEW_COLUMN):
@@ -185,5 +189,5 @@ def _carried(draft: Draft, same: Mapping[str, str], downstream: Downstream) -> D
 
 
 def _differs(operation: Operation, history: str) -> Operation:
-    said = f"the history of {history} is kept of it"
-    return replace(operation, code=HISTORY_DIFFERS, message=", ".join(filter(None, (operation.message, said))))
+    message = f"the history of {history} is kept of it"
+    return replace(operation, code=HISTORY_DIFFERS, message=", ".join(filter(None, (operation.message, message))))

@@ -1,8 +1,8 @@
 """Changes of a dataset's logic: expressions, filters, inputs, policies, and the business key.
 
-A text that only follows a rename of what it reads says the same as before, if this very plan renames it: former
-names prove nothing. A text that stays, but names another column than before, is changed. What makes a history
-compare other values than before is told apart from what does not.
+A text that differs only by renames of this plan is unchanged; former names alone prove nothing. An unchanged text
+that now names another column is a change. Changes that affect what a history compares are separated from those that
+do not.
 """
 
 import re
@@ -10,25 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from architecture.domain.planning.diff import Matching, Pair, match
+from architecture.domain.planning.matching import Matching, Pair, match
 from elevata.core.errors import MetadataError
-from metadata.domain.history_form import form_of
-from metadata.domain.history_form import moved as form_moved
+from metadata.domain.history_columns import form_differences, form_of
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
 _WORD = re.compile(r"`([^`]+)`|(\w+)")
-# Choices of a history policy that change no comparison: what is published, how long memory is kept.
+# Fields of a history policy that change no comparison: what is published, how long event logs are kept.
 _SHOWN_ONLY = ("views", "late_horizon")
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Changes in words. ``compares``: values or rows may come out differently, for the dataset's own history.
+    """Changes of logic in words. ``compares``: values or rows may differ for the dataset's own history.
 
-    ``alters``: they may for whoever reads the dataset, which a history policy alone does not change. ``form`` are
-    the parts of the history's form that moved (``metadata.domain.history_form``).
+    ``alters``: values or rows may differ for readers of the dataset, which a history policy alone does not cause.
+    ``form`` are the changed parts of the history's form (``metadata.domain.history_columns``).
     """
 
     what: tuple[str, ...] = ()
@@ -47,16 +46,16 @@ class Moved:
 
 @dataclass(frozen=True)
 class Called:
-    """A desired column that the plan renames: its name, and the one it has in the current state."""
+    """Desired column that the plan renames: its name, and its current name."""
 
     name: str
     before: str
 
 
 class Renames:
-    """The columns that a plan renames, to tell a text that only follows them.
+    """Columns that a plan renames, to recognize a text that only follows them.
 
-    ``datasets`` are the current state of each (None: there is none) and the desired one.
+    ``datasets`` are pairs of the current state (None: there is none) and the desired one.
     """
 
     def __init__(self, datasets: Iterable[tuple[DatasetState | None, DatasetState]]) -> None:
@@ -65,17 +64,17 @@ class Renames:
         self._names: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
 
     def of_columns(self, keys: Iterable[str], own: str) -> list[Called]:
-        """Return the columns with these keys that the plan renames; a key of many datasets is meant in ``own``.
+        """Return the renamed columns with these keys; a key that several datasets use is looked up in ``own``.
 
-        Files of other installations may use one key in many datasets; elsewhere it tells nothing then.
+        State files of other installations may use one key in many datasets; elsewhere such a key is ignored.
         """
-        found = []
+        names = []
         for key in keys:
             owners = self._owners.get(key, ())
             owner = own if own in owners else owners[0] if len(owners) == 1 else None
             if owner is not None and key in (called := self._of(owner)):
-                found.append(called[key])
-        return found
+                names.append(called[key])
+        return names
 
     def of_datasets(self, keys: Iterable[str]) -> list[Called]:
         """Return all columns of the datasets with these keys that the plan renames."""
@@ -87,18 +86,18 @@ class Renames:
         for key in self._read_by(reader):
             before, after = self._names_of(key)
             staying |= {name for name, column in after.items() if before.get(name) == column or name not in before}
-        return [one for one in columns if one.before.lower() not in staying]
+        return [column for column in columns if column.before.lower() not in staying]
 
     def means_another(self, text: str | None, reader: str) -> bool:
-        """Return whether a name in a text of ``reader`` stands for another column of an input than before, or anew.
+        """Return whether a name in a text of ``reader`` resolves to another column of an input than before.
 
-        What it stood for may be retired. Each input counts by itself, for each gives rows of its own.
+        The former column may be retired. Each input counts by itself, since each delivers rows of its own.
         """
         if not text:
             return False
         read = [(key, *self._names_of(key)) for key in self._read_by(reader)]
-        moved = [one for one in read if one[1] != one[2]]
-        return bool(moved) and any(self._other(*one, name, name) for one in moved for name in names_read(text))
+        moved = [pair for pair in read if pair[1] != pair[2]]
+        return bool(moved) and any(self._other(*pair, name, name) for pair in moved for name in names_read(text))
 
     def takes_another(self, pair: Pair[ColumnState], reader: str) -> bool:
         """Return whether a column of ``reader`` that stays as it is described is computed from other columns."""
@@ -125,11 +124,11 @@ class Renames:
 
     def _first_read(self, column: ColumnState) -> dict[str, str]:
         """Return the input that a column without an expression takes of each dataset: the first."""
-        found: dict[str, str] = {}
+        first: dict[str, str] = {}
         for key in column.inputs:
             for owner in self._owners.get(key, ()):
-                found.setdefault(owner, key)
-        return found
+                first.setdefault(owner, key)
+        return first
 
     def _read_by(self, reader: str) -> list[str]:
         _, dataset = self._datasets.get(reader, (None, None))
@@ -218,15 +217,17 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
     if before.expression != after.expression:
         columns = renames.followed(renames.of_columns(after.inputs, dataset), dataset)
         follows = same_inputs and _only_follows(before.expression, after.expression, columns)
-        said = "the expression follows renamed columns" if follows else "the expression moved"
-        moved = moved.and_(said, compares=not follows)
+        message = "the expression follows renamed columns" if follows else "the expression moved"
+        moved = moved.and_(message, compares=not follows)
     elif same_inputs and renames.takes_another(pair, dataset):
-        said = "the expression names another column than before" if after.expression else "it takes another column"
-        moved = moved.and_(said, compares=True)
+        message = "the expression names another column than before" if after.expression else "it takes another column"
+        moved = moved.and_(message, compares=True)
     if not same_inputs:
         detached = before.inputs and not after.inputs
-        said = "lineage is detached: nothing fills the column any more; retire it" if detached else "the inputs moved"
-        moved = moved.and_(said, compares=True)
+        message = (
+            "lineage is detached: nothing fills the column any more; retire it" if detached else "the inputs moved"
+        )
+        moved = moved.and_(message, compares=True)
     if before.role != after.role and BUSINESS_KEY not in (before.role, after.role):
         moved = moved.and_(f"the column was {before.role} and is {after.role}", compares=True)
     return moved
@@ -239,8 +240,8 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     if before.filter != after.filter:
         columns = renames.followed(renames.of_datasets(after.inputs), after.key)
         follows = same_inputs and _only_follows(before.filter, after.filter, columns)
-        said = "the filter follows renamed columns" if follows else "the filter moved"
-        moved = moved.and_(said, compares=not follows)
+        message = "the filter follows renamed columns" if follows else "the filter moved"
+        moved = moved.and_(message, compares=not follows)
     elif renames.means_another(after.filter, after.key):
         moved = moved.and_("the filter names another column than before", compares=True)
     if not same_inputs:
@@ -251,14 +252,14 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     if _choices(was) != _choices(is_):
         moved = moved.and_("the history policy moved", compares=_compared(was) != _compared(is_), alters=False)
         if isinstance(was, HistoryPolicy) and isinstance(is_, HistoryPolicy):
-            moved = replace(moved, form=form_moved(form_of(was, {}), form_of(is_, {})))
+            moved = replace(moved, form=form_differences(form_of(was, {}), form_of(is_, {})))
     if before.hash_version != after.hash_version:
         moved = moved.and_("rows are hashed in another way", compares=True)
     return moved
 
 
 def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | dict | str:
-    """A policy over the columns' new names; one that is not ours as it stands."""
+    """Return a policy with the columns' new names; unchanged if it is not in our format."""
     if not isinstance(described, dict):
         return described
     try:
@@ -268,7 +269,7 @@ def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | 
 
 
 def policy_choices(described: dict | str) -> dict | str:
-    """Return what a described history policy says, its defaults left out."""
+    """Return the choices of a described history policy without its defaults."""
     return _choices(_policy(described, {}))
 
 

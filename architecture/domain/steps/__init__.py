@@ -1,1 +1,1 @@
-"""The physical side of an operation: its statements, what each assumes, and what takes it back."""
+"""Steps: statements of an operation, their preconditions and their inverses."""

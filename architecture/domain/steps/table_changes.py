@@ -1,16 +1,14 @@
-"""Changes that one table needs, from a report's operations or from its differences.
+"""Changes of one table, and the order of renames.
 
-Columns are known by stable key. Where the table does not know a key yet, by the name that the
-operation gives; such a column is tied to its key before anything else is done to it.
+Columns are matched by stable key. A column whose key the table does not have yet is matched by the name in the
+operation, and is tied to its key before any other change.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
-from architecture.domain.states.tables import ColumnSpec, ObservedColumn, TableSpec, stored
-from architecture.domain.steps.names import moving_name, order_moves, retired_name
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CHECK_NOT_NULL,
@@ -26,10 +24,70 @@ from architecture.domain.steps.step import (
     StepProblem,
     TableShape,
 )
+from architecture.domain.tables import ColumnSpec, ObservedColumn, TableSpec, stored
 from architecture.domain.type_changes import TypeChange, classify, common_type
+from elevata.core.errors import MetadataError
+from metadata.domain.naming import MAX_COLUMN_BYTES, MAX_COLUMN_CHARACTERS, base_name, free_name
 from metadata.domain.types import parse
 
-NEVER_NARROWER = ("history", "memory")
+# Order of renames in which no name is ever used twice, with temporary names. Names are compared without case, as in
+# catalog and tables.
+
+
+_MOVING, _RETIRED = "__moving_", "__retired_"
+
+
+class NameTaken(MetadataError):
+    """Error of a name whose present owner keeps it."""
+
+    def __init__(self, name: str, where: str = "") -> None:
+        super().__init__("NAME_TAKEN", f"{name} is taken; rename or drop what is called so first", where=where)
+
+
+def order_moves(
+    moves: Sequence[tuple[str, str]], held: Iterable[str], aside: Callable[[str], str]
+) -> list[tuple[str, str]]:
+    """Return renames (from, to) in an order in which each new name is free.
+
+    Chains start at their free end; a cycle, or a change of case alone, moves one item to ``aside(name)`` first.
+    ``held`` are all names in use. Raises NameTaken if there is no such order.
+    """
+    used_names = {name.lower() for name in held}
+    waiting = [(old, new) for old, new in moves if old != new]
+    ordered: list[tuple[str, str]] = []
+    while waiting:
+        move = next(((old, new) for old, new in waiting if new.lower() not in used_names), None)
+        if move is None:
+            leaving = {old.lower() for old, _ in waiting}
+            stuck = next((new for _, new in waiting if new.lower() not in leaving), None)
+            if stuck is not None:
+                raise NameTaken(stuck)
+            old, new = waiting[0]
+            between = aside(old)
+            waiting[0] = (between, new)
+            move = (old, between)
+        else:
+            waiting.remove(move)
+        used_names.discard(move[0].lower())
+        used_names.add(move[1].lower())
+        ordered.append(move)
+    return ordered
+
+
+def moving_name(key: str, taken: Iterable[str]) -> str:
+    """Return the temporary name of a column or table during renames; it is derived from the key."""
+    return free_name(_MOVING + key.replace("-", "")[:24], taken)
+
+
+def retired_name(name: str, key: str, taken: Iterable[str]) -> str:
+    """Return the name of a history's column when another one takes its name: readable and unique."""
+    start = f"{_RETIRED}{key.replace('-', '')[:8]}_"
+    room = MAX_COLUMN_BYTES - len(start) - 4
+    shortened = name[: MAX_COLUMN_CHARACTERS - len(start) - 4].encode()[:room].decode(errors="ignore")
+    return free_name(start + shortened, taken)
+
+
+NEVER_NARROWER = ("history", "event_log")
 NOT_NULL = "NOT_NULL"
 _DESCRIBED = ("business_key", "attribute", "foreign_key")
 # Operations that technical columns of a table may follow; the first that there is counts.
@@ -43,10 +101,10 @@ _RETYPING = {
 
 @dataclass
 class Changes:
-    """Changes of one table, each with the place of its operation (None in a load).
+    """Changes of one table, each with the ordinal of its operation (None in a load).
 
-    ``stamps`` are (stable key, column name) to be tied, ``replaced`` keys that those columns had
-    before; ``untied`` columns let go of their key and make way for another one under it.
+    ``stamps`` are (stable key, column name) to tie, ``replaced`` the keys that those columns had before; ``untied``
+    columns lose their key to another column.
     """
 
     table: TableSpec
@@ -64,7 +122,7 @@ class Changes:
     added: list[tuple[ColumnSpec, int | None]] = field(default_factory=list)
 
     def steps(self, shape: TableShape | None) -> Iterator[Step]:
-        """The steps for the columns, in order, on a table of this shape."""
+        """Return the steps for the columns of a table of this shape, in order."""
         if shape is None:
             return
         table = replace(self.table, columns=())
@@ -72,9 +130,9 @@ class Changes:
         for column, place in self.checks:
             yield Step(CHECK_NOT_NULL, table, column, operation=place)
         yield from self._types(table, shape)
-        for held, place in self.dropped:
-            gone = ColumnSpec(held.key or "", held.name, held.type, "")
-            yield Step(DROP_COLUMN, table, gone, operation=place)
+        for current, place in self.dropped:
+            dropped = ColumnSpec(current.key or "", current.name, current.type, "")
+            yield Step(DROP_COLUMN, table, dropped, operation=place)
         yield from self._names(table, shape)
         for column, place in self.added:
             yield Step(ADD_COLUMN, table, column, operation=place)
@@ -91,7 +149,7 @@ class Changes:
             )
 
     def _types(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
-        """ALTERs one by one, which change no hash; all that one operation rebuilds in one overwrite."""
+        """Add one ALTER per change that affects no hash; all columns that one operation rebuilds share an overwrite."""
         together: dict[tuple[str, int | None], list[Retyped]] = {}
         for op, change, place in self.retyped:
             if op == WIDEN_COLUMN:
@@ -103,63 +161,63 @@ class Changes:
             yield Step(op, table, retyped=tuple(changes), rehashed=rehashed, operation=place)
 
     def _rehashed(self, changing: set[str], shape: TableShape) -> tuple[Rehashed, ...]:
-        """The keys that are hashes of columns which are written otherwise; the entity's before its versions'."""
+        """Return the keys that hash a column whose text form changes; the entity's before its versions'."""
         names = {column.key: column.name for column in shape.columns if column.key}
         names = {key: name for key, name in names.items() if name not in {held for _, held, _ in self.untied}}
         names |= {key: name for key, name, _ in self.stamps}
-        found = []
+        rehashed = []
         for column in sorted(self.table.columns, key=lambda column: column.purpose == "history_key"):
             parts = tuple((part, names[key]) for part, key in column.hash_of if key in names)
             whole = column.key in names and len(parts) == len(column.hash_of)
             if whole and changing & {name for _, name in parts}:
-                found.append(Rehashed(names[column.key], parts, absent=column.purpose == "foreign_key"))
+                rehashed.append(Rehashed(names[column.key], parts, absent=column.purpose == "foreign_key"))
                 changing = changing | {names[column.key]}
-        return tuple(found)
+        return tuple(rehashed)
 
     def _names(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
-        gone = {held.name for held, _ in self.dropped}
-        held = {column.name: column for column in shape.columns if column.name not in gone}
-        renames = self._with_room(held, shape)
-        taken = [*held, *(new for new, _ in renames.values()), *(column.name for column, _ in self.added)]
+        dropped = {current.name for current, _ in self.dropped}
+        current = {column.name: column for column in shape.columns if column.name not in dropped}
+        renames = self._with_room(current, shape)
+        used_names = [*current, *(new for new, _ in renames.values()), *(column.name for column, _ in self.added)]
         places = {old: place for old, (_, place) in renames.items()}
-        keys = {old: held[old].key or "" for old in renames}
+        keys = {old: current[old].key or "" for old in renames}
 
         def aside(name: str) -> str:
-            between = moving_name(keys[name], taken)
+            between = moving_name(keys[name], used_names)
             places[between], keys[between] = places[name], keys[name]
-            taken.append(between)
+            used_names.append(between)
             return between
 
-        for old, new in order_moves([(old, new) for old, (new, _) in renames.items()], held, aside):
+        for old, new in order_moves([(old, new) for old, (new, _) in renames.items()], current, aside):
             key = keys[old]
             yield Step(
                 RENAME_COLUMN,
                 table,
-                ColumnSpec(key, new, held[old].type if old in held else "", ""),
+                ColumnSpec(key, new, current[old].type if old in current else "", ""),
                 from_name=old,
                 to_name=new,
                 operation=places[old],
             )
-            held[new] = held.pop(old)
+            current[new] = current.pop(old)
 
-    def _with_room(self, held: dict[str, ObservedColumn], shape: TableShape) -> dict[str, tuple[str, int | None]]:
-        """The renames, with retired columns making way for what takes their names."""
+    def _with_room(self, current: dict[str, ObservedColumn], shape: TableShape) -> dict[str, tuple[str, int | None]]:
+        """Return the renames, with moves of retired columns whose names are needed."""
         renames = dict(self.renames)
-        asked = {new.lower(): place for new, place in renames.values()}
-        asked |= {column.name.lower(): place for column, place in self.added}
-        kept = {column.key for column in self.table.columns}
+        wanted = {new.lower(): place for new, place in renames.values()}
+        wanted |= {column.name.lower(): place for column, place in self.added}
+        retained = {column.key for column in self.table.columns}
         let_go = {name for _, name, _ in self.untied}
-        for name, column in held.items():
-            retired = column.key is not None and column.key not in kept
-            if name in let_go or (retired and name not in renames and name.lower() in asked):
-                place = asked.get(name.lower(), next((p for _, n, p in self.untied if n == name), None))
-                taken = [*held, *(new for new, _ in renames.values()), *asked]
-                renames[name] = (retired_name(name, column.key or self.table.key, taken), place)
+        for name, column in current.items():
+            retired = column.key is not None and column.key not in retained
+            if name in let_go or (retired and name not in renames and name.lower() in wanted):
+                place = wanted.get(name.lower(), next((p for _, n, p in self.untied if n == name), None))
+                used_names = [*current, *(new for new, _ in renames.values()), *wanted]
+                renames[name] = (retired_name(name, column.key or self.table.key, used_names), place)
         return renames
 
 
 def differences(table: TableSpec, shape: TableShape | None) -> Changes:
-    """Every difference between a table and its description, whoever may decide on it."""
+    """Apply every difference between a table and its description, regardless of approval."""
     changes = Changes(table)
     if shape is None:
         changes.created = True
@@ -169,15 +227,15 @@ def differences(table: TableSpec, shape: TableShape | None) -> Changes:
     wanted = {column.key for column in table.columns}
     for column in table.columns:
         named = by_name.get(column.name.lower())
-        held = by_key.get(column.key) or (named if named and named.key not in wanted else None)
-        if held is None:
+        current = by_key.get(column.key) or (named if named and named.key not in wanted else None)
+        if current is None:
             changes.added.append((column, None))
             continue
-        if held.name != column.name:
-            changes.renames[held.name] = (column.name, None)
-            if held.key is None:
-                changes.stamps.append((column.key, held.name, None))
-        _retype(changes, held, column.type, None)
+        if current.name != column.name:
+            changes.renames[current.name] = (column.name, None)
+            if current.key is None:
+                changes.stamps.append((column.key, current.name, None))
+        _retype(changes, current, column.type, None)
     return changes
 
 
@@ -186,20 +244,20 @@ def _known(shape: TableShape) -> tuple[dict[str, ObservedColumn], dict[str, Obse
     return by_key, {column.name.lower(): column for column in shape.columns}
 
 
-def _retype(changes: Changes, held: ObservedColumn, type_: str, place: int | None, op: str = "") -> None:
-    """Give a column another type, unless it is stored so already or the table may keep a wider one.
+def _retype(changes: Changes, current: ObservedColumn, type_: str, place: int | None, op: str = "") -> None:
+    """Change a column's type, unless it is stored so already or the table may keep a wider one.
 
-    Values that are to be of a narrower type are looked at, also where nothing is stored in another way.
+    Values of a column that becomes narrower are checked, also where storage does not change.
     """
     wanted = stored(type_)
-    if held.type == wanted and op != RETYPE_COLUMN:
+    if current.type == wanted and op != RETYPE_COLUMN:
         return
     if not op:
-        if changes.table.kind in NEVER_NARROWER and common_type(held.type, wanted) == held.type:
+        if changes.table.kind in NEVER_NARROWER and common_type(current.type, wanted) == current.type:
             return
-        change = classify(held.type, wanted)
+        change = classify(current.type, wanted)
         op = {TypeChange.ALTER: WIDEN_COLUMN, TypeChange.REBUILD: REBUILD_TABLE}.get(change, RETYPE_COLUMN)
-    changes.retyped.append((op, Retyped(held.name, held.type, str(parse(type_))), place))
+    changes.retyped.append((op, Retyped(current.name, current.type, str(parse(type_))), place))
 
 
 def follow_operations(table: TableSpec, shape: TableShape | None, owned: Sequence[tuple[int, Operation]]) -> Changes:
@@ -222,7 +280,7 @@ class _Following:
         if self.shape is None:
             place = self._place_of(logical.CREATE_TABLE)
             place = self._leading() if place is None else place
-            # A table that is missing although nothing says to make it is a matter of another report.
+            # A missing table without an operation that creates it belongs to another report.
             self.found.created, self.found.created_by = place is not None, place
             return self.found
         self._rename_table()
@@ -236,12 +294,12 @@ class _Following:
         return self.found
 
     def _place_of(self, *ops: str) -> int | None:
-        """The first operation of these kinds on this side, else on the other."""
+        """Return the first operation of these kinds on this side, else on the other."""
         for operations in (self.own, self.owned):
             for op in ops:
-                found = next((place for place, operation in operations if operation.op == op), None)
-                if found is not None:
-                    return found
+                position = next((place for place, operation in operations if operation.op == op), None)
+                if position is not None:
+                    return position
         return None
 
     def _leading(self) -> int | None:
@@ -253,108 +311,110 @@ class _Following:
             self.found.renamed, self.found.renamed_by = True, place
 
     def _held(self, key: str, *names: str) -> ObservedColumn | None:
-        """The column with this key, else one that is called so and is nobody else's."""
+        """Return the column with this key, else one of this name that has no other owner."""
         if key in self.by_key:
             return self.by_key[key]
         for name in filter(None, names):
-            held = self.by_name.get(name.lower())
-            if held is not None and held.key not in self.specs:
-                return held
+            current = self.by_name.get(name.lower())
+            if current is not None and current.key not in self.specs:
+                return current
         return None
 
     def _bound(self, place: int, key: str, *names: str) -> ObservedColumn | None:
-        """The column that an operation knows by ``key``, tied to it first where it is not yet."""
-        held = self._held(key, *names)
-        if held is not None and key not in self.by_key and key in self.specs:
-            self.found.stamps.append((key, held.name, place))
-            self.found.replaced.extend([held.key] if held.key else [])
-            self.by_key[key] = held
-        return held
+        """Return the column that an operation refers to by ``key``; tie it first if it is not yet."""
+        current = self._held(key, *names)
+        if current is not None and key not in self.by_key and key in self.specs:
+            self.found.stamps.append((key, current.name, place))
+            self.found.replaced.extend([current.key] if current.key else [])
+            self.by_key[key] = current
+        return current
 
     def _column(self, place: int, operation: Operation) -> None:
         if operation.op == logical.RENAME_COLUMN:
-            held = self._bound(place, operation.column_key, operation.from_, operation.column)
-            if held is not None and held.name != operation.to:
-                self.found.renames[held.name] = (operation.to, place)
+            current = self._bound(place, operation.column_key, operation.from_, operation.column)
+            if current is not None and current.name != operation.to:
+                self.found.renames[current.name] = (operation.to, place)
         elif operation.op == logical.ADD_COLUMN:
             self._add(place, operation)
         elif operation.op in _RETYPING:
             self._retyped(place, operation)
         elif operation.op == logical.DROP_COLUMN:
-            held = self._held(operation.column_key, operation.column)
-            if held is not None:
-                self.found.dropped.append((held, place))
+            current = self._held(operation.column_key, operation.column)
+            if current is not None:
+                self.found.dropped.append((current, place))
         elif operation.op == logical.CHANGE_LOGIC and operation.code == NOT_NULL:
-            held = self._held(operation.column_key, operation.column)
-            if held is not None:
-                checked = ColumnSpec(operation.column_key, held.name, held.type, "", nullable=False)
+            current = self._held(operation.column_key, operation.column)
+            if current is not None:
+                checked = ColumnSpec(operation.column_key, current.name, current.type, "", nullable=False)
                 self.found.checks.append((checked, place))
 
     def _retyped(self, place: int, operation: Operation) -> None:
         changes = operation.columns or ((operation.column_key, operation.from_, operation.to),)
         for key, _, type_ in changes:
-            held = self._bound(place, key, operation.column if key == operation.column_key else self._name_before(key))
-            if held is not None:
-                _retype(self.found, held, type_, place, _RETYPING[operation.op])
+            name = operation.column if key == operation.column_key else self._name_before(key)
+            current = self._bound(place, key, name)
+            if current is not None:
+                _retype(self.found, current, type_, place, _RETYPING[operation.op])
 
     def _name_before(self, key: str) -> str:
         """Return the name of a described column before the report."""
-        renames = (one for _, one in self.own if one.op == logical.RENAME_COLUMN and one.column_key == key)
+        renames = (item for _, item in self.own if item.op == logical.RENAME_COLUMN and item.column_key == key)
         renamed = next(renames, None)
         if renamed is not None:
             return renamed.from_
         return self.specs[key].name if key in self.specs else ""
 
     def _follow_retyped(self) -> None:
-        """A base column whose new type is neither wider nor narrower: what never narrows takes both from now on."""
-        own = {one.column_key for _, one in self.own if one.op in (logical.ADD_COLUMN, *_RETYPING)}
-        own |= {key for _, one in self.own for key, _, _ in one.columns}
+        """Change a history's column after an incompatible change of the base column, so that it takes both types."""
+        own = {operation.column_key for _, operation in self.own if operation.op in (logical.ADD_COLUMN, *_RETYPING)}
+        own |= {key for _, operation in self.own for key, _, _ in operation.columns}
         for place, operation in self.owned:
             if (operation.op, operation.side) != (logical.RETYPE_COLUMN, logical.BASE) or operation.column_key in own:
                 continue
-            held = self._held(operation.column_key, operation.column)
-            both = common_type(held.type, operation.to) if held is not None else None
-            if held is not None and both is not None:
-                _retype(self.found, held, both, place)
+            current = self._held(operation.column_key, operation.column)
+            both = common_type(current.type, operation.to) if current is not None else None
+            if current is not None and both is not None:
+                _retype(self.found, current, both, place)
 
     def _add(self, place: int, operation: Operation) -> None:
         spec = self.specs.get(operation.column_key)
         if spec is None:  # of a memory: it has no foreign keys
             return
-        held = self.by_key.get(spec.key)
-        if held is None:
+        current = self.by_key.get(spec.key)
+        if current is None:
             self.found.added.append((spec, place))
-        elif operation.from_ or held.type != stored(spec.type):
-            # Another kind of type, if both are stored as text, too: the old column stays, and lets go of key and name.
-            self.found.untied.append((spec.key, held.name, place))
+        elif operation.from_ or current.type != stored(spec.type):
+            # For an incompatible type (both not stored as text) the old column stays and loses key and
+            # name.
+            self.found.untied.append((spec.key, current.name, place))
             self.found.added.append((spec, place))
-        elif held.name != spec.name:
-            self.found.renames[held.name] = (spec.name, place)
+        elif current.name != spec.name:
+            self.found.renames[current.name] = (spec.name, place)
 
     def _technical(self, column: ColumnSpec) -> None:
-        """Technical columns follow the operation that moves their table, its logic or what they are dated by."""
-        asked = {operation.column_key for _, operation in self.own}
-        if column.key in asked:
+        """Apply the technical columns that follow from the operation on their table, its logic or its time column."""
+        columns = {operation.column_key for _, operation in self.own}
+        if column.key in columns:
             return
-        held = self._held(column.key, self._former(column), column.name)
-        if held is None:
+        current = self._held(column.key, self._former(column), column.name)
+        if current is None:
             self.found.added.append((column, self._must_lead(column, "is missing")))
             return
-        if held.name != column.name:
-            place = self._must_lead(column, f"is called {held.name}")
-            if held.key is None:
-                self.found.stamps.append((column.key, held.name, place))
-            self.found.renames[held.name] = (column.name, place)
-        if common_type(held.type, stored(column.type)) != held.type:
+        if current.name != column.name:
+            place = self._must_lead(column, f"is called {current.name}")
+            if current.key is None:
+                self.found.stamps.append((column.key, current.name, place))
+            self.found.renames[current.name] = (column.name, place)
+        if common_type(current.type, stored(column.type)) != current.type:
             place = self._place_of(*_RETYPING, logical.CHANGE_LOGIC)
-            place = self._must_lead(column, f"is {held.type}") if place is None else place
-            _retype(self.found, held, column.type, place)
+            place = self._must_lead(column, f"is {current.type}") if place is None else place
+            _retype(self.found, current, column.type, place)
 
     def _former(self, column: ColumnSpec) -> str:
         """Return the name, before the table was renamed, of a column whose name contains the table's."""
         assert self.shape is not None
-        base = self.table.name.removesuffix("_memory").removesuffix("_hist")
-        before = self.shape.qualified_name.partition(".")[2].removesuffix("_memory").removesuffix("_hist")
+        base = base_name(self.table.name)
+        before = base_name(self.shape.qualified_name.partition(".")[2])
         return before + column.name.removeprefix(base) if column.name.startswith(base) else ""
 
     def _must_lead(self, column: ColumnSpec, found: str) -> int:

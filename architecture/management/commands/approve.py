@@ -1,15 +1,26 @@
-"""Say yes to a change report."""
+"""Command that approves a change report."""
 
-from architecture.management.decision_command import DecidingCommand
+from argparse import ArgumentParser
+
+from architecture.management.report_commands import DecidingCommand
 from architecture.models import Approval
-from architecture.services.reports.approvals import approve
+from architecture.services.executions import approve
 
 
 class Command(DecidingCommand):
     help = (
-        "Approve a change report as the person whose personal token is in ELEVATA_TOKEN. Who had a hand in the "
-        "change cannot. Ends with 0, or 2 if it is refused (with the reason's code)."
+        "Approve a change report as the user of the token in ELEVATA_TOKEN. Authors cannot approve their own "
+        "changes. Ends with 0, or 2 if it is refused (with the reason's code)."
     )
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        super().arguments(parser)
+        parser.add_argument(
+            "--accept-lost-readers",
+            dest="readers_lost",
+            action="store_true",
+            help="let tables lose the readers that the report names, instead of writing them anew",
+        )
 
     def decide(self, **asked: object) -> Approval:
         return approve(**asked)

@@ -1,15 +1,15 @@
-"""Write a state file: what is described here, or what was applied in an environment."""
+"""Command that writes a state file of the metadata, or of an environment's applied state."""
 
 import json
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.states.state_files import ArchitectureState, dump_state
-from architecture.selectors import applied_states, environment_named
-from architecture.services import current_environment
-from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text
-from metadata.selectors import dataset_states
+from architecture.domain.state_files import ArchitectureState, dump_state
+from architecture.selectors.environments import applied_states, environment_named
+from architecture.services.states import current_environment
+from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text
+from metadata.selectors.datasets import dataset_states
 
 
 class Command(ProductCommand):

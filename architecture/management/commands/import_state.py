@@ -1,4 +1,4 @@
-"""Take a state file for what was applied: the baseline of a warehouse that another installation filled."""
+"""Command that imports a state file as applied state: the baseline of a warehouse filled elsewhere."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -6,19 +6,19 @@ from typing import Any
 
 from django.conf import settings
 
-from architecture.domain.states.state_files import StateProblem
-from architecture.management.decision_command import REFUSED_EXIT
-from architecture.management.state_files import read_state
-from architecture.selectors import environment_named
-from architecture.services.states.environments import current_environment
-from architecture.services.states.state_files import Imported, import_state
-from elevata.core.cli import INVALID, CommandExit, ProductCommand
-from metadata.services.actor import current_actor
+from architecture.domain.state_files import StateProblem
+from architecture.management.report_commands import REFUSED_EXIT, read_state
+from architecture.selectors.environments import environment_named
+from architecture.services.drift import Imported, import_state
+from architecture.services.states import current_environment
+from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
+from elevata.accounts.permissions import current_actor
+from elevata.core.words import counted
 
 
 class Command(ProductCommand):
     help = (
-        "Take the datasets of a state file for applied in an environment, as the person whose personal token is in "
+        "Take the datasets of a state file for applied in an environment, as the user of the token in "
         "ELEVATA_TOKEN: only those that nothing was applied of there, all of them or none. The warehouse is not "
         "touched; 'manage.py drift' then tells where it is not so. Ends with 0, 2 if it is refused (with the reason's "
         "code), 4 if the file cannot be taken."
@@ -29,7 +29,7 @@ class Command(ProductCommand):
         parser.add_argument("file", type=Path, metavar="FILE", help="as 'manage.py export_state --applied' writes it")
         parser.add_argument("--environment", metavar="E", help="default: the installation's own")
         parser.add_argument("--check", action="store_true", help="only show what would be taken")
-        parser.add_argument("--reason", default="", metavar="TEXT", help="why; stands in the change log")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="reason, recorded in the change log")
 
     def run(self, *, file: Path, environment: str | None, check: bool, reason: str, **_: Any) -> None:
         own = not environment or environment == settings.ENVIRONMENT
@@ -38,7 +38,7 @@ class Command(ProductCommand):
             state = read_state(file)
         except StateProblem as problem:
             raise CommandExit(INVALID, problem.one_line(), problem.code) from None
-        done = import_state(environment=row, state=state, person=current_actor().user, reason=reason, check=check)
+        done = import_state(environment=row, state=state, user=current_actor().user, reason=reason, check=check)
         document = {"environment": row.name, "check": check}
         self.print_json(document | {"imported": list(done.imported), "unchanged": list(done.unchanged)})
         self._tell(done, row.name, check)
@@ -49,5 +49,4 @@ class Command(ProductCommand):
             self.say(f"  {verb}  {name}")
         for name in done.unchanged:
             self.say(f"  applied already, just so  {name}")
-        count = len(done.imported)
-        self.say(f"{count} {'dataset' if count == 1 else 'datasets'} {verb} for applied in {environment}")
+        self.say(f"{counted(len(done.imported), 'dataset')} {verb} for applied in {environment}")

@@ -1,17 +1,27 @@
-"""A change report: of metadata against the warehouse, of two state files, or of one against this installation."""
+"""Command that creates a change report: of metadata against the warehouse, of two state files, or of one file."""
 
 from argparse import ArgumentParser
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.policy import FLAGS, PolicySet
-from architecture.domain.reports.rendering import as_markdown, as_text
-from architecture.domain.reports.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
-from architecture.domain.reports.scope import ALL, DATASET, FILES, SCHEMA, Scope
-from architecture.domain.states.current import CurrentState
-from architecture.management.state_files import read_state
-from elevata.core.cli import INVALID, CommandExit, ProductCommand
+from architecture.domain.change_policy import FLAGS, PolicySet
+from architecture.domain.current_state import CurrentState
+from architecture.domain.report import (
+    ALL,
+    DATASET,
+    FILES,
+    SCHEMA,
+    STATUS_BLOCKED,
+    STATUS_NO_CHANGES,
+    ChangeReport,
+    Scope,
+    as_markdown,
+    as_text,
+    build_report,
+)
+from architecture.management.report_commands import read_state
+from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"
 DESTRUCTIVE_EXIT, BLOCKED_EXIT, CHANGES_EXIT = 3, 2, 1
@@ -45,7 +55,7 @@ class Command(ProductCommand):
             action="append",
             choices=FLAGS,
             default=[],
-            help=f"let a person approve what is blocked by default: {', '.join(FLAGS)}; repeatable",
+            help=f"require approval instead of blocking: {', '.join(FLAGS)}; repeatable",
         )
         files.add_argument("--source-label", metavar="L", default="", help="what A is called, such as dev")
         files.add_argument("--target-label", metavar="L", default="", help="what B is called, such as test")
@@ -63,7 +73,7 @@ class Command(ProductCommand):
         self._as_json = as_json or options["format"] == JSON
         if as_json and options["format"] not in (None, JSON):
             raise CommandExit(INVALID, f"--json and --format {options['format']} exclude each other", "usage")
-        # One of files is not kept, so it has no id that approve, preview and execute could be given.
+        # A report of files is not stored, so it has no id for approve, preview and execute.
         report, kept = (self._of_files(options), "") if _means_files(options) else self._of_warehouse(options)
         if self._as_json:
             self.print_json(report.as_json() | ({"report": kept} if kept else {}))
@@ -86,8 +96,8 @@ class Command(ProductCommand):
         policy = PolicySet.of_flags(dict.fromkeys(options["allow"], True))
         if previous and desired:
             return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES, **labels))
-        # Two files are compared without the services and what they need.
-        from architecture.services.states.state_files import report_from, report_onto
+        # A comparison of two files needs no services and none of their imports.
+        from architecture.services.drift import report_from, report_onto
 
         if previous:
             return report_from(previous, policy=policy, **labels)
@@ -95,7 +105,7 @@ class Command(ProductCommand):
 
     @staticmethod
     def _of_warehouse(options: dict[str, Any]) -> tuple[ChangeReport, str]:
-        from architecture.services.reports.reports import plan_report
+        from architecture.services.reports import plan_report
 
         if options["schema"]:
             scope = Scope(SCHEMA, options["schema"], options["target_only"])
@@ -116,14 +126,14 @@ def _refuse_beside_files(options: dict[str, Any]) -> None:
     """Refuse options that cannot be combined with state files."""
     only_desired = options["previous_state"] is None and options["desired_state"] is not None
     if options["previous_state"] is None and not only_desired:
-        said = "--allow and the labels go with --previous-state, --desired-state or both"
-        raise CommandExit(INVALID, said, "usage")
+        message = "--allow and the labels go with --previous-state, --desired-state or both"
+        raise CommandExit(INVALID, message, "usage")
     for name in ("all", "schema", "dataset", "target_only", *(() if only_desired else ("environment",))):
         if options[name]:
             raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")
     if only_desired and options["allow"]:
-        said = "--allow does not go with --desired-state alone: the environment's own policy decides"
-        raise CommandExit(INVALID, said, "usage")
+        message = "--allow does not go with --desired-state alone: the environment's own policy decides"
+        raise CommandExit(INVALID, message, "usage")
 
 
 def exit_code(report: ChangeReport, fail_on: Collection[str]) -> int:

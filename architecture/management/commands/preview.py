@@ -1,41 +1,39 @@
-"""The exact statements of a change report."""
+"""Command that shows the exact statements of a change report."""
 
 from argparse import ArgumentParser
 from typing import Any
 
-from architecture.management.decision_command import REFUSED_EXIT, report_argument
+from architecture.management.report_commands import REFUSED_EXIT, report_argument
 from architecture.models import Preview
-from architecture.report_places import place_of_report
-from architecture.selectors import report_named
-from architecture.services.actors import must_be_permitted
-from architecture.services.reports.previews import make_preview
-from architecture.services.reports.reports import tables_of
-from architecture.services.states.observed_states import CannotLook, look
-from elevata.core.cli import FAILED, CommandExit, ProductCommand
-from metadata.domain.roles import Permission
-from metadata.services.actor import current_actor
+from architecture.permissions import must_be_permitted, place_of_report
+from architecture.selectors.environments import report_named
+from architecture.services.previews import make_preview
+from architecture.services.refreshes import CannotRefresh, refresh_now
+from architecture.services.reports import tables_of
+from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
+from elevata.accounts.permissions import current_actor
+from elevata.accounts.roles import Permission
 
 
 class Command(ProductCommand):
     help = (
-        "Look at the tables of a change report and show the statements that would be run, in order, as the person "
-        "whose personal token is in ELEVATA_TOKEN. Ends with 0, 1 if the tables cannot be "
-        "looked at, 2 if it is refused."
+        "Scan the tables of a change report and show its statements, in order, as the user of "
+        "the token in ELEVATA_TOKEN. Ends with 0, 1 if the tables cannot be scanned, 2 if it is refused."
     )
     refused_exit = REFUSED_EXIT
 
     def arguments(self, parser: ArgumentParser) -> None:
         report_argument(parser)
-        parser.add_argument("--local", action="store_true", help="look at the tables in this process")
+        parser.add_argument("--local", action="store_true", help="refresh in this process")
 
     def run(self, *, report: str, local: bool, **_: Any) -> None:
-        found, person = report_named(report), current_actor().user
-        must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(found))
+        found, user = report_named(report), current_actor().user
+        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(found))
         try:
-            look(environment=found.environment, keys=tables_of(found), sizes=True, local=local or None)
-        except CannotLook as problem:
+            refresh_now(environment=found.environment, keys=tables_of(found), sizes=True, local=local or None)
+        except CannotRefresh as problem:
             raise CommandExit(FAILED, problem.one_line(), problem.code) from problem
-        preview = make_preview(report=found, person=person)
+        preview = make_preview(report=found, user=user)
         self.print_json(described(preview))
         if not self._as_json:
             for line in _lines(preview):
@@ -77,7 +75,7 @@ def _lines(preview: Preview) -> list[str]:
     if not lines:
         lines.append("no statement is needed: the change is one of metadata only")
     rewritten = ", ".join(sorted(preview.estimate.get("rewritten", {}))) or "nothing"
-    return [*lines, f"written anew: {rewritten}", f"fingerprint {preview.fingerprint}"]
+    return [*lines, f"rewritten: {rewritten}", f"fingerprint {preview.fingerprint}"]
 
 
 def _size(preview: Preview, key: str) -> str:

@@ -1,25 +1,26 @@
-"""Execution records: what was done, and whether it stands as it was sealed."""
+"""Command that lists, verifies and exports execution records."""
 
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.reports.artifacts import verify
-from architecture.management.decision_command import write_artifact
+from architecture.domain.artifacts import Finding, verify
+from architecture.management.report_commands import raise_unverified, write_artifact
 from architecture.models import ExecutionRecord
-from architecture.selectors import environment_named, record_named, records
-from architecture.services.executions.records import record_artifact
-from architecture.services.reports.undo_options import offered
-from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
+from architecture.selectors.environments import environment_named, record_named, records
+from architecture.services.proof import record_artifact
+from architecture.services.undo import offered
+from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
+from elevata.core.words import counted
 
 
 class Command(ProductCommand):
     help = (
-        "List execution records, newest first, and check that each stands as it was sealed; or show one and write "
+        "List execution records, newest first, and verify each; or show one and write "
         "it to a file that verify_artifact takes. Ends with 0, 1 if a record does not verify, 4 for an unknown one."
     )
     refused_exit = INVALID
-    takes_person = False
+    takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("record", nargs="?", metavar="RECORD", help="a record's id; without it, all are listed")
@@ -33,25 +34,26 @@ class Command(ProductCommand):
         if record is not None:
             self._one(record_named(record), artifact)
             return
-        listed = [(row, [one.as_json() for one in verify(record_artifact(row))]) for row in found]
+        listed = [(row, verify(record_artifact(row))) for row in found]
         self.print_json({"records": [_described(row, findings) for row, findings in listed]})
         if not self._as_json:
             for row, findings in listed:
                 self.say(f"{row.record_id}  {_line(row)}{'  DOES NOT VERIFY' if findings else ''}")
-        self._finish([findings for _, findings in listed if findings])
+        raise_unverified([findings[0] for _, findings in listed if findings])
 
     def _one(self, row: ExecutionRecord, artifact: Path | None) -> None:
         exported = record_artifact(row)
-        findings = [one.as_json() for one in verify(exported)]
+        findings = verify(exported)
         if artifact is not None:
             write_artifact(artifact, exported)
         self.print_json(exported if not findings else {"record": _described(row, findings)})
         if not self._as_json:
             self.say(_line(row))
-            for one in row.document["operations"]:
-                self.say(f"  {one['ordinal']}  {one['status']}  {one['op']} {one['dataset']} {one['column']}".rstrip())
+            for operation in row.document["operations"]:
+                words = (operation[name] for name in ("ordinal", "status", "op", "dataset", "column"))
+                self.say("  {}  {}  {} {} {}".format(*words).rstrip())
             self._ways_back(row)
-        self._finish([findings] if findings else [])
+        raise_unverified([*findings[:1]])
 
     def _ways_back(self, row: ExecutionRecord) -> None:
         """Print how each operation can be undone, with the numbers that 'manage.py undo' takes."""
@@ -60,12 +62,6 @@ class Command(ProductCommand):
             back = one.refused.one_line() if one.refused is not None else ", ".join(one.back) or "no table changes"
             self.say(f"  back  {numbers}: {f'{one.refused.code}: ' if one.refused is not None else ''}{back}")
 
-    def _finish(self, failed: list) -> None:
-        if failed:
-            first = failed[0][0]
-            count = f"{len(failed)} {'record does' if len(failed) == 1 else 'records do'} not verify"
-            raise CommandExit(FAILED, f"{count}: {first['where']}: {first['message']}", first["code"])
-
 
 def _line(row: ExecutionRecord) -> str:
     document = row.document
@@ -73,11 +69,11 @@ def _line(row: ExecutionRecord) -> str:
     fingerprint = (document["report"] or {}).get("fingerprint", "")[:12]
     return (
         f"{row.created_at:%Y-%m-%d %H:%M:%S}  {row.environment}  {row.outcome}  "
-        f"{count} {'step' if count == 1 else 'steps'} by {who}  report {fingerprint or 'none'}"
+        f"{counted(count, 'step')} by {who}  report {fingerprint or 'none'}"
     )
 
 
-def _described(row: ExecutionRecord, findings: list[dict]) -> dict[str, Any]:
+def _described(row: ExecutionRecord, findings: tuple[Finding, ...]) -> dict[str, Any]:
     document = row.document
     return {
         "record": str(row.record_id),
@@ -88,8 +84,8 @@ def _described(row: ExecutionRecord, findings: list[dict]) -> dict[str, Any]:
         "scope": document["scope"],
         "report_fingerprint": (document["report"] or {}).get("fingerprint"),
         "preview_fingerprint": (document["preview"] or {}).get("fingerprint"),
-        "approved_by": [one["person"] for one in document["approvals"] if one["decision"] == "approve"],
+        "approved_by": [approval["person"] for approval in document["approvals"] if approval["decision"] == "approve"],
         "operations": len(document["operations"]),
         "digest": row.digest,
-        "findings": findings,
+        "findings": [finding.as_json() for finding in findings],
     }

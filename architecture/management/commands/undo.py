@@ -1,24 +1,22 @@
-"""Take an execution back, whole or by its operations: a new report, through the same gate."""
+"""Command that creates the undo report of an execution, in whole or of some operations."""
 
 from argparse import ArgumentParser
 from typing import Any
 
-from architecture.management.decision_command import REFUSED_EXIT
+from architecture.management.report_commands import REFUSED_EXIT
 from architecture.models import ChangeReport, ExecutionRecord
-from architecture.selectors import record_named
-from architecture.services.reports.report_inputs import table_keys
-from architecture.services.reports.reports import look_again, operations_of, shown
-from architecture.services.reports.undo_options import ground_of
-from architecture.services.reports.undo_reports import undo_report
-from elevata.core.cli import ProductCommand
-from metadata.services.actor import current_actor
+from architecture.selectors.environments import record_named
+from architecture.services.reports import operations_of, refresh_state, report_document, table_keys
+from architecture.services.undo import ground_of, undo_report
+from elevata.accounts.cli import ProductCommand
+from elevata.accounts.permissions import current_actor
 
 
 class Command(ProductCommand):
     help = (
-        "Make the change report that takes an execution back, as the person whose personal token is in "
-        "ELEVATA_TOKEN; it is approved, previewed and executed like any other. The metadata stay as they are: bring "
-        "them back, too, or the next report makes the same change again. Ends with 0, or 2 if it is refused (with "
+        "Create the change report that undoes an execution, as the user of the token in ELEVATA_TOKEN; it is "
+        "approved, previewed and executed like any other. The metadata stay unchanged: change them back as well, or "
+        "the next report repeats the change. Ends with 0, or 2 if it is refused (with "
         "the reason's code)."
     )
     refused_exit = REFUSED_EXIT
@@ -30,15 +28,17 @@ class Command(ProductCommand):
             metavar="N",
             type=int,
             action="append",
-            help="take back only this one, by its ordinal in the record (from 0), and what belongs to it; repeatable",
+            help="undo only the operation with this ordinal in the record (from 0) and its group; repeatable",
         )
-        parser.add_argument("--local", action="store_true", help="look at the tables in this process")
+        parser.add_argument("--local", action="store_true", help="refresh in this process")
 
     def run(self, *, record: str, operation: list[int] | None, local: bool, **_: Any) -> None:
         found = record_named(record)
-        look_again(environment=found.environment, keys=lambda: _tables_of(found), local=local or None)
-        report = undo_report(record=found, person=current_actor().user, operations=operation)
-        self.print_json(shown(report) | {"report": str(report.report_id), "environment": report.environment.name})
+        refresh_state(environment=found.environment, keys=lambda: _tables_of(found), local=local or None)
+        report = undo_report(record=found, user=current_actor().user, operations=operation)
+        self.print_json(
+            report_document(report) | {"report": str(report.report_id), "environment": report.environment.name}
+        )
         if not self._as_json:
             self._tell(report)
 
@@ -52,7 +52,7 @@ class Command(ProductCommand):
 
 
 def _tables_of(record: ExecutionRecord) -> frozenset[str]:
-    """Stable keys of the tables of the record's datasets, as they were, were described, or are."""
+    """Return stable keys of the tables of the record's datasets: before it, as described, and now."""
     ground = ground_of(record)
     sides = (ground.applied, ground.before, ground.left)
     keys = ground.before.keys() | ground.left.keys()

@@ -1,12 +1,12 @@
-"""Verify an exported approval or execution record, from the file alone."""
+"""Command that verifies an exported approval or execution record from the file alone."""
 
 import json
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.reports.artifacts import verify
-from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
+from architecture.domain.artifacts import verify
+from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 
 
 class Command(ProductCommand):
@@ -16,7 +16,7 @@ class Command(ProductCommand):
         "is verify_audit's to say."
     )
     refused_exit = INVALID
-    takes_person = False
+    takes_user = False
     requires_system_checks = ()
 
     def arguments(self, parser: ArgumentParser) -> None:
@@ -31,7 +31,7 @@ class Command(ProductCommand):
             raise CommandExit(INVALID, f"{file}: is not JSON", "invalid") from None
         findings = verify(artifact)
         described = {"format": artifact["format"], "verified": not findings, "chain": artifact["chain"]}
-        self.print_json(described | {"findings": [one.as_json() for one in findings]})
+        self.print_json(described | {"findings": [finding.as_json() for finding in findings]})
         if findings:
             first = findings[0]
             raise CommandExit(FAILED, f"{file}: {first.where}: {first.message} ({len(findings)} in all)", first.code)

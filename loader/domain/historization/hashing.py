@@ -1,20 +1,22 @@
-"""Encoding v1 of values as the text under an entity key, a row hash or a history key.
+"""Encoding v1 of values, and the column sets that row hashes cover.
 
-The text is collision-free: components ``id~value`` sorted by ``id`` (a stable key, so a rename
-changes no hash) and joined by ``|``; backslash, tilde and bar are escaped with a backslash.
-NULL contributes nothing at all, so a new column that is NULL everywhere changes no hash; an empty
-string does contribute. A value's canonical text does not depend on how wide its type is, so a
-widening changes no hash either. A pepper is a component whose id is empty, hence always the first.
+The text is collision-free: components ``id~value`` sorted by ``id`` (a stable key, so a rename changes no hash) and
+joined by ``|``; backslash, tilde and bar are escaped with a backslash. NULL contributes nothing, so a new column
+that is NULL everywhere changes no hash; an empty string contributes. A value's canonical text does not depend on
+the width of its type, so a widening changes no hash either. A pepper is a component whose id is empty, hence always
+the first.
 
-``loader.spark.historization.hashing`` gives the same output as Spark expressions; golden tests pin both.
+``loader.spark.expressions`` gives the same output as Spark expressions; golden tests pin both.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from itertools import pairwise
 from math import isfinite, isnan
+
+from metadata.domain import types as data_types
 
 ALGORITHM_VERSION = 1
 
@@ -29,7 +31,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "~": "\\~", "|": "\\|"})
 def canonical_text(value: object) -> str | None:
     """Return the canonical text of a value, not yet escaped; None for NULL.
 
-    Raise TypeError for a type that the warehouse does not know and ValueError for a decimal that is not finite.
+    Raises TypeError for an unsupported type and ValueError for a decimal that is not finite.
     """
     match value:
         case None:
@@ -118,3 +120,92 @@ def _microseconds(value: datetime) -> int:
     """Return the microseconds since 1970 in UTC; a datetime without a zone is UTC."""
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+# Column sets that row hashes cover, recorded in a history's commit metadata for later loads and checks. A *set* lists
+# columns by stable key, each with the family of its type: within a family, equal values have equal hashes. Where
+# loads compare by hash, all open versions have hashes over one set, the recorded one (rule 16). Otherwise (rows with
+# a time of their own, batch files) an open version keeps its hash, so former sets are recorded, too. A former set is
+# written as its difference from the current one: ``-a:number +b:string``.
+
+
+HASHED, HASHED_BEFORE = "hashed", "hashed_before"
+
+# Types whose values hash alike: a widening within a family changes no hash.
+_FAMILY = {
+    data_types.INTEGER: "number",
+    data_types.BIGINT: "number",
+    data_types.DECIMAL: "number",
+    data_types.FLOAT: "number",
+    data_types.DATE: "instant",
+    data_types.TIMESTAMP: "instant",
+    data_types.UUID: data_types.STRING,
+    data_types.JSON: data_types.STRING,
+    data_types.TIME: data_types.STRING,
+}
+
+Set = frozenset[str]
+
+
+def family(type_name: str) -> str:
+    """Return the family of a type; equal values of one family hash alike."""
+    return _FAMILY.get(type_name, type_name)
+
+
+def hashed_set(columns: Iterable[tuple[str, str]]) -> str:
+    """Return the set over these columns (stable key, name of the type), as it is recorded."""
+    return " ".join(sorted(f"{key}:{family(type_name)}" for key, type_name in columns))
+
+
+def hashed_notes(noted: Mapping[str, str] | None, now: str) -> dict[str, str]:
+    """Return the notes of a run that writes hashes over the set ``now`` where older versions keep theirs.
+
+    ``noted`` are the notes of the newest run, None before the first one. A history with runs that recorded no set
+    gets none either: the sets of its older hashes are unknown.
+    """
+    if noted is None:
+        return {HASHED: now}
+    if HASHED not in noted:
+        return {}
+    current = frozenset(now.split())
+    before = [column_set for column_set in _sets(noted) if column_set != current]
+    notes = {HASHED: now}
+    if before:
+        notes[HASHED_BEFORE] = ";".join(_difference(current, columns) for columns in dict.fromkeys(before))
+    return notes
+
+
+def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[tuple[str, ...]] | None:
+    """Return the stable keys that an open version's hash may cover, one tuple for each recorded set; None if unknown.
+
+    ``families`` are those of the table's columns, by stable key: a hash over a column that was removed, or whose
+    family changed, cannot be computed from the table any more.
+    """
+    if HASHED not in noted:
+        return None
+    column_sets = []
+    for one in _sets(noted):
+        parts = [part.rpartition(":") for part in sorted(one)]
+        if any(families.get(key) != kind for key, _, kind in parts):
+            return None
+        column_sets.append(tuple(key for key, _, _ in parts))
+    return column_sets
+
+
+def _sets(noted: Mapping[str, str]) -> list[Set]:
+    """Return the recorded sets, the current one first."""
+    current = frozenset(noted[HASHED].split())
+    before = noted.get(HASHED_BEFORE)
+    return [current, *([] if before is None else (_applied(current, text) for text in before.split(";")))]
+
+
+def _difference(current: Set, other: Set) -> str:
+    return " ".join(
+        [*(f"-{part}" for part in sorted(current - other)), *(f"+{part}" for part in sorted(other - current))]
+    )
+
+
+def _applied(current: Set, text: str) -> Set:
+    signs = [(part[0], part[1:]) for part in text.split()]
+    removed, added = ({part for sign, part in signs if sign == wanted} for wanted in "-+")
+    return (current - removed) | added

@@ -1,15 +1,18 @@
-"""Constants and guards that the history engine and its reference implementation share.
+"""History rules shared by the engines: constants, guards, the recorded history policy and effects of changing it.
 
 The rules are implemented in ``loader.domain.reference``; ``loader.spark.historization.history`` implements
 the same on Delta, and tests run both and compare.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
-from loader.domain.runs.refusals import Refusal
-from metadata.domain.history_policy import CDC, EFFECTIVE
+from elevata.core.canonical_json import canonical_json
+from loader.domain.refusals import Refusal
+from metadata.domain.history_columns import WAY_OUT, form_differences, form_of
+from metadata.domain.history_policy import CDC, EFFECTIVE, TOMBSTONE, HistoryPolicy
 
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
 
@@ -46,7 +49,7 @@ def check_keeps_history(*, name: str, input: str, historized: bool) -> None:
 
 
 def check_holds_applied(*, name: str, applied: int | None, held: int | None, run: int) -> None:
-    """Raise Refusal TABLE_BEHIND for a table without the newest run applied to it: an older state, or another table.
+    """Raise Refusal TABLE_BEHIND for a table without the newest applied run: an older state, or another table.
 
     ``applied`` is that run's sequence in the control database, ``held`` that of the newest run in the table,
     ``run`` this run's own, which an earlier attempt of it may have committed.
@@ -66,9 +69,8 @@ def check_holds_applied(*, name: str, applied: int | None, held: int | None, run
 class DeleteGuard:
     """Limits on the keys that a full snapshot may close by their absence without a user's decision.
 
-    A delivery that was cut short looks like a source that deleted rows. Up to ``keys`` keys, or up to
-    ``share`` of those that are open, close without a decision. ``allow_empty`` and ``allow_deletes`` are the
-    run's decisions.
+    A truncated delivery looks like a source that deleted rows. Up to ``keys`` keys, or up to ``share`` of the open
+    ones, close without a decision. ``allow_empty`` and ``allow_deletes`` are the run's decisions.
     """
 
     allow_empty: bool = False
@@ -98,3 +100,191 @@ class DeleteGuard:
             count=would_close,
             hint="Check that the delivery is whole. If these rows really went, run again with --allow-deletes.",
         )
+
+
+# History policy as recorded in a history's commit metadata, for comparison by later loads. Stored versions depend on
+# two parts of a policy that the table does not show: its *form* (``metadata.domain.history_columns``), which must be
+# the same for all versions of a history, so a load under another form is refused; and its *choices*, the columns that
+# were compared and those that opened a version, which may change. An event is compared by the choices of the run that
+# delivered it, so a change affects later runs only. An *era* is the runs from one such change to the next. Columns
+# are listed by stable key: a rename changes neither.
+
+
+FORM, ERAS = "form", "eras"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices of a policy that decide how rows compare, over stable keys of columns.
+
+    ``tracked`` None: every column opens a version. ``aside``: the time and the operation, which are
+    never compared. ``in_place``: an untracked column is updated in the version in force.
+    """
+
+    tracked: tuple[str, ...] | None = None
+    aside: tuple[str, ...] = ()
+    in_place: bool = False
+
+    @classmethod
+    def of(cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]]) -> "Choices":
+        """Return a policy's choices for a table with these columns: (stable key, name)."""
+        known = list(columns)
+        aside = tuple(sorted(key for key, name in known if name in (policy.time_column, policy.op)))
+        if policy.track is None:
+            return cls(None, aside)
+        tracked = tuple(sorted(key for key, name in known if name in policy.track))
+        return cls(tracked, aside, policy.untracked == "update_in_place")
+
+    def compares(self, key: str) -> bool:
+        return key not in self.aside
+
+    def opens(self, key: str) -> bool:
+        """Return whether a difference in this column opens a version."""
+        return self.compares(key) and (self.tracked is None or key in self.tracked)
+
+    def updates(self, key: str) -> bool:
+        """Return whether a difference in this column is written into the version in force."""
+        return self.in_place and self.compares(key) and not self.opens(key)
+
+
+@dataclass(frozen=True)
+class Era:
+    """The choices that hold from run number ``since`` on."""
+
+    since: int
+    choices: Choices
+
+
+def eras_with(noted: Mapping[str, str], sequence: int, choices: Choices) -> tuple[Era, ...]:
+    """Return the eras of a history after run ``sequence`` delivered rows under these choices, oldest first.
+
+    A history without recorded eras is assumed to have one, with the given choices.
+    """
+    known = noted_eras(noted)
+    if not known:
+        return (Era(0, choices),)
+    return known if known[-1].choices == choices else (*known, Era(sequence, choices))
+
+
+def ever_tracked(eras: Iterable[Era], key: str) -> bool:
+    """Return whether a difference in this column opens a version in any era."""
+    return any(era.choices.opens(key) for era in eras)
+
+
+def may_repeat(eras: Iterable[Era], keys: Iterable[str]) -> bool:
+    """Return whether neighbours may hold equal values: the value that opened one was later updated in place."""
+    known = list(eras)
+    return any(ever_tracked(known, key) and any(era.choices.updates(key) for era in known) for key in keys)
+
+
+def noted_eras(noted: Mapping[str, str]) -> tuple[Era, ...]:
+    """Return the eras recorded in a commit's notes, oldest first."""
+    if ERAS not in noted:
+        return ()
+
+    def choices(tracked: list[str] | None, aside: list[str], in_place: bool) -> Choices:
+        return Choices(None if tracked is None else tuple(tracked), tuple(aside), in_place)
+
+    return tuple(
+        Era(load["since"], choices(load["tracked"], load["aside"], load["in_place"]))
+        for load in json.loads(noted[ERAS])
+    )
+
+
+def eras_note(eras: Iterable[Era]) -> dict[str, str]:
+    """Return the eras as a note of commit metadata."""
+    described = [
+        {
+            "since": era.since,
+            "tracked": None if era.choices.tracked is None else list(era.choices.tracked),
+            "aside": list(era.choices.aside),
+            "in_place": era.choices.in_place,
+        }
+        for era in eras
+    ]
+    return {ERAS: canonical_json(described).decode()}
+
+
+def form_note(policy: HistoryPolicy, keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the form of a history under this policy as a note; ``keys``: stable keys of its columns by name."""
+    return {FORM: canonical_json(form_of(policy, keys)).decode()}
+
+
+def refuse_other_form(
+    *, name: str, policy: HistoryPolicy, keys: Mapping[str, str], noted: Mapping[str, str], versions: int | None
+) -> None:
+    """Raise Refusal HISTORY_POLICY_CHANGED if the history's versions have another form than the policy gives them.
+
+    ``versions`` is their number, None if unknown; without versions every policy is accepted.
+    """
+    if FORM not in noted or versions == 0:
+        return
+    differing = form_differences(json.loads(noted[FORM]), form_of(policy, keys))
+    if differing:
+        raise Refusal(
+            "HISTORY_POLICY_CHANGED",
+            f"the history of {name} was made under a policy that differs in {', '.join(differing)}: "
+            "versions of both kinds cannot stand in one table",
+            hint=WAY_OUT,
+        )
+
+
+# Effects of another history policy on an existing history: refused, from now on, or from the next load on.
+
+
+REFUSED, FROM_NOW, NEXT_LOAD = "refused", "from_now", "next_load"
+# Fields that are part of the form; of ``input`` and ``deletes`` only some values are.
+_OF_FORM = ("time", "open_end", "state_labels", "profile")
+_COMPARED = ("track", "untracked", "op")
+_CALLED = {
+    "input": "what a delivery is",
+    "op": "the operation's column",
+    "absent_keys": "absent keys",
+    "late": "late rows",
+    "late_horizon": "how long late rows are remembered",
+    "deletes": "deletes",
+    "track": "the tracked columns",
+    "untracked": "the other columns",
+    "null_string": "the text for NULL",
+    "unmodified_string": "the text for “as before”",
+    "views": "views",
+}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One effect of a change of policy; ``kind`` is refused, from_now or next_load."""
+
+    kind: str
+    said: str
+
+
+def effects(before: HistoryPolicy, now: HistoryPolicy) -> tuple[Effect, ...]:
+    """Return the effects of ``now`` on versions made under ``before``; both use the columns' current names."""
+    return tuple(_effects(before, now))
+
+
+def _effects(before: HistoryPolicy, now: HistoryPolicy) -> Iterator[Effect]:
+    form = form_differences(form_of(before, {}), form_of(now, {}))
+    if form:
+        message = f"It would differ in {' and '.join(form)}, so every load is refused while there are versions."
+        yield Effect(REFUSED, f"{message} {WAY_OUT}")
+    names = [field.name for field in fields(HistoryPolicy) if getattr(before, field.name) != getattr(now, field.name)]
+    compared = [name for name in names if name in _COMPARED]
+    if compared:
+        message = "what is in the history stays, and rows that come from now on are compared anew."
+        yield Effect(FROM_NOW, f"{_called(compared)}: {message}")
+    rest = [name for name in names if name not in (*_OF_FORM, *_COMPARED) and not _in_form(name, before, now)]
+    if rest:
+        yield Effect(NEXT_LOAD, f"{_called(rest)}: so from the next load on; nothing that is there changes.")
+
+
+def _in_form(name: str, before: HistoryPolicy, now: HistoryPolicy) -> bool:
+    """Return whether the change adds or removes tombstones, which belong to the form."""
+    return name == "deletes" and TOMBSTONE in (before.deletes, now.deletes)
+
+
+def _called(names: list[str]) -> str:
+    *most, last = (_CALLED[name] for name in names)
+    message = f"{', '.join(most)} and {last}" if most else last
+    return message[0].upper() + message[1:]

@@ -1,15 +1,15 @@
-"""Display SQL: what each layer of a dataset does, as statements.
+"""Display SQL: the work of each layer of a dataset, as statements.
 
-Stage is a real query. Raw, rawcore and history are written by the runner's engine, in one commit each;
-their statements describe the same in SQL, by the dataset's history policy, and are never executed.
+Stage is a real query. Raw, rawcore and history are written by the runner's engine, in one commit each; their
+statements describe the same in SQL, by the dataset's history policy, and are never executed.
 """
 
 from collections.abc import Mapping
 
-from architecture.domain.states.tables import TableSpec, history_table, raw_table, rawcore_table
+from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs, view_branches
-from loader.domain.runs.manifest import HashComponent, SourceSpec, StageColumn
+from loader.domain.manifest import HashComponent, SourceSpec, StageColumn
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import BATCH_FILES, IGNORE, LOAD_TIME, TOMBSTONE, HistoryPolicy
 from metadata.domain.sql import quote_identifier as quoted
@@ -155,20 +155,20 @@ _LATE = {
 
 
 def _dated_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], policy: HistoryPolicy) -> str:
-    said = [
+    parts = [
         f"each row holds from its {policy.time_column!r} until its key's next one; a row that changes nothing opens "
         "no version",
         f"a row older than the newest version {_LATE[policy.late]}",
     ]
     if policy.op:
-        said.append(f"{policy.op!r} = 'D' ends a key's version")
+        parts.append(f"{policy.op!r} = 'D' ends a key's version")
     if policy.deletes == IGNORE:
-        said.append("deletes are ignored")
+        parts.append("deletes are ignored")
     elif policy.deletes == TOMBSTONE:
-        said.append("a delete leaves a tombstone: a version of that state, which is no row of rawcore")
+        parts.append("a delete leaves a tombstone: a version of that state, which is no row of rawcore")
     if policy.closes_absent:
-        said.append("keys that the run lacks end at the run's time")
-    comments = "".join(f"-- {line}\n" for line in said)
+        parts.append("keys that the run lacks end at the run's time")
+    comments = "".join(f"-- {line}\n" for line in parts)
     return (
         f"{comments}-- the versions of these rows' keys are written anew, in one commit of "
         f"{history_table(dataset).qualified_name}\n{hashed_stage_sql(dataset, by_key)}"
@@ -206,13 +206,13 @@ def _run_history_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], 
         f"WHERE h.{key} IS NULL OR h.{row_hash} <> s.{row_hash}",
     ]
     if tombstones and policy.closes_absent:
-        gone = _lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
+        tombstone = _lines(_version(table, policy, "h", f"'{policy.label(DELETED)}'", "deleted"))
         sentences.append(
-            f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {gone}\nFROM {_name(table)} AS h\n"
+            f"INSERT INTO {_name(table)} BY NAME\nSELECT\n  {tombstone}\nFROM {_name(table)} AS h\n"
             f"LEFT ANTI JOIN (\n{stage}\n) AS s ON h.{key} = s.{key}\nWHERE h.{name['closed_by']} = {_RUN}"
         )
-    said = "-- all of it is one atomic commit, and of the history only open versions are read\n"
-    return said + ";\n\n".join(sentences)
+    message = "-- one atomic commit; of the history only open versions are read\n"
+    return message + ";\n\n".join(sentences)
 
 
 def _closing(name: Mapping[str, str], policy: HistoryPolicy, state: str, segment: str) -> str:
@@ -262,10 +262,10 @@ def hashed_stage_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState]) 
         hashes.append((components, reference.column_name))
     hashes.append((row_hash_components(dataset), table.column("row_hash").name))
     selects = []
-    for one in stage_inputs(dataset, by_key):
-        columns = [_typed(column) for column in one.columns]
-        keys = [f"{_hash(parts, one.columns)} AS {quoted(name)}" for parts, name in hashes]
-        selects.append(_select([*columns, *keys], one.table.qualified_name, one.filter or ""))
+    for stage_input in stage_inputs(dataset, by_key):
+        columns = [_typed(column) for column in stage_input.columns]
+        keys = [f"{_hash(parts, stage_input.columns)} AS {quoted(name)}" for parts, name in hashes]
+        selects.append(_select([*columns, *keys], stage_input.table.qualified_name, stage_input.filter or ""))
     return "\nUNION ALL\n".join(selects)
 
 

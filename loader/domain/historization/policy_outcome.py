@@ -1,4 +1,4 @@
-"""Result of a history policy on its sample: the versions at the end, each with the row that made it.
+"""Result of a history policy on its sample: the final versions, each with the row that opened it.
 
 The reference engine computes it, as for the tests of the real one; no rule is implemented here.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
+from elevata.core.words import counted
 from loader.domain.historization.history import DELETED as DELETED_STATE
 from loader.domain.historization.policy_sample import (
     ASIDE,
@@ -23,7 +24,7 @@ from loader.domain.historization.policy_sample import (
 from loader.domain.reference import Header, ReferenceEngine
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END
 from loader.domain.reference.values import as_json, typed
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
 from metadata.domain.history_columns import layout_of, open_end, time_type
 from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
 from metadata.domain.types import DataType, parse
@@ -35,10 +36,10 @@ _ENGINES = ("state", "active", "opened_by", "closed_by", "valid_from", "valid_to
 
 @dataclass(frozen=True)
 class SampleVersion:
-    """A version of the sample as text. ``opened_by``, ``closed_by`` and ``updated_by`` are numbers of rows.
+    """Version of the sample as text. ``opened_by``, ``closed_by`` and ``updated_by`` are numbers of rows.
 
-    ``opened_in`` and ``closed_in`` name the batch that did it by a key's absence. ``active`` is None where the layout
-    has no such column.
+    ``opened_in`` and ``closed_in`` are the batch that opened or closed it by a key's absence. ``active`` is None if
+    the layout has no such column.
     """
 
     number: int
@@ -57,7 +58,7 @@ class SampleVersion:
 
 @dataclass(frozen=True)
 class Fate:
-    """A row of the sample: what it demonstrates, and its effect. ``cells`` go by ``columns``."""
+    """Row of the sample: what it demonstrates, and its effect. ``cells`` correspond to ``columns``."""
 
     row: SampleRow
     cells: tuple[str, ...]
@@ -68,7 +69,7 @@ class Fate:
 
     @property
     def named(self) -> tuple[tuple[str, str], ...]:
-        """The cells with their columns' names."""
+        """Return the cells with their columns' names."""
         return tuple(zip(self.columns, self.cells, strict=True))
 
 
@@ -94,10 +95,10 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """A summary in one line."""
-        refused = sum(one.refusal is not None for one in self.batches)
+        """Return a summary in one line."""
+        refused = sum(batch.refusal is not None for batch in self.batches)
         rows, versions, batches = len(self.sample.rows), len(self.versions), len(self.batches)
-        line = f"{rows} rows in {batches} deliveries make {versions} version{'' if versions == 1 else 's'}"
+        line = f"{rows} rows in {batches} deliveries make {counted(versions, 'version')}"
         return f"{line}; {refused} of the deliveries is refused." if refused else f"{line}."
 
 
@@ -143,11 +144,11 @@ class _Played:
     deeds: list[_Deed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        taken = self.sample.types
-        self.aliases = {name: _free(name, taken) for name in taken if name in _ENGINES}
+        types = self.sample.types
+        self.aliases = {name: _free(name, types) for name in types if name in _ENGINES}
         header = Header(
             tuple(map(self._alias, self.sample.keys)),
-            {self._alias(name): type_ for name, type_ in taken.items()},
+            {self._alias(name): type_ for name, type_ in types.items()},
             self.policy.renamed(self.aliases),
             "the sample",
         )
@@ -158,16 +159,16 @@ class _Played:
         return self.sample.policy
 
     def outcome(self) -> Outcome:
-        kept: list[_Kept] = []
+        stored: list[_Kept] = []
         for batch in self.sample.batches:
-            before, kept = kept, self._play(batch)
-            self._note_deeds(batch, before, kept)
-        versions = tuple(self._version(number, one) for number, one in enumerate(kept, start=1))
-        numbers = {one.place: number for number, one in enumerate(kept, start=1)}
+            before, stored = stored, self._play(batch)
+            self._note_deeds(batch, before, stored)
+        versions = tuple(self._version(number, row) for number, row in enumerate(stored, start=1))
+        numbers = {row.place: number for number, row in enumerate(stored, start=1)}
         batches = tuple(self._batch_fate(batch, numbers) for batch in self.sample.batches)
         return Outcome(self.sample, batches, versions, self._names())
 
-    # --- playing --------------------------------------------------------------------------------
+    # --- execution of the sample -----------------------------------------------------------------
 
     def _play(self, batch: SampleBatch) -> list[_Kept]:
         given = batch.as_batch()
@@ -178,11 +179,11 @@ class _Played:
             self.counts[batch.run_id] = self.engine.apply(given)["counts"]
         except Refusal as refusal:
             self.refusals[batch.run_id] = refusal
-        kept = [_Kept(self._key(row), row) for row in self.engine.rows()]
-        return sorted(kept, key=lambda one: one.place)
+        stored = [_Kept(self._key(row), row) for row in self.engine.rows()]
+        return sorted(stored, key=lambda row: row.place)
 
     def _note_deeds(self, batch: SampleBatch, before: list[_Kept], after: list[_Kept]) -> None:
-        known = {one.place: one.row for one in before}
+        known = {row.place: row.row for row in before}
         for one in after:
             was = known.get(one.place)
             done = {
@@ -205,13 +206,13 @@ class _Played:
 
     # --- describing versions -----------------------------------------------------------------------
 
-    def _version(self, number: int, kept: _Kept) -> SampleVersion:
-        row, files = kept.row, self.policy.input == BATCH_FILES
+    def _version(self, number: int, stored: _Kept) -> SampleVersion:
+        row, files = stored.row, self.policy.input == BATCH_FILES
         names = (*self.sample.keys, *self.sample.attributes)
         is_open = bool(row["active"]) if files else row["valid_to"] is None
-        opened_by = self._maker(row["opened_by"], kept.key, opens=True)
-        closed_by = self._maker(row["closed_by"], kept.key, opens=False)
-        updates = [deed.row for deed in self.deeds if deed.did == UPDATES and deed.place == kept.place]
+        opened_by = self._maker(row["opened_by"], stored.key, opens=True)
+        closed_by = self._maker(row["closed_by"], stored.key, opens=False)
+        updates = [deed.row for deed in self.deeds if deed.did == UPDATES and deed.place == stored.place]
         ended = _shown(row["valid_to"]) if row["valid_to"] is not None else self._open_end()
         tombstone = self.policy.deletes == TOMBSTONE and row.get("state") == DELETED_STATE
         return SampleVersion(
@@ -230,7 +231,7 @@ class _Played:
         )
 
     def _maker(self, run_id: str | None, key: tuple[str, ...], *, opens: bool) -> int | None:
-        batch = next((one for one in self.sample.batches if one.run_id == run_id), None)
+        batch = next((batch for batch in self.sample.batches if batch.run_id == run_id), None)
         return self._row_of(batch, key, opens=opens) if batch else None
 
     def _row_of(self, batch: SampleBatch, key: tuple[str, ...], *, opens: bool) -> int | None:
@@ -251,8 +252,8 @@ class _Played:
 
     def _names(self) -> dict[str, str]:
         """Return the layout's column names for start, end, state and active."""
-        told = ("started_at", "ended_at", "state", "active")
-        return {purpose: name for purpose, name, _ in layout_of(self.policy).columns if purpose in told}
+        shown = ("started_at", "ended_at", "state", "active")
+        return {purpose: name for purpose, name, _ in layout_of(self.policy).columns if purpose in shown}
 
     # --- describing rows ---------------------------------------------------------------------------
 
@@ -268,14 +269,14 @@ class _Played:
         if not missing or batch.run_id in self.refusals:
             return ""
         key = ", ".join(f"{name} {value}" for name, value in zip(self.sample.keys, min(missing), strict=True))
-        said = _sentence(deed for deed in self._told(numbers) if deed[:2] == (batch.run_id, None))
-        return f"{key} is absent. {said or 'That means nothing.'}"
+        message = _sentence(deed for deed in self._told(numbers) if deed[:2] == (batch.run_id, None))
+        return f"{key} is absent. {message or 'That means nothing.'}"
 
     def _fate(self, batch: SampleBatch, row: SampleRow, numbers: Mapping[Place, int]) -> Fate:
         cells = tuple(self._cell(row, name) for name in self.sample.columns)
         refused = batch.run_id in self.refusals
-        said = _sentence(deed for deed in self._told(numbers) if deed[1] == row.number)
-        became = "Refused, with the whole delivery." if refused else said or self._unseen(batch, row)
+        message = _sentence(deed for deed in self._told(numbers) if deed[1] == row.number)
+        became = "Refused, with the whole delivery." if refused else message or self._unseen(batch, row)
         return Fate(row, cells, self._shows(row), became, refused, self.sample.columns)
 
     def _told(self, numbers: Mapping[Place, int]) -> Iterator[tuple[str, int | None, str]]:
@@ -299,7 +300,7 @@ class _Played:
         return self.sample.types.get(name) or parse("boolean" if name == ACTIVE else "string")
 
     def _shows(self, row: SampleRow) -> str:
-        said = {
+        texts = {
             NEW: "A new key",
             CHANGED: f"{self.sample.changing} changes",
             ASIDE: f"{self.sample.aside} changes, which is not tracked",
@@ -307,7 +308,7 @@ class _Played:
             LATE: "Comes late: it holds from before what came last",
             REWIND: "Rewinds the key to this start",
         }
-        return said.get(row.kind, "Says nothing new")
+        return texts.get(row.kind, "Says nothing new")
 
     def _unseen(self, batch: SampleBatch, row: SampleRow) -> str:
         """Return the effect of a row that changed no version."""
@@ -322,8 +323,8 @@ class _Played:
 
 
 def _sentence(deeds: Iterable[tuple[str, int | None, str]]) -> str:
-    said = [what for *_, what in deeds]
-    return ", ".join([said[0], *(one[0].lower() + one[1:] for one in said[1:])]) + "." if said else ""
+    parts = [what for *_, what in deeds]
+    return ", ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])]) + "." if parts else ""
 
 
 def _free(name: str, taken: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """Sample of five rows that demonstrates a history policy, made of a dataset's own columns and types.
 
-The same columns always give the same rows: a new key, a change, a row that changes nothing, a key that
-is absent or deleted, and a row that comes late where rows can. The input decides which rows a delivery has; the rest of
-the policy shows in their effect (``policy_outcome``).
+The same columns always give the same rows: a new key, a change, an unchanged row, an absent or deleted key, and a
+late row where the input permits one. The input decides which rows a delivery has; their effect shows the rest of
+the policy (``policy_outcome``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, UPDATE, UPSERT
-from metadata.domain import types as ours
+from metadata.domain import types as data_types
 from metadata.domain.history_policy import BATCH_FILES, CDC, HistoryPolicy
 from metadata.domain.types import DataType
 
@@ -22,7 +22,7 @@ _NAME_UP_TO = 24
 
 @dataclass(frozen=True)
 class SampleRow:
-    """A delivered row: ``kind`` is what it demonstrates, ``file`` the batch file that contains it."""
+    """Delivered row: ``kind`` is what it demonstrates, ``file`` its batch file."""
 
     number: int
     kind: str
@@ -40,18 +40,18 @@ class SampleBatch:
 
     def as_batch(self) -> dict[str, Any]:
         """Return the batch as the reference engine takes it."""
-        found: dict[str, Any] = {"run_id": self.run_id, "at": self.at}
+        batch: dict[str, Any] = {"run_id": self.run_id, "at": self.at}
         for row in self.rows:
-            found.setdefault(row.file or "rows", []).append(dict(row.values))
-        return {"rows": [], **found}
+            batch.setdefault(row.file or "rows", []).append(dict(row.values))
+        return {"rows": [], **batch}
 
 
 @dataclass(frozen=True)
 class Sample:
     """Five rows in their batches.
 
-    ``columns`` are those shown of a row; ``types`` the columns that history holds. ``changing`` is the
-    column whose value changes, ``aside`` one that the policy does not track; empty where there is none.
+    ``columns`` are the displayed ones; ``types`` the columns of the history. ``changing`` is the column whose value
+    changes, ``aside`` one that the policy does not track; empty if there is none.
     """
 
     policy: HistoryPolicy
@@ -68,9 +68,9 @@ class Sample:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The columns of a version besides its key, time and operation."""
-        said = (*self.keys, self.policy.time, self.policy.op)
-        return tuple(name for name in self.types if name not in said)
+        """Return the columns of a version besides its key, time and operation."""
+        reserved = (*self.keys, self.policy.time, self.policy.op)
+        return tuple(name for name in self.types if name not in reserved)
 
 
 def make_sample(policy: HistoryPolicy, keys: Sequence[str], columns: Mapping[str, DataType]) -> Sample:
@@ -85,7 +85,7 @@ class _Maker:
         tracked = [name for name in others if policy.track is None or name in policy.track]
         self.aside = next((name for name in others if name not in tracked), "")
         # A boolean is the last choice: two values are too few to show a change and a late row.
-        self.changing = next(iter(sorted(tracked, key=lambda name: columns[name].name == ours.BOOLEAN)), "")
+        self.changing = next(iter(sorted(tracked, key=lambda name: columns[name].name == data_types.BOOLEAN)), "")
         shown = [name for name in (self.changing, self.aside) if name]
         room = (OF_FILES if policy.input == BATCH_FILES else ATTRIBUTES) - len(shown)
         shown += [name for name in others if name not in shown][:room]
@@ -112,13 +112,13 @@ class _Maker:
         yield self._batch(3, 5, last)
 
     def _feed(self) -> Iterable[SampleBatch]:
-        """Yield a feed of one key from its insert to its delete, and then an update that comes late."""
+        """Yield a feed of one key from its insert to its delete, and then a late update."""
         quiet = ASIDE if self.aside else SAME
         yield self._batch(1, 1, (NEW, self._row(1, 1, day=1, op="I")))
         yield self._batch(2, 3, (self._change, self._row(1, 2, day=3, op="U")))
         yield self._batch(3, 4, (quiet, self._row(1, 2, 2, day=4, op="U")))
-        gone = {**self._row(1, 0, day=5, op="D"), **dict.fromkeys(self.attributes)}
-        yield self._batch(4, 5, (DELETED, gone))
+        deleted = {**self._row(1, 0, day=5, op="D"), **dict.fromkeys(self.attributes)}
+        yield self._batch(4, 5, (DELETED, deleted))
         yield self._batch(5, 6, (LATE, self._row(1, 3, day=2, op="U")))
 
     def _files(self) -> Iterable[SampleBatch]:
@@ -169,38 +169,40 @@ class _Maker:
     def _file_batch(self, number: int, day: int, *rows: tuple[str, str, dict[str, Any]]) -> SampleBatch:
         first = self._next
         self._next += len(rows)
-        made = tuple(SampleRow(first + place, kind, values, file) for place, (kind, file, values) in enumerate(rows))
-        return SampleBatch(f"delivery {number}", f"2026-01-{day:02d}T20:00:00Z", made)
+        sample_rows = tuple(
+            SampleRow(first + place, kind, values, file) for place, (kind, file, values) in enumerate(rows)
+        )
+        return SampleBatch(f"delivery {number}", f"2026-01-{day:02d}T20:00:00Z", sample_rows)
 
 
 def _at(day: int, type_: DataType | None = None) -> Any:
-    """Return the start of a row: a day at eight, or what stands for it in a column of this type."""
-    name = type_.name if type_ else ours.TIMESTAMP
-    if name in (ours.INTEGER, ours.BIGINT):
+    """Return the start of a row: a day at eight, or its equivalent in a column of this type."""
+    name = type_.name if type_ else data_types.TIMESTAMP
+    if name in (data_types.INTEGER, data_types.BIGINT):
         return day * 10
-    return f"2026-01-{day:02d}" if name == ours.DATE else f"2026-01-{day:02d}T08:00:00Z"
+    return f"2026-01-{day:02d}" if name == data_types.DATE else f"2026-01-{day:02d}T08:00:00Z"
 
 
 def _value(type_: DataType, which: int, name: str) -> Any:
     """Return a type's sample value number ``which`` (from 1), as a delivery writes it. Only booleans repeat."""
     match type_.name:
-        case ours.STRING:
+        case data_types.STRING:
             return _text(type_.length, which, name)
-        case ours.INTEGER | ours.BIGINT:
+        case data_types.INTEGER | data_types.BIGINT:
             return which
-        case ours.DECIMAL:
+        case data_types.DECIMAL:
             return _decimal(type_, which)
-        case ours.FLOAT:
+        case data_types.FLOAT:
             return which + 0.5
-        case ours.BOOLEAN:
+        case data_types.BOOLEAN:
             return which % 2 == 1
-        case ours.DATE | ours.TIMESTAMP:
+        case data_types.DATE | data_types.TIMESTAMP:
             return _at(10 + which, type_)
-        case ours.TIME:
+        case data_types.TIME:
             return f"{7 + which:02d}:30"
-        case ours.BINARY:
+        case data_types.BINARY:
             return f"{which:02x}"
-        case ours.UUID:
+        case data_types.UUID:
             return f"00000000-0000-4000-8000-{which:012d}"
     return f'{{"n": {which}}}'
 

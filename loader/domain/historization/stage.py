@@ -1,16 +1,20 @@
-"""Stage as SQL: the inputs of a rawcore dataset, with the views between it and the tables inlined.
+"""Stage as SQL: inlined views, avoidable checks, table names rewritten for a dry run.
 
 The runner needs the query in terms of tables alone. So each input of a view becomes a branch (they are united),
 and a view's columns in expressions are replaced by those columns' own expressions.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from architecture.domain.states.tables import TableSpec, raw_table, rawcore_table
-from architecture.domain.steps.casts import equal_as_text
-from loader.domain.runs.manifest import StageColumn, StageInput
-from loader.domain.runs.refusals import Refusal
+import sqlglot
+from sqlglot.tokens import Token, TokenType
+
+from architecture.domain.steps.statements import equal_as_text
+from architecture.domain.tables import TableSpec, raw_table, rawcore_table
+from loader.domain.manifest import SourceSpec, StageColumn, StageInput
+from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
@@ -54,7 +58,7 @@ def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, di
     )
     op = HistoryPolicy.from_dict(rawcore.history_policy).op
     if op is not None and all(column.name != op for column in columns):
-        # A feed's operation says what a row does; it need not be kept, so it need not be described.
+        # A feed's operation is always read, although it need not be described or stored.
         columns += (StageColumn(op, "string", quote_identifier(op)),)
     return StageInput(_table(branch.table), columns, _all_of(branch.conditions), options.get(branch.table.key, {}))
 
@@ -97,17 +101,17 @@ def _column(
     column: ColumnState, upstream: DatasetState, branch: Branch, rewrite: Callable[[str], str]
 ) -> tuple[str, str]:
     """Return the SQL of a reader's column over one input, and the type of that SQL."""
-    own_keys = {one.key for one in upstream.columns}
+    own_keys = {column.key for column in upstream.columns}
     read = [key for key in column.inputs if key in own_keys and key in branch.columns]
     if column.expression:
         if column.inputs and not read:
             return NULL, column.type  # the expression belongs to another input
         return rewrite(column.expression), ""
     if not read and not column.inputs:
-        read = [one.key for one in upstream.columns if one.name == column.name and one.key in branch.columns]
+        read = [item.key for item in upstream.columns if item.name == column.name and item.key in branch.columns]
     if not read:
         return NULL, column.type
-    declared = next(one.type for one in upstream.columns if one.key == read[0])
+    declared = next(column.type for column in upstream.columns if column.key == read[0])
     sql = branch.columns[read[0]]
     if declared == column.type or upstream.materialization == "table":
         return sql, branch.types[read[0]]
@@ -126,9 +130,9 @@ def _cast(sql: str, has: str, wanted: str) -> str:
 def _rewriter(reader: DatasetState, upstream: DatasetState, branch: Branch) -> Callable[[str], str]:
     """Return a function that turns an expression or filter of the reader into SQL over the branch's table.
 
-    Over a table the text stays as it was written; over a view its columns are replaced by their own SQL. It raises
-    Refusal UNKNOWN_INPUT for a name that the upstream does not have: such a name would reach a column that the loader
-    adds, or one of the table below a view, whose sensitivity nothing declares to the reader.
+    Over a table the text stays unchanged; over a view its columns are replaced by their own SQL. It raises Refusal
+    UNKNOWN_INPUT for a name that the upstream does not have: such a name could refer to a column that the loader
+    adds, or one of the table below a view, whose sensitivity is not declared to the reader.
     """
     is_table = upstream.materialization == "table"
     sql_of = {
@@ -150,3 +154,103 @@ def _rewriter(reader: DatasetState, upstream: DatasetState, branch: Branch) -> C
         return text if is_table else put_columns(text, sql_of)
 
     return rewrite
+
+
+# Checks of stage that the check of the delivery makes unnecessary.
+
+
+def keeps_times(dataset: DatasetState) -> bool:
+    """Return whether the dataset has a history dated by a time column, so that one key may have several rows."""
+    return dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).time_column is not None
+
+
+def delivery_checked(
+    dataset: DatasetState,
+    inputs: tuple[StageInput, ...],
+    states: Mapping[str, DatasetState],
+    sources: Mapping[str, SourceSpec],
+) -> bool:
+    """Return whether stage only passes on the rows of one checked delivery.
+
+    Then every value is known to fit, no key is NULL and, unless rows carry their own time, there is one
+    row per key: one input, every column as delivered and of the delivered type, the same business key.
+    ``sources`` are by the stable key of the raw dataset they feed, as their deliveries are checked.
+    """
+    if len(inputs) != 1 or inputs[0].table.key not in sources:
+        return False
+    raw, source = states[inputs[0].table.key], sources[inputs[0].table.key]
+    if not source.one_row_per_key and not keeps_times(dataset):
+        return False
+    by_key = {column.key: column for column in source.columns}
+    delivered = {
+        quote_identifier(column.name): by_key[key]
+        for column in raw.active_columns
+        for key in column.inputs
+        if key in by_key
+    }
+    passed_on = {column.name: delivered.get(column.expression) for column in inputs[0].columns}
+    if any(passed_on[c.name] is None or passed_on[c.name].type != c.type for c in inputs[0].columns):
+        return False
+    key = {passed_on[column.name].key for column in dataset.business_key}
+    return bool(key) and key == {column.key for column in source.columns if column.business_key}
+
+
+# Rewriting of table names in published queries, for a dry run on clones.
+
+
+_VIEW = re.compile(r"\s*CREATE\s+(OR\s+REPLACE\s+)?(VIEW|FUNCTION)\b", re.IGNORECASE)
+
+
+def query_of(sql: str) -> str:
+    """Return the query in a statement that publishes a view; any other text as it is.
+
+    Empty for a table function: its query names parameters, so it cannot run by itself.
+    """
+    match = _VIEW.match(sql)
+    if match is None:
+        return sql
+    if match[2].upper() == "FUNCTION":
+        return ""
+    tokens = sqlglot.tokenize(sql, read="spark")
+    for token, following in zip(tokens, tokens[1:], strict=False):
+        if token.token_type == TokenType.ALIAS and following.token_type in (TokenType.SELECT, TokenType.WITH):
+            return sql[following.start :]
+    return ""
+
+
+def with_other_names(sql: str, names: Mapping[str, str]) -> str:
+    """Return ``sql`` with tables renamed: ``names`` maps ``schema.name`` in lower case to quoted SQL.
+
+    Only whole names are replaced, quoted or not; string literals and columns stay as they are.
+    """
+    tokens = sqlglot.tokenize(sql, read="spark")
+    parts, done, place = [], 0, 0
+    while place < len(tokens):
+        replacement = names.get(_name_at(tokens, place))
+        if replacement is not None:
+            parts += [sql[done : tokens[place].start], replacement]
+            place += 2
+            done = tokens[place].end + 1
+        place += 1
+    return "".join([*parts, sql[done:]])
+
+
+def _name_at(tokens: list[Token], place: int) -> str:
+    """Return ``schema.name`` in lower case at the position of a two-part name; else an empty text."""
+    three = tokens[place : place + 3]
+    if len(three) < 3 or three[1].token_type != TokenType.DOT:
+        return ""
+    if place and tokens[place - 1].token_type == TokenType.DOT:
+        return ""
+    if any(token.token_type in (TokenType.STRING, TokenType.NUMBER) for token in three):
+        return ""
+    return f"{three[0].text}.{three[2].text}".lower()
+
+
+def renamed_schemas(qualified_names: Iterable[str], prefix: str) -> dict[str, str]:
+    """Return published names, each with the same name in a schema with the prefix, for ``with_other_names``."""
+    renamed = {}
+    for published in qualified_names:
+        schema, _, name = published.partition(".")
+        renamed[published.lower()] = f"{quote_identifier(prefix + schema)}.{quote_identifier(name)}"
+    return renamed

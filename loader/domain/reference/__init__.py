@@ -1,7 +1,7 @@
 """Reference implementation of history in plain Python, for every policy; the Spark engine is tested against it.
 
-A key's history is the fold of its events in order of time (``timeline``); a batch adds events
-(``arrivals``). Batch files are kept as delivered (``batch_files``). ``invariants`` are true of every history.
+A key's history is the fold of its events in order of time (``timeline``); a batch adds events (``arrivals``). Batch
+files are stored as delivered (``batch_files``). ``invariants`` hold for every history.
 """
 
 from loader.domain.reference.invariants import violations

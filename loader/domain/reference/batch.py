@@ -1,20 +1,153 @@
-"""Batch of rows, typed and checked before anything else (rules 1, 5, 6 and NULL keys).
+"""Batch of rows and the columns of its history, typed and checked (rules 1, 5, 6, 16, 17).
 
 Any error refuses the whole batch, with a count and samples.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from math import isinf
 from typing import Any
 
+from architecture.domain.type_changes import TypeChange, classify_types
 from loader.domain.historization.history import parse_instant
-from loader.domain.reference.columns import Columns
-from loader.domain.reference.events import Time
+from loader.domain.reference.timeline import Time
 from loader.domain.reference.values import DoesNotFit, canonical, typed
-from loader.domain.runs.refusals import Refusal
-from metadata.domain import types as ours
+from loader.domain.refusals import Refusal
+from metadata.domain import types as data_types
 from metadata.domain.history_policy import CDC, IGNORE, LOAD_TIME, HistoryPolicy
+from metadata.domain.naming import free_name
 from metadata.domain.types import DataType
+
+# Columns of a history table: all it has, those the source has now, and how both change (rules 16, 17). A table never
+# loses a column. ``types`` is every column it ever had; ``present`` is what the source has now, and only that is
+# compared and written.
+
+
+Convert = Callable[[Any], Any]
+
+RETIRED = "__retired_"
+_EXACT = Context(prec=1000)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Every column the table holds with its type, and the names the source has now."""
+
+    types: Mapping[str, DataType] = field(default_factory=dict)
+    present: tuple[str, ...] = ()
+
+    def moves(self, names: Mapping[str, str], kept: Collection[str] = ()) -> dict[str, str]:
+        """Return the effect of a rename on names, all at once, so that a swap is possible.
+
+        A column that the source no longer has is moved to a reserved name; any other existing target is refused
+        (rule 17). ``kept`` are names in rows beside the source's columns: keys, and the time.
+        """
+        moves = dict(names)
+        if len(set(names.values())) != len(names):
+            raise Refusal("NAME_TAKEN", "two columns cannot be renamed to the same name")
+        for old, new in names.items():
+            if old not in self.types:
+                raise Refusal("UNKNOWN_COLUMN", f"there is no column {old!r} to rename to {new!r}", column=old)
+            if new not in self.types or new in names or new == old:
+                continue
+            if new in self.present or new in kept:
+                raise Refusal("NAME_TAKEN", f"{old!r} cannot become {new!r}: that column exists", column=old)
+            moves[new] = free_name(RETIRED + new, [*self.types, *moves.values()])
+        return moves
+
+    def renamed(self, moves: Mapping[str, str]) -> "Columns":
+        """Return the columns after ``moves``."""
+        return Columns(
+            {moves.get(name, name): type_ for name, type_ in self.types.items()},
+            tuple(moves.get(name, name) for name in self.present),
+        )
+
+    def delivered(self, columns: Mapping[str, DataType]) -> tuple["Columns", dict[str, Convert]]:
+        """Return the columns after a batch listed the source's, and the conversions of widened stored values.
+
+        A returning column is compared with the type it is stored with, like any other. Raises Refusal
+        NARROWER_COLUMN.
+        """
+        types, conversions = dict(self.types), {}
+        for name, wanted in columns.items():
+            stored = types.get(name)
+            if stored is not None and stored != wanted:
+                conversion = widening(stored, wanted)
+                if conversion is None:
+                    raise Refusal(
+                        "NARROWER_COLUMN",
+                        f"column {name!r} is {stored} and came as {wanted}, which cannot hold all of it",
+                        column=name,
+                    )
+                conversions[name] = conversion
+            types[name] = wanted
+        return replace(self, types=types, present=tuple(columns)), conversions
+
+
+def widening(stored: DataType, wanted: DataType) -> Convert | None:
+    """Return the conversion of a stored value to a wider type; None if that type is not wider.
+
+    ``architecture.domain.operations`` defines which types are wider; the text of a value is Spark's.
+    """
+    change = classify_types(stored, wanted)
+    if not (change is TypeChange.EQUIVALENT or change.widens):
+        return None
+    if wanted.name == data_types.DECIMAL:
+        return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
+    if wanted.name == stored.name:
+        return _as_it_is
+    match wanted.name:
+        case data_types.FLOAT:
+            return float
+        case data_types.TIMESTAMP:
+            return _midnight
+        case data_types.STRING:
+            return _as_text
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _midnight(value: date) -> datetime:
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
+
+
+def _as_text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _float_text(value)
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            text = value.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
+            return text.rstrip("0") if value.microsecond else text
+        case date():
+            return value.isoformat()
+    return str(value)
+
+
+def _float_text(value: float) -> str:
+    """Return a double as the JVM writes it: plain from a thousandth up to ten million, else with an exponent.
+
+    Equal values have one text: -0.0 equals 0.0, and a widening must open no version (rule 17).
+    """
+    if value != value or isinf(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    minus = "-" if value < 0 else ""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        plain = format(Decimal(repr(abs(value))), "f")
+        return minus + (plain if "." in plain else f"{plain}.0")
+    first, *others = map(str, digits)
+    assert isinstance(exponent, int)
+    return f"{minus}{first}.{''.join(others) or '0'}E{exponent + len(others)}"
+
 
 _SAMPLES = 5
 INSERT, UPDATE, REMOVE = "I", "U", "D"
@@ -36,7 +169,7 @@ class Row:
         return key_text(self.key)
 
     def content(self, op: str | None) -> tuple:
-        """Return the value by which two rows of a key and time are identical; of a D row only that it is one.
+        """Return the value by which two rows of a key and time are identical; for a D row only that it is one.
 
         I and U mean the same (rule 6), so the operation itself does not count.
         """
@@ -54,7 +187,7 @@ class Read:
 
 
 def key_text(key: Mapping[str, Any]) -> KeyText:
-    """Return the canonical texts of a key's values; no two keys share them, whatever characters are in them."""
+    """Return the canonical texts of a key's values; different keys have different texts, whatever their characters."""
     return tuple(canonical(value) or "" for value in key.values())
 
 
@@ -66,9 +199,9 @@ def compared(values: Mapping[str, Any]) -> tuple:
 def run_time(at: str, type_: DataType | None) -> Time:
     """Return the run's ``at`` in the time column's type (rule 8). Raise Refusal NO_RUN_TIME for a number."""
     instant = parse_instant(at)
-    if type_ is None or type_.name == ours.TIMESTAMP:
+    if type_ is None or type_.name == data_types.TIMESTAMP:
         return instant
-    if type_.name == ours.DATE:
+    if type_.name == data_types.DATE:
         return instant.date()
     raise Refusal(
         "NO_RUN_TIME",
@@ -99,9 +232,9 @@ def read_rows(
         )
         for row, operation in zip(values, operations, strict=True)
     ]
-    kept = [row for row in read if not (row.is_delete and policy.deletes == IGNORE)]
-    distinct, collapsed = _distinct(kept, policy.op)
-    return Read(distinct, collapsed, len(read) - len(kept))
+    remaining = [row for row in read if not (row.is_delete and policy.deletes == IGNORE)]
+    distinct, collapsed = _distinct(remaining, policy.op)
+    return Read(distinct, collapsed, len(read) - len(remaining))
 
 
 def typed_columns(
@@ -111,10 +244,10 @@ def typed_columns(
     keep: Mapping[Any, Any] | None = None,
     prepared: Callable[[Any, DataType], Any] = lambda value, _: value,
 ) -> list[dict[str, Any]]:
-    """Return the named columns of every row, typed (rule 5): missing is NULL, what is not named is ignored.
+    """Return the named columns of every row, typed (rule 5): missing is NULL, other columns are ignored.
 
     ``keep`` maps literals with a special meaning to it (batch files' two strings). Every other value is
-    ``prepared`` for its type first. Raise Refusal VALUE_DOES_NOT_FIT.
+    ``prepared`` for its type first. Raises Refusal VALUE_DOES_NOT_FIT.
     """
     result: list[dict[str, Any]] = [{} for _ in rows]
     for name in names:
@@ -149,12 +282,12 @@ def check_not_null(rows: list[dict[str, Any]], names: Iterable[str], code: str, 
 
 def conflict(keys: Iterable[str]) -> Refusal:
     """Return the refusal of rows that contradict each other (rule 1)."""
-    found = list(dict.fromkeys(keys))
+    distinct = list(dict.fromkeys(keys))
     return Refusal(
         "CONFLICTING_ROWS",
-        f"{len(found)} keys have rows that differ",
-        count=len(found),
-        samples=tuple(found[:_SAMPLES]),
+        f"{len(distinct)} keys have rows that differ",
+        count=len(distinct),
+        samples=tuple(distinct[:_SAMPLES]),
     )
 
 
@@ -170,8 +303,8 @@ def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[st
     if policy.input != CDC:
         return [UPDATE] * len(rows)
     assert policy.op is not None
-    found = [row.get(policy.op) for row in rows]
-    bad = [operation for operation in found if operation not in (INSERT, UPDATE, REMOVE)]
+    operations = [row.get(policy.op) for row in rows]
+    bad = [operation for operation in operations if operation not in (INSERT, UPDATE, REMOVE)]
     if bad:
         samples = tuple(dict.fromkeys(map(repr, bad)))[:_SAMPLES]
         raise Refusal(
@@ -181,7 +314,7 @@ def _operations(rows: list[Mapping[str, Any]], policy: HistoryPolicy) -> list[st
             count=len(bad),
             samples=samples,
         )
-    return [str(operation) for operation in found]
+    return [str(operation) for operation in operations]
 
 
 def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
@@ -193,14 +326,14 @@ def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
         groups.setdefault((row.key_text, row.time), []).append(row)
-    kept, conflicts, collapsed = [], [], 0
+    unique, conflicts, collapsed = [], [], 0
     for group in groups.values():
         contents = {row.content(op) for row in group}
         deletes = [row for row in group if row.is_delete]
         if not deletes and len(contents) > 1:
             conflicts.append(shown_key(group[0].key))
         collapsed += len(group) - len(contents)
-        kept.append((deletes or group)[0])
+        unique.append((deletes or group)[0])
     if conflicts:
         raise conflict(conflicts)
-    return tuple(sorted(kept, key=lambda row: row.time)), collapsed
+    return tuple(sorted(unique, key=lambda row: row.time)), collapsed

@@ -1,4 +1,4 @@
-"""History batch files: earliest start, upsert, update, delete, kept as delivered (rules 18 to 21).
+"""History batch files: earliest start, upsert, update, delete, stored as delivered (rules 18 to 21).
 
 Ends are inclusive, 1 ms before the next start; equal neighbours are not merged.
 """
@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from loader.domain.reference.batch import (
+    Columns,
     KeyText,
     check_not_null,
     compared,
@@ -17,9 +18,8 @@ from loader.domain.reference.batch import (
     shown_key,
     typed_columns,
 )
-from loader.domain.reference.columns import Columns
 from loader.domain.reference.values import cut_to_microseconds
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.types import BOOLEAN, TIMESTAMP, DataType
 
@@ -144,8 +144,8 @@ class FilesBatch:
     def _put(self, row: FileRow, earliest: datetime | None, before: FileKey | None) -> None:
         """Apply a row of an upsert or update file (rules 19 and 20).
 
-        An earliest start covers rows that start at it or later. A row that none covers ends its predecessor, in an
-        update file as in an upsert file: nothing else would.
+        An earliest start covers rows that start at it or later. Any other row ends its predecessor, in an update
+        file as in an upsert file.
         """
         known = self.keys.get(row.key_text)
         if row.file == UPDATE:
@@ -183,9 +183,9 @@ def read_files(
             if first is not row and first.content() != row.content():
                 conflicts.append(shown_key(row.key))
         for file in files:
-            kept = [row for row in rows[file] if seen[row.key_text, row.time] is row]
-            counts.collapsed += len(rows[file]) - len(kept)
-            rows[file] = sorted(kept, key=lambda row: row.time)
+            distinct = [row for row in rows[file] if seen[row.key_text, row.time] is row]
+            counts.collapsed += len(rows[file]) - len(distinct)
+            rows[file] = sorted(distinct, key=lambda row: row.time)
     if conflicts:
         raise conflict(conflicts)
     return rows
@@ -199,15 +199,15 @@ def _read_file(
     time = END if file == DELETE else policy.time
     marks: dict[str, Any] = {policy.null_string: None} if policy.null_string else {}
     unmodified = {policy.unmodified_string: UNMODIFIED} if policy.unmodified_string else {}
-    found = typed_columns(rows, own, columns, {**marks, **unmodified}, cut_to_microseconds)
+    typed = typed_columns(rows, own, columns, {**marks, **unmodified}, cut_to_microseconds)
     times = typed_columns(rows, system, Columns(system), marks, cut_to_microseconds)
     if file != UPDATE:
-        _check_no_marker(file, found)
+        _check_no_marker(file, typed)
     # The marker "as before" identifies no key, so in a key it counts as NULL.
-    found = [{**row, **{name: None for name in keys if row[name] is UNMODIFIED}} for row in found]
-    check_not_null(found, keys, "NULL_KEY", f"of the {file} file have no value in their key")
+    typed = [{**row, **{name: None for name in keys if row[name] is UNMODIFIED}} for row in typed]
+    check_not_null(typed, keys, "NULL_KEY", f"of the {file} file have no value in their key")
     check_not_null(times, (time,), "NULL_TIME", f"of the {file} file have no value in {time!r}")
-    return [_file_row(file, keys, time, values, its_times) for values, its_times in zip(found, times, strict=True)]
+    return [_file_row(file, keys, time, values, its_times) for values, its_times in zip(typed, times, strict=True)]
 
 
 def _columns_of(

@@ -1,4 +1,4 @@
-"""Invariants of every history, whatever came in (rules 14, 15 and 21).
+"""Invariants of every history, for any input (rules 14, 15 and 21).
 
 The same invariants are checked on real tables; here they read rows as ``ReferenceEngine.rows`` returns them.
 """
@@ -27,16 +27,16 @@ def violations(
 ) -> list[str]:
     """Return every broken invariant, as sentences that name the key and the time.
 
-    ``attributes`` are the columns that hold data; by default all but the version's own fields.
-    ``former`` are the policies that held before: versions may differ in what was tracked then.
+    ``attributes`` are the data columns; by default all but the version's own fields. ``former`` are the former
+    policies: versions may differ in what was tracked then.
     """
     by_key: dict[tuple, list[Row]] = {}
-    found: list[str] = []
+    messages: list[str] = []
     for row in rows:
         if any(row[name] is None for name in keys):
-            found.append(f"a version that starts at {row['valid_from']} has no key")
+            messages.append(f"a version that starts at {row['valid_from']} has no key")
         elif row["valid_from"] is None:
-            found.append(f"{_named(row, keys)} has a version without a start")
+            messages.append(f"{_named(row, keys)} has a version without a start")
         else:
             by_key.setdefault(key_text({name: row[name] for name in keys}), []).append(row)
     fold = Fold(policy, tuple(keys), tuple(former))
@@ -46,15 +46,15 @@ def violations(
         )
         name = _named(versions[0], keys)
         if policy.input == BATCH_FILES:
-            found += _of_files(name, versions)
+            messages += _of_files(name, versions)
         else:
             compared = [column for column in attributes or versions[0] if column not in _SAID or attributes]
-            found += _of_one(name, versions)
+            messages += _of_one(name, versions)
             for earlier, later in pairwise(versions):
-                found += _of_neighbours(name, earlier, later, fold, compared)
+                messages += _of_neighbours(name, earlier, later, fold, compared)
             if "state" not in (attributes or ()):  # a column of the data by that name hides it
-                found += _of_states(name, versions, fold)
-    return found
+                messages += _of_states(name, versions, fold)
+    return messages
 
 
 def _named(row: Row, keys: Collection[str]) -> str:
@@ -62,7 +62,7 @@ def _named(row: Row, keys: Collection[str]) -> str:
 
 
 def _of_files(name: str, versions: list[Row]) -> list[str]:
-    """Return violations by batch files, which are kept as delivered (rule 21): one version per key and start."""
+    """Return violations by batch files, which are stored as delivered (rule 21): one version per key and start."""
     return [
         f"{name} has two versions that start at {earlier['valid_from']}"
         for earlier, later in pairwise(versions)
@@ -71,14 +71,14 @@ def _of_files(name: str, versions: list[Row]) -> list[str]:
 
 
 def _of_one(name: str, versions: list[Row]) -> list[str]:
-    found = [
+    messages = [
         f"{name} has a version from {row['valid_from']} that ends at {row['valid_to']}: it is empty"
         for row in versions
         if row["valid_to"] is not None and row["valid_to"] <= row["valid_from"]
     ]
     if sum(row["valid_to"] is None for row in versions) > 1:
-        found.append(f"{name} has more than one open version")
-    return found
+        messages.append(f"{name} has more than one open version")
+    return messages
 
 
 def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Iterable[str]) -> list[str]:
@@ -96,8 +96,8 @@ def _of_neighbours(name: str, earlier: Row, later: Row, fold: Fold, columns: Ite
 
 
 def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
-    """Return violations of rules 14 and 15: a version's state tells how it opened or how it closed."""
-    found = []
+    """Return violations of rules 14 and 15: a version's state must match how it opened or closed."""
+    messages = []
     for earlier, row, later in zip([None, *versions], versions, [*versions[1:], None], strict=False):
         follows = earlier is not None and earlier["valid_to"] == row["valid_from"]
         followed = later is not None and later["valid_from"] == row["valid_to"]
@@ -109,8 +109,8 @@ def _of_states(name: str, versions: list[Row], fold: Fold) -> list[str]:
             wanted = (CHANGED,) if followed else (DELETED,)
         if row["state"] not in wanted:
             expected = " or ".join(wanted) or "something else"
-            found.append(f"{name} from {row['valid_from']} is {row['state']!r}, and should be {expected}")
-    return found
+            messages.append(f"{name} from {row['valid_from']} is {row['state']!r}, and should be {expected}")
+    return messages
 
 
 def _tombstone_states(row: Row, follows_live: bool, followed: bool) -> tuple[str, ...]:

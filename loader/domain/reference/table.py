@@ -1,26 +1,32 @@
-"""Reference engine: a history table in memory, to which batches are applied one by one.
+"""Reference engine: a history table in memory, the effects of each batch and its counts.
 
-It is slow and simple on purpose: the Spark engine is tested against it. The table is one
-immutable ``Table``; a batch makes the next one, or is refused and leaves the old one, its
-columns and names included. An open end is always None here, whatever ``open_end`` stores for it.
+It is slow and simple on purpose: the Spark engine is tested against it. The table is one immutable ``Table``; a
+batch creates the next one, or is refused and leaves the old one, its columns and names included. An open end is
+always None here, whatever ``open_end`` stores for it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from loader.domain.historization.history import DeleteGuard, check_later
-from loader.domain.historization.recorded_policy import form_note, refuse_other_form
-from loader.domain.reference.arrivals import Late, Run, arrive, close_absent
-from loader.domain.reference.batch import KeyText, Read, key_text, read_rows, run_time
+from loader.domain.historization.history import (
+    CHANGED,
+    DELETED,
+    NEW,
+    REAPPEARED,
+    UNCHANGED,
+    DeleteGuard,
+    check_later,
+    form_note,
+    refuse_other_form,
+)
+from loader.domain.reference.batch import Columns, KeyText, Read, Row, key_text, read_rows, run_time, shown_key
 from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
-from loader.domain.reference.columns import Columns
-from loader.domain.reference.counts import count_files, count_logs
-from loader.domain.reference.events import KeyLog, Time
-from loader.domain.reference.timeline import Fold
+from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time
+from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import (
     BATCH_FILES,
     EFFECTIVE,
@@ -30,6 +36,181 @@ from metadata.domain.history_policy import (
     HistoryPolicy,
 )
 from metadata.domain.types import DataType, parse
+
+# Effect of a batch's rows and absences on the event logs of their keys (rules 8 to 11).
+
+
+_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run of a batch, and the type of the versions' times (None: the run's own)."""
+
+    run_id: str
+    instant: str
+    time_type: DataType | None = None
+
+    @property
+    def at(self) -> Time:
+        """Return the run's time in that type; only needed for absent or returning keys."""
+        return run_time(self.instant, self.time_type)
+
+
+@dataclass
+class Late:
+    """Late rows of a batch: numbers of those split, ignored and beyond the horizon; the refused ones as text."""
+
+    split: int = 0
+    ignored: int = 0
+    beyond_horizon: int = 0
+    refused: list[str] = field(default_factory=list)
+
+
+def arrive(
+    logs: Mapping[KeyText, KeyLog], rows: Iterable[Row], fold: Fold, run: Run, forgotten: Time | None
+) -> tuple[dict[KeyText, KeyLog], Late]:
+    """Return the logs after these rows, which are sorted by time, and the late rows. Raise Refusal LATE_ROWS.
+
+    ``forgotten``: events before it were removed.
+    """
+    late, result = Late(), dict(logs)
+    by_key: dict[KeyText, list[Row]] = {}
+    for row in rows:
+        by_key.setdefault(row.key_text, []).append(row)
+    for key, own_rows in by_key.items():
+        log = result.get(key) or KeyLog(own_rows[0].key)
+        result[key] = _key_arrives(log, own_rows, fold, run, late, forgotten)
+    if late.refused:
+        raise Refusal(
+            "LATE_ROWS",
+            f"{len(late.refused)} rows are late: not after the newest known time of their key",
+            count=len(late.refused),
+            samples=tuple(late.refused[:_SAMPLES]),
+        )
+    return result, late
+
+
+def _key_arrives(log: KeyLog, rows: list[Row], fold: Fold, run: Run, late: Late, forgotten: Time | None) -> KeyLog:
+    """Return a key's log after its rows.
+
+    Lateness is measured against the log before the batch: within it, order does not matter.
+    """
+    newest, came_back = log.newest, _comes_back(log, rows[-1])
+    if came_back:
+        log = log.coming_back(rows[-1].time, run.at)
+    for row in rows:
+        candidate = _with_row(log, row, fold, run)
+        is_late = (
+            newest is not None
+            and log.counts_from(row.time) <= newest
+            and not (came_back and row is rows[-1])
+            and not fold.same(log, candidate)
+        )
+        if is_late and not _admitted(row, log, fold, late, forgotten):
+            continue
+        if fold.policy.time != LOAD_TIME or not fold.same(log, candidate):
+            log = candidate  # a no-change event is stored only if a row can come late
+    return log
+
+
+def _comes_back(log: KeyLog, newest_row: Row) -> bool:
+    """Return whether a key returns by rule 9: even its newest row is not after its absence began.
+
+    The row then counts from the run's time. Older rows of the same batch keep their time: they describe the time
+    before the key was absent.
+    """
+    ended = log.absent_since
+    return ended is not None and not newest_row.is_delete and newest_row.time <= ended
+
+
+def _with_row(log: KeyLog, row: Row, fold: Fold, run: Run) -> KeyLog:
+    at = log.counts_from(row.time)
+    kind = DELETE if row.is_delete else (RETURN if log.is_return(at) else VALUE)
+    event = Event(kind, at, row.time, {} if row.is_delete else row.values, run.run_id, fold.era)
+    known = log.at_time(at, row.time)
+    return log.with_event(event if known is None else fold.corrected(known, event))
+
+
+def _admitted(row: Row, log: KeyLog, fold: Fold, late: Late, forgotten: Time | None) -> bool:
+    """Return whether a late row that would alter history is admitted, and count it (rules 10 and 11)."""
+    if fold.policy.late == "refuse":
+        late.refused.append(f"{shown_key(log.key)} at {row.time}")
+    elif fold.policy.late == "ignore":
+        late.ignored += 1
+    elif forgotten is not None and row.time < forgotten:
+        late.beyond_horizon += 1
+    else:
+        late.split += 1
+        return True
+    return False
+
+
+def close_absent(
+    logs: Mapping[KeyText, KeyLog], present: Iterable[KeyText], fold: Fold, run: Run
+) -> dict[KeyText, KeyLog]:
+    """Return the logs with live keys that are not in the batch closed at the run's time (rule 8).
+
+    A version that was to start only then or later is left empty and removed.
+    """
+    delivered, result = set(present), dict(logs)
+    for key, log in logs.items():
+        if key not in delivered and fold.is_live(log):
+            result[key] = log.absent(run.at, run.run_id)
+    return result
+
+
+# Counts of a batch: per key its change, per version opened, closed or removed.
+
+
+OPENED, CLOSED, REMOVED = "opened", "closed", "removed"
+
+
+def count_logs(
+    before: Mapping[KeyText, KeyLog], after: Mapping[KeyText, KeyLog], fold: Fold, delivered: Collection[KeyText]
+) -> dict[str, int]:
+    """Return the counts over the delivered keys and those closed by absence."""
+    counts = dict.fromkeys((NEW, CHANGED, DELETED, REAPPEARED, UNCHANGED, OPENED, CLOSED, REMOVED), 0)
+    for key, log in after.items():
+        old = before.get(key) or KeyLog(log.key)
+        if old is log and key not in delivered:
+            continue
+        versions, earlier = fold.versions(log), fold.versions(old)
+        _count_versions(
+            counts,
+            {v.valid_from: v.is_open for v in earlier},
+            {v.valid_from: v.is_open for v in versions},
+        )
+        was, is_ = fold.is_live(old), fold.is_live(log)
+        if fold.same(old, log):
+            counts[UNCHANGED] += 1
+        elif not earlier:
+            counts[NEW] += 1
+        elif was and not is_:
+            counts[DELETED] += 1
+        elif is_ and not was:
+            counts[REAPPEARED] += 1
+        else:
+            counts[CHANGED] += 1
+    return counts
+
+
+def count_files(
+    before: Mapping[KeyText, FileKey], after: Mapping[KeyText, FileKey], touched: Collection[KeyText]
+) -> dict[str, int]:
+    """Return counts of versions only: batch files do not define the change of a key."""
+    counts = dict.fromkeys((OPENED, CLOSED, REMOVED), 0)
+    for key in touched:
+        old, new = (known.versions if known else () for known in (before.get(key), after.get(key)))
+        _count_versions(counts, {v.start: v.active for v in old}, {v.start: v.active for v in new})
+    return counts
+
+
+def _count_versions(counts: dict[str, int], before: Mapping[Any, bool], after: Mapping[Any, bool]) -> None:
+    """Add to the counts; both sides map a version's start to whether it is open."""
+    counts[OPENED] += len(after.keys() - before.keys())
+    counts[REMOVED] += len(before.keys() - after.keys())
+    counts[CLOSED] += sum(is_open and not after[start] for start, is_open in before.items() if start in after)
 
 
 @dataclass(frozen=True)
@@ -53,7 +234,7 @@ class Header:
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The columns that rows carry even if the source's columns do not name them: the keys, and the time."""
+        """Return the columns in rows beside the source's columns: the keys, and the time."""
         dated = self.policy.time_column
         return self.keys if dated is None else (*self.keys, dated)
 
@@ -92,13 +273,13 @@ class Table:
 
     @property
     def time_type(self) -> DataType | None:
-        """The type that versions are dated in; None if the run's time dates them."""
+        """Return the type of the versions' times; None if the run's time dates them."""
         dated = self.policy.time_column
         return None if dated is None else self.columns.types.get(dated)
 
     @property
     def closes_absent(self) -> bool:
-        """True if a batch is complete, so that keys it lacks were deleted, and deletes are not ignored."""
+        """Return True if a batch is complete, so that absent keys are deleted, and deletes are not ignored."""
         whole = self.policy.input == SNAPSHOT or (
             self.policy.input == EFFECTIVE and self.policy.absent_keys == "deleted"
         )
@@ -112,10 +293,10 @@ class ReferenceEngine:
         self.table = Table(header if isinstance(header, Header) else Header.from_dict(header))
 
     def apply(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Apply one batch, all of it or, raising Refusal, nothing.
+        """Apply one batch, or raise Refusal and change nothing.
 
-        Return ``{"counts": …, "rerun": bool, "warnings": […]}``. A run id that was applied changes
-        nothing (rule 2).
+        Returns ``{"counts": …, "rerun": bool, "warnings": […]}``. A run id that was applied changes nothing (rule
+        2).
         """
         content = _fingerprint(batch)
         known = self.table.runs.get(batch["run_id"])
@@ -146,13 +327,13 @@ class ReferenceEngine:
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per version: every attribute the table ever had, and the version's own fields.
 
-        A column of the data that is named like ``state``, ``active`` or a run id hides that field.
+        A data column named ``state``, ``active`` or like a run id hides that field.
         """
         names = list(dict.fromkeys([*self.table.columns.types, *self.table.header.columns]))
         system = (self.table.policy.time, END) if self.table.policy.input == BATCH_FILES else ()
         empty = {name: None for name in names if name not in system}
-        found = _file_versions(self.table) if self.table.policy.input == BATCH_FILES else _versions(self.table)
-        return [{**said, **empty, **values, **when} for said, values, when in found]
+        versions = _file_versions(self.table) if self.table.policy.input == BATCH_FILES else _versions(self.table)
+        return [{**state, **empty, **values, **when} for state, values, when in versions]
 
 
 def _versions(table: Table) -> list[tuple[dict, dict, dict]]:
@@ -186,7 +367,7 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
     delivered = {name: parse(type_) for name, type_ in (batch.get("columns") or {}).items()}
     rename = batch.get("rename") or {}
     if rename:
-        # Before anything was loaded there is no table, only its description.
+        # Before the first load there is no table, only its description.
         moves = columns.moves(rename, header.carried) if columns.types else rename
         columns, header = columns.renamed(moves), header.renamed(moves)
         logs, files = _mapped(logs, files, moves, {})
@@ -216,11 +397,11 @@ def _mapped(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Ma
 
     dates = convert.get(None, _as_it_is)
     changed = [log.mapped(change, dates) for log in logs.values()]
-    kept = [
+    remaining = [
         FileKey(change(known.key), tuple(replace(v, values=change(v.values)) for v in known.versions))
         for known in files.values()
     ]
-    return {key_text(log.key): log for log in changed}, {key_text(known.key): known for known in kept}
+    return {key_text(log.key): log for log in changed}, {key_text(known.key): known for known in remaining}
 
 
 def _as_it_is(value: Any) -> Any:
@@ -275,13 +456,13 @@ def _apply_files(table: Table, batch: Mapping[str, Any]) -> tuple[Table, dict[st
     rows = read_files(batch, table.header.keys, table.policy, table.columns, counts)
     applied = FilesBatch(dict(table.files), batch["run_id"], counts)
     applied.apply(rows)
-    said = {"rows": counts.rows, "collapsed": counts.collapsed, "unknown_ignored": counts.unknown_ignored}
+    reported = {"rows": counts.rows, "collapsed": counts.collapsed, "unknown_ignored": counts.unknown_ignored}
     touched = {row.key_text for file in FILES for row in rows[file]}
-    return replace(table, files=applied.keys), said | count_files(table.files, applied.keys, touched)
+    return replace(table, files=applied.keys), reported | count_files(table.files, applied.keys, touched)
 
 
 def _fingerprint(batch: Mapping[str, Any]) -> str:
-    """Return one hash of a batch's rows, to tell a rerun from another batch under its id."""
+    """Return one hash of a batch's rows, to distinguish a rerun from another batch with its id."""
     rows = [
         [name, sorted(json.dumps(row, sort_keys=True, default=str) for row in batch.get(name) or [])]
         for name in ("rows", *FILES)

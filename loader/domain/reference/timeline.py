@@ -1,21 +1,126 @@
-"""Fold of a key's events, in order, into its versions (rules 12 to 16)."""
+"""Event log of a key, and its fold into versions (rules 12 to 16)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from itertools import groupby
 from typing import Any
 
 from loader.domain.historization.history import CHANGED, DELETED, NEW
-from loader.domain.reference.events import Event, KeyLog, Time
 from loader.domain.reference.values import canonical
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
+
+# Event log of one key, ordered by time. History is the fold of its events (``timeline``). An event gives the state
+# from a time on: a value, or a delete. No-change events are stored like any other, because a late row may later fall
+# between them and the event they repeat (rule 11). History depends on the set of events, not on the order of their
+# arrival.
+
+
+Time = datetime | date | int
+
+VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
+# Of several events at one time one counts. A delete beats a value (rule 1); so does an absence, because the gap after
+# it is never filled; a return at that very time beats both (rule 9).
+_RANK = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Values of a key from ``at`` on, or its deletion.
+
+    ``own`` is the time its row carried, ``at`` the one it counts from: they differ only for a row
+    that rule 9 dates by its run. ``values`` holds exactly the attributes its batch had (rule 16).
+    ``era`` is the number of policy changes before its run: it is compared by the policy of that time.
+    """
+
+    kind: str
+    at: Time
+    own: Time
+    values: Mapping[str, Any]
+    run_id: str
+    era: int = 0
+
+    @property
+    def is_delete(self) -> bool:
+        return self.kind in (DELETE, ABSENT)
+
+    @property
+    def order(self) -> tuple:
+        return (self.at, _RANK[self.kind], self.own)
+
+
+@dataclass(frozen=True)
+class Return:
+    """Return of an absent key (rule 9): its row is dated ``own``, and counts from its run's ``at``."""
+
+    own: Time
+    at: Time
+
+
+@dataclass(frozen=True)
+class KeyLog:
+    """One key: its values, its events in order, and the rows that rule 9 dated by their run."""
+
+    key: Mapping[str, Any]
+    events: tuple[Event, ...] = ()
+    returns: tuple[Return, ...] = ()
+
+    @property
+    def newest(self) -> Time | None:
+        """Return the newest known time, no-change events and deletes included (rule 10)."""
+        return self.events[-1].at if self.events else None
+
+    @property
+    def absent_since(self) -> Time | None:
+        """Return the time the key was closed by absence, if that is its last event; else None."""
+        return self.events[-1].at if self.events and self.events[-1].kind == ABSENT else None
+
+    def counts_from(self, own: Time) -> Time:
+        """Return the time from which a row dated ``own`` counts: its own, unless that is before a return it follows.
+
+        Rule 9 dates the returning row by its run. A later row that is not older than that one, but before the run,
+        describes the returned key: it takes the return's time, since the gap is never filled.
+        """
+        for came_back in reversed(self.returns):
+            if came_back.own <= own < came_back.at:
+                return came_back.at
+        return own
+
+    def is_return(self, at: Time) -> bool:
+        """Return whether ``at`` is the time of an absent key's return."""
+        return any(came_back.at == at for came_back in self.returns)
+
+    def at_time(self, at: Time, own: Time) -> Event | None:
+        """Return the event of a row that carried this time, if there is one."""
+        return next((e for e in self.events if e.at == at and e.own == own and e.kind != ABSENT), None)
+
+    def with_event(self, event: Event) -> "KeyLog":
+        """Return the log with ``event``, in the place of one of the same time if there is one."""
+        others = [e for e in self.events if e.kind == ABSENT or (e.at, e.own) != (event.at, event.own)]
+        return replace(self, events=tuple(sorted([*others, event], key=lambda e: e.order)))
+
+    def coming_back(self, own: Time, at: Time) -> "KeyLog":
+        """Return the log in which a row dated ``own`` counts from ``at`` (rule 9)."""
+        return replace(self, returns=(*self.returns, Return(own, at)))
+
+    def absent(self, at: Time, run_id: str) -> "KeyLog":
+        """Return the log closed by absence at ``at``, without events and returns from that time on."""
+        event = Event(ABSENT, at, at, {}, run_id)
+        earlier = tuple(e for e in self.events if e.at < at)
+        return replace(self, events=(*earlier, event), returns=tuple(r for r in self.returns if r.at < at))
+
+    def mapped(self, change: Callable[[Mapping[str, Any]], dict[str, Any]], dates: Callable[[Any], Time]) -> "KeyLog":
+        """Return the log with all values, and all times, converted: columns were renamed or widened."""
+        events = tuple(replace(e, values=change(e.values), at=dates(e.at), own=dates(e.own)) for e in self.events)
+        return KeyLog(change(self.key), events, tuple(Return(dates(r.own), dates(r.at)) for r in self.returns))
+
 
 LIVE = "live"
 
 
 @dataclass(frozen=True)
 class Version:
-    """Values of a key over ``[valid_from, valid_to)``; a column that ``values`` does not name is NULL."""
+    """Values of a key over ``[valid_from, valid_to)``; a column that is not in ``values`` is NULL."""
 
     values: Mapping[str, Any]
     valid_from: Time
@@ -34,9 +139,9 @@ class Version:
 
 @dataclass(frozen=True)
 class Fold:
-    """Rules that make versions of events: the policy, and the columns that are keys.
+    """Rules that turn events into versions: the policy, and the key columns.
 
-    ``former`` are the policies that held before, oldest first: an event is compared by that of its era.
+    ``former`` are the former policies, oldest first: an event is compared by that of its era.
     """
 
     policy: HistoryPolicy
@@ -49,7 +154,7 @@ class Fold:
 
     @property
     def era(self) -> int:
-        """The era of events that come now."""
+        """Return the era of new events."""
         return len(self.former)
 
     def policy_of(self, event: Event) -> HistoryPolicy:
@@ -70,9 +175,9 @@ class Fold:
 
     def may_repeat(self, columns: Iterable[str]) -> bool:
         """Return whether neighbours may hold equal values: the value that opened one was later updated in place."""
-        in_place = [one for one in (*self.former, self.policy) if one.untracked == "update_in_place"]
+        in_place = [policy for policy in (*self.former, self.policy) if policy.untracked == "update_in_place"]
         return any(
-            self.was_tracked(column) and not all(self.is_tracked(column, one) for one in in_place)
+            self.was_tracked(column) and not all(self.is_tracked(column, policy) for policy in in_place)
             for column in columns
             if self.is_attribute(column)
         )
@@ -110,10 +215,9 @@ class Fold:
     def corrected(self, known: Event, event: Event) -> Event:
         """Return the event of a time after another row of that same time came in a later batch (rule 10).
 
-        A delete stays one, as it does within a batch, so that it does not matter which came first.
-        Columns the later batch does not have are kept. With untracked columns that are kept, only a
-        row whose tracked columns differ corrects anything. A corrected value keeps the run that
-        first brought it: no version is opened.
+        A delete stays one, as within a batch, so that the order does not matter. Columns that the later batch does
+        not have are retained. If untracked columns are kept, only a row whose tracked columns differ corrects
+        anything. A corrected value keeps the run that first delivered it: no version is opened.
         """
         if known.is_delete or event.is_delete:
             return known if known.is_delete else event
@@ -128,13 +232,13 @@ class Fold:
         The visible part of that time stays: each version as one value, and each end.
         """
         past = tuple(e for e in log.events if e.at < before)
-        kept: list[Event] = []
+        openers: list[Event] = []
         for version in self.versions(replace(log, events=past)):
             opener = _winner(past, version.valid_from)
-            kept.append(opener if opener.is_delete else replace(opener, values=version.values))
+            openers.append(opener if opener.is_delete else replace(opener, values=version.values))
             if version.state == DELETED and version.valid_to is not None and not self.tombstones:
-                kept.append(_winner(past, version.valid_to))
-        return replace(log, events=(*kept, *(e for e in log.events if e.at >= before)))
+                openers.append(_winner(past, version.valid_to))
+        return replace(log, events=(*openers, *(e for e in log.events if e.at >= before)))
 
 
 def _winner(events: Iterable[Event], at: Time) -> Event:

@@ -1,9 +1,8 @@
 """Values of cases: read from JSON, typed by their column, and compared (rule 5).
 
-A value fits a type under the conditions of ``loader.spark.sources.conversion``: it is read by its text, and
-nothing is lost on the way. Values are compared by ``canonical``: decimals by number, NaN equal to
-NaN, -0.0 equal to 0.0, timestamps as instants, strings as they are. The value that is *kept* is the one that
-first came, so an unchanged row keeps its first literal.
+A value fits a type under the conditions of ``loader.spark.expressions``: its text is converted without loss. Values
+are compared by ``canonical``: decimals by number, NaN equal to NaN, -0.0 equal to 0.0, timestamps as instants,
+strings unchanged. The *stored* value is the first one, so an unchanged row keeps its first literal.
 """
 
 import json
@@ -15,11 +14,10 @@ from math import isinf
 from typing import Any
 
 from loader.domain.historization.hashing import canonical_text
-from metadata.domain import types as ours
-from metadata.domain.text_formats import TO_MICROSECONDS
-from metadata.domain.types import DataType
+from metadata.domain import types as data_types
+from metadata.domain.types import TO_MICROSECONDS, DataType
 
-_RANGES = {ours.INTEGER: 2**31, ours.BIGINT: 2**63}
+_RANGES = {data_types.INTEGER: 2**31, data_types.BIGINT: 2**63}
 _BLANKS = " \t\r\n"
 _EXACT = Context(prec=1000)
 
@@ -57,7 +55,7 @@ def typed(value: Any, type_: DataType) -> Any:
 
 def cut_to_microseconds(value: Any, type_: DataType) -> Any:
     """Return a timestamp's text without digits below microseconds; any other value as it is."""
-    is_time = type_.name == ours.TIMESTAMP and isinstance(value, str)
+    is_time = type_.name == data_types.TIMESTAMP and isinstance(value, str)
     return _BEYOND_MICROSECONDS.sub(r"\1", value) if is_time else value
 
 
@@ -152,10 +150,10 @@ def _float(text: str, type_: DataType) -> float:
 
 
 def _boolean(text: str, type_: DataType) -> bool:
-    found = _BOOLEANS.get(text.strip(_BLANKS).lower())
-    if found is None:
+    parsed = _BOOLEANS.get(text.strip(_BLANKS).lower())
+    if parsed is None:
         raise ValueError(text)
-    return found
+    return parsed
 
 
 def _date(text: str, type_: DataType) -> date:
@@ -202,16 +200,16 @@ def _no_constant(text: str) -> None:
 
 
 _READERS: dict[str, Callable[[str, DataType], Any]] = {
-    ours.STRING: _string,
-    ours.INTEGER: _integer,
-    ours.BIGINT: _integer,
-    ours.DECIMAL: _decimal,
-    ours.FLOAT: _float,
-    ours.BOOLEAN: _boolean,
-    ours.DATE: _date,
-    ours.TIME: _time,
-    ours.TIMESTAMP: _timestamp,
-    ours.BINARY: _binary,
-    ours.UUID: _uuid,
-    ours.JSON: _json,
+    data_types.STRING: _string,
+    data_types.INTEGER: _integer,
+    data_types.BIGINT: _integer,
+    data_types.DECIMAL: _decimal,
+    data_types.FLOAT: _float,
+    data_types.BOOLEAN: _boolean,
+    data_types.DATE: _date,
+    data_types.TIME: _time,
+    data_types.TIMESTAMP: _timestamp,
+    data_types.BINARY: _binary,
+    data_types.UUID: _uuid,
+    data_types.JSON: _json,
 }

@@ -1,26 +1,15 @@
-"""Check of the histories in the warehouse."""
+"""Command that checks the histories in the warehouse."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from elevata.core.cli import FAILED, INVALID, CommandExit, ProductCommand
+from elevata.accounts.cli import FAILED, INVALID, CommandExit
 from elevata.jobs import states
-from elevata.jobs.processes import process_name
-from elevata.jobs.selectors import live_workers
-from loader.domain.runs.refusals import Refusal
-from loader.management.waiting import NoWorker, follow_read
+from loader.domain.refusals import Refusal
+from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
-from loader.services.queries.reads import (
-    CHECK,
-    CHECK_SAMPLES,
-    MOST_CHECK_SAMPLES,
-    perform_read,
-    request_read,
-    withdraw_read,
-)
-from loader.services.runner.supervisor import Runner
-from loader.services.runs.table_checks import historized
+from loader.services.reads import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, historized, request_read
 from metadata.models import TargetDataset
 
 FINE, FINDINGS, NOT_LOADED, NOT_CHECKED = "fine", "findings", "not_loaded", "not_checked"
@@ -32,7 +21,7 @@ def _samples(text: str) -> int:
     return int(text)
 
 
-class Command(ProductCommand):
+class Command(ReadingCommand):
     """Command to check every invariant of history on the real tables. Without a name, every history is checked."""
 
     help = (
@@ -57,56 +46,25 @@ class Command(ProductCommand):
             chosen = historized(datasets)
         except Refusal as refusal:
             raise CommandExit(INVALID, refusal.one_line(), refusal.code) from refusal
-        checked = self._locally(chosen, samples) if local else self._in_worker(chosen, samples)
+        checked = self._checked(chosen, samples, local=local) if chosen else []
         found = [one for one in checked if one["status"] == FINDINGS]
         failed = [one for one in checked if one["status"] == NOT_CHECKED]
         self.print_json({"histories": checked, "findings": sum(len(one["findings"]) for one in found)})
         if found or failed:
-            said = [f"{len(found)} of {len(checked)} histories have findings"] if found else []
-            said += [f"{len(failed)} could not be checked"] if failed else []
-            raise CommandExit(FAILED, "; ".join(said), FINDINGS if found else NOT_CHECKED)
+            message = [f"{len(found)} of {len(checked)} histories have findings"] if found else []
+            message += [f"{len(failed)} could not be checked"] if failed else []
+            raise CommandExit(FAILED, "; ".join(message), FINDINGS if found else NOT_CHECKED)
         self.say(f"{len(checked)} histories checked, no findings")
 
-    def _in_worker(self, chosen: list[TargetDataset], samples: int) -> list[dict[str, Any]]:
-        if chosen and not live_workers().exists():
-            raise NoWorker
-
-        def answered(dataset: TargetDataset) -> ReadRequest:
-            asked = request_read(kind=CHECK, dataset=dataset, arguments={"samples": samples})
-            if asked.reason:
-                withdraw_read(read=asked.read)
-                raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-            return follow_read(asked.read)
-
-        return self._each(chosen, answered)
-
-    def _locally(self, chosen: list[TargetDataset], samples: int) -> list[dict[str, Any]]:
-        name = process_name()
-        runner = Runner(holder=f"manage.py check_history --local, {name}")
-
-        def answered(dataset: TargetDataset) -> ReadRequest:
-            read = request_read(kind=CHECK, dataset=dataset, arguments={"samples": samples}, wake_worker=False).read
-            try:
-                return perform_read(read_pk=read.pk, worker=name, runner=runner) or follow_read(read)
-            except KeyboardInterrupt:
-                withdraw_read(read=read)
-                raise
-
-        try:
-            runner.start()  # refused here if the folder is in use, before anything is asked
-            return self._each(chosen, answered)
-        finally:
-            runner.close()
-
-    def _each(
-        self, chosen: list[TargetDataset], answered: Callable[[TargetDataset], ReadRequest]
-    ) -> list[dict[str, Any]]:
-        """Check one history after the other, so that reads of pages come in between."""
+    def _checked(self, chosen: list[TargetDataset], samples: int, *, local: bool) -> list[dict[str, Any]]:
+        """Check one history after the other, so that reads of pages run in between."""
         checked = []
-        for dataset in chosen:
-            checked.append(_described(dataset, answered(dataset)))
-            for line in _lines(checked[-1]):
-                self.say(line)
+        with self.reading(local=local) as read:
+            for dataset in chosen:
+                request = partial(request_read, kind=CHECK, dataset=dataset, arguments={"samples": samples})
+                checked.append(_described(dataset, read(request)))
+                for line in _lines(checked[-1]):
+                    self.say(line)
         return checked
 
 
@@ -127,7 +85,7 @@ def _lines(checked: dict[str, Any]) -> list[str]:
         return [f"{name}: not checked: {Refusal.from_json(checked['error']).one_line()}"]
     lines = [f"{name}: {checked['versions']:,} versions, {'no findings' if status == FINE else 'findings:'}"]
     for finding in checked["findings"]:
-        samples = "; ".join(_sample(one) for one in finding["samples"])
+        samples = "; ".join(_sample(sample) for sample in finding["samples"])
         lines.append(
             f"  {finding['code']}: {finding['count']:,} {finding['message']}" + (f": {samples}" * bool(samples))
         )

@@ -1,7 +1,10 @@
 """Demo of the product's main job on real data: the world's airports over six years."""
 
 import csv
+import os
 import shutil
+import subprocess
+import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -13,33 +16,36 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 
-from architecture.domain.reports.scope import DATASET as ONE_DATASET
-from architecture.domain.reports.scope import Scope as ReportScope
+from architecture.domain.report import DATASET as ONE_DATASET
+from architecture.domain.report import Scope as ReportScope
+from elevata.accounts.cli import CommandExit, ProductCommand
+from elevata.accounts.permissions import acting_as
 from elevata.core import data_folder
-from elevata.core.cli import CommandExit, ProductCommand
 from elevata.jobs import states
-from elevata.jobs.selectors import live_workers
-from loader.domain.runs.dependencies import Scope
-from loader.domain.runs.refusals import Refusal
-from loader.management import demo_control, demo_folder, demo_work, releases
-from loader.management.children import Family, worker_command
-from loader.management.demo_control import People
-from loader.management.demo_work import Work
-from loader.management.peak_memory import peak_bytes
+from elevata.jobs.registry import live_workers
+from loader.domain.dependencies import Scope
+from loader.domain.refusals import Refusal
+from loader.management import demo_data, demo_work
+from loader.management.children import Family, peak_bytes, worker_command
+from loader.management.demo_work import DemoUsers, Work
 from loader.management.waiting import follow
 from loader.models import ReadRequest
-from loader.services.queries.reads import request_read
-from loader.services.runs.runs import request_load_run
+from loader.services.load_runs import request_load_run
+from loader.services.reads import request_read
 from metadata.models import SourceDataset
-from metadata.services.actor import acting_as
 from metadata.services.exchange import import_metadata
 from metadata.services.generation import generate_targets
-from metadata.services.proposals import propose_columns, take_columns
+from metadata.services.sources import propose_columns, take_columns
 
 DEFAULT_RELEASES = ("20201205", "20210926", "20220406", "20230303", "20240119", "20250224", "20260905")
 COUNTS = ("rows", "new", "changed", "deleted", "reappeared", "versions", "open")
 EXAMPLE = Path(settings.BASE_DIR) / "examples" / "airports"
 DATASET = "rawcore.rc_air_airport"
+DUCKDB = "examples/query_with_duckdb.py"
+QUERY = (
+    "SELECT name, version_started_at AS valid_from, version_ended_at AS valid_to "
+    "FROM rawcore.rc_air_airport_hist WHERE icao = 'EDDB' ORDER BY valid_from"
+)
 
 _WORKER_STARTS_WITHIN = 60.0
 _READ_WITHIN = 120.0
@@ -50,42 +56,43 @@ class Command(ProductCommand):
     """Command to load releases of the airportsdata package, each as one day's full snapshot."""
 
     help = (
-        "Load releases of airportsdata into an empty data folder of its own, show what changed, "
-        "and leave work for the people it makes."
+        "Load releases of airportsdata into an empty data folder of its own, show what changed, and create sample "
+        "users and work."
     )
     # It works in a data folder of its own, where no user has a token yet.
-    takes_person = False
+    takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--releases", nargs="+", metavar="R", default=list(DEFAULT_RELEASES), help="in any order")
         parser.add_argument("--data-dir", type=Path, metavar="DIR", help="default: .data/demo")
 
     def run(self, **options: Any) -> None:
-        chosen = releases.sorted_releases(options["releases"])
+        chosen = demo_data.sorted_releases(options["releases"])
         folder = (options["data_dir"] or data_folder.ROOT / "demo").expanduser().resolve()
-        if not demo_folder.is_prepared(folder):
-            demo_folder.prepare(folder)
-            demo_folder.start_again(folder)
+        if not demo_data.is_prepared(folder):
+            demo_data.prepare(folder)
+            demo_data.start_again(folder)
         started = time.monotonic()
         call_command("migrate", interactive=False, verbosity=0)
-        cache = data_folder.ROOT / "cache" / releases.PACKAGE
+        cache = data_folder.ROOT / "cache" / demo_data.PACKAGE
         with ThreadPoolExecutor(2) as fetching, _worker(folder) as worker:
-            files = {release: fetching.submit(releases.fetch, release, cache) for release in chosen}
+            files = {release: fetching.submit(demo_data.fetch, release, cache) for release in chosen}
             try:
                 people = _set_up(folder)
                 _wait_for(worker, folder)
                 table, loading = self._load_all(files, worker, folder, people)
-                self.say("leaving work for people: tables for reports, a change to agree to, one that is blocked …")
+                self.say("creating sample work: tables for reports, a change to approve, a blocked change …")
                 work = demo_work.leave_work(people=people, folder=folder)
                 peak = _runner_peak()
             finally:
                 fetching.shutdown(wait=False, cancel_futures=True)
         self.print_json(table)
+        self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{_ask_duckdb(folder)}\n")
         self.say(f"loaded in {loading:.1f} s, {time.monotonic() - started:.1f} s in all; " + _memory(peak))
         self._say_end(folder, people, work)
 
     def _load_all(
-        self, files: dict[releases.Release, Future[Path]], worker: Family, folder: Path, people: People
+        self, files: dict[demo_data.Release, Future[Path]], worker: Family, folder: Path, people: DemoUsers
     ) -> tuple[list[dict], float]:
         """Load release after release; return the table and the seconds it took."""
         self.say("".join(f"{name:>12}" for name in ("release", *COUNTS, "seconds")))
@@ -96,7 +103,7 @@ class Command(ProductCommand):
             place = folder / "landing" / "air" / "airport.csv"
             _deliver(delivered, place)
             taken = _take_new_columns(place, worker, people)
-            if taken and demo_control.has_tables():
+            if taken and demo_work.has_tables():
                 self._change_tables(taken, people, folder)
             row = _load(release, people)
             spent = time.monotonic() - started
@@ -106,18 +113,18 @@ class Command(ProductCommand):
             self.say("".join(f"{value:>12}" for value in row.values()) + f"{spent:>12.1f}{note}")
         return table, loading
 
-    def _change_tables(self, columns: list[str], people: People, folder: Path) -> None:
+    def _change_tables(self, columns: list[str], people: DemoUsers, folder: Path) -> None:
         """Add new columns to existing tables by a change of structure, which needs an approval."""
         scope = ReportScope(ONE_DATASET, DATASET)
-        record = demo_control.carry_out(scope=scope, people=people, folder=folder)
+        record = demo_work.carry_out(scope=scope, people=people, folder=folder)
         if record is not None:
-            self.say(demo_control.told(columns, record))
+            self.say(demo_work.change_summary(columns, record))
 
-    def _say_end(self, folder: Path, people: People, work: Work) -> None:
+    def _say_end(self, folder: Path, people: DemoUsers, work: Work) -> None:
         """Print the users with their passwords, their work with its pages, and the product's address."""
         self.say("\nsign in as one of:")
-        for person in people:
-            self.say(f"  {person.name:<6}{person.role:<10}password {person.password}")
+        for user in people:
+            self.say(f"  {user.name:<6}{user.role:<10}password {user.password}")
         self.say("\nwhat they find:")
         for who, found in demo_work.told(work, people):
             self.say(f"  {who:<6}{found}")
@@ -129,9 +136,9 @@ class Command(ProductCommand):
         self.say(f"\nto look at it: {how}, then open http://localhost:8000/")
 
 
-def _set_up(folder: Path) -> People:
+def _set_up(folder: Path) -> DemoUsers:
     """Create the users, the metadata that their editor describes, and a first delivery."""
-    people = People.made()
+    people = DemoUsers.made()
     with acting_as(people.editor.user):
         import_metadata(EXAMPLE)
         for source in SourceDataset.objects.filter(active=True):
@@ -170,10 +177,10 @@ def _deliver(file: Path, place: Path) -> None:
     pending.replace(place)
 
 
-def _take_new_columns(file: Path, worker: Family, people: People) -> list[str]:
-    """Let the editor take columns that the metadata does not know, with inferred types; return their names.
+def _take_new_columns(file: Path, worker: Family, people: DemoUsers) -> list[str]:
+    """Add delivered columns that the metadata lacks, with inferred types, as the editor; return their names.
 
-    The header alone shows whether there are any, so that most releases need no sample of the rows.
+    The header alone shows whether there are any, so most releases need no sample of the rows.
     """
     source = SourceDataset.objects.get(system__short_name="air", name="airport")
     with file.open(encoding="utf-8-sig", newline="") as lines:
@@ -196,18 +203,32 @@ def _take_new_columns(file: Path, worker: Family, people: People) -> list[str]:
     return sorted(fresh)
 
 
-def _load(release: releases.Release, people: People) -> dict[str, Any]:
-    """Perform one load run over everything, dated as the release; return its line of the table."""
+def _load(release: demo_data.Release, people: DemoUsers) -> dict[str, Any]:
+    """Run one load of everything, dated as the release; return its line of the table."""
     operator = people.operator.user
     asked = request_load_run(scope=Scope(), load_timestamp=release.at, run_id=f"demo-{release.name}", user=operator)
     if asked.notice:
         raise CommandExit(1, asked.notice)
     run = follow(asked.run, lambda *_: None)
     if run.status != states.SUCCEEDED:
-        said = Refusal.from_json(run.error).one_line() if run.error else run.status
-        raise CommandExit(1, f"release {release.name} was not loaded: {said}")
+        message = Refusal.from_json(run.error).one_line() if run.error else run.status
+        raise CommandExit(1, f"release {release.name} was not loaded: {message}")
     counts = run.datasets.get(qualified_name=DATASET).counts
     return {"release": release.name, **{name: counts.get(name, 0) for name in COUNTS}}
+
+
+def _ask_duckdb(folder: Path) -> str:
+    """Return DuckDB's result of the query, as the example prints it."""
+    done = subprocess.run(
+        [sys.executable, settings.BASE_DIR / DUCKDB, QUERY],
+        env=os.environ | {"ELEVATA_DATA_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CommandExit(1, f"DuckDB did not answer: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 def _memory(peak: int) -> str:

@@ -1,4 +1,4 @@
-"""Execution of an approved, previewed change report: in the worker, or with --local in this process."""
+"""Command that executes an approved, previewed change report: by the worker, or with --local in this process."""
 
 import threading
 from argparse import ArgumentParser
@@ -6,25 +6,24 @@ from typing import Any
 
 from django.db import connection
 
-from architecture.domain.reports import workflow
-from architecture.management.decision_command import REFUSED_EXIT, report_argument
+from architecture.domain import workflow
+from architecture.management.report_commands import REFUSED_EXIT, report_argument
 from architecture.models import ChangeReport, Execution
-from architecture.report_places import place_of_report
-from architecture.selectors import report_named
-from architecture.services.actors import must_be_permitted
-from architecture.services.executions.executions import abandon_execution, cancel_execution, request_execution
-from elevata.core.cli import FAILED, CommandExit, ProductCommand
+from architecture.permissions import must_be_permitted, place_of_report
+from architecture.selectors.environments import report_named
+from architecture.services.executions import abandon_execution, cancel_execution, request_execution
+from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
+from elevata.accounts.permissions import current_actor
+from elevata.accounts.roles import Permission
 from elevata.core.database import retried
+from elevata.core.processes import process_name
 from elevata.jobs import states
-from elevata.jobs.processes import process_name
-from elevata.jobs.selectors import live_workers
-from loader.domain.runs.refusals import Refusal
-from loader.management.execution_command import StepLines, described, follow_execution
-from loader.management.waiting import NoWorker
-from loader.services.runner.supervisor import Runner
-from loader.services.runs.executions import perform_execution
-from metadata.domain.roles import Permission
-from metadata.services.actor import current_actor
+from elevata.jobs.registry import live_workers
+from elevata.jobs.waiting import NoWorker
+from loader.domain.refusals import Refusal
+from loader.management.waiting import StepLines, described, follow_execution
+from loader.services.executions import perform_execution
+from loader.services.supervisor import Runner
 
 _RETRY_SECONDS = 1.0
 
@@ -33,7 +32,7 @@ class Command(ProductCommand):
     """Command to execute a report. A failed, cancelled or lost execution is resumed without finished steps."""
 
     help = (
-        "Execute a change report as the person whose personal token is in ELEVATA_TOKEN, and wait for the end. "
+        "Execute a change report as the user of the token in ELEVATA_TOKEN, and wait for the end. "
         "Ends with 0, 1 if it failed, 2 if it is refused (with the reason's code)."
     )
     refused_exit = REFUSED_EXIT
@@ -48,80 +47,78 @@ class Command(ProductCommand):
         parser.add_argument("--local", action="store_true", help="do the work in this process")
 
     def run(self, *, report: str, preview: str, abandon: str, local: bool, **_: Any) -> None:
-        found, person = report_named(report), current_actor().user
-        must_be_permitted(person, Permission.EXECUTE_REPORTS, on=place_of_report(found))
+        found, user = report_named(report), current_actor().user
+        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(found))
         if abandon:
-            self._abandon(found, person, abandon)
+            self._abandon(found, user, abandon)
             return
         lines = StepLines(self.say)
         do = self._locally if local else self._in_worker
         try:
-            execution, asked_here = do(found, person, preview, lines)
+            execution, asked_here = do(found, user, preview, lines)
             if execution.status == states.LOST and not asked_here:
-                # The process of an earlier call that performed it is gone: this user requests it anew.
+                # The process of an earlier call is gone: this user requests the execution again.
                 self.say(f"execution {execution.pk} was lost with its process: it goes on here")
-                execution, _ = do(found, person, preview, lines)
+                execution, _ = do(found, user, preview, lines)
         except NoWorker as nobody:
             raise CommandExit(FAILED, nobody.one_line(), nobody.code) from nobody
         self._finish(execution)
 
-    def _in_worker(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
+    def _in_worker(self, report: ChangeReport, user: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
         """Return the execution when it has ended, and whether this call requested it, not an earlier one."""
         if not live_workers().exists():
             raise NoWorker
-        asked = request_execution(
-            report=report, person=person, preview_fingerprint=preview, command="manage.py execute"
-        )
+        asked = request_execution(report=report, user=user, preview_fingerprint=preview, command="manage.py execute")
         asked.send_wakeup()
         if asked.reason:
-            cancel_execution(execution=asked.execution, person=person)
+            cancel_execution(execution=asked.execution, user=user)
             raise CommandExit(FAILED, f"the broker does not answer: {asked.reason}", "broker_down")
-        return follow_execution(asked.execution, lines.show, person=person), asked.requested
+        return follow_execution(asked.execution, lines.show, user=user), asked.requested
 
-    def _locally(self, report: ChangeReport, person: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
-        """Do as ``_in_worker``, but perform it in a thread, so that this one can show it and react to Ctrl-C."""
+    def _locally(self, report: ChangeReport, user: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
+        """Execute in a thread of this process, so that this one can show progress and react to Ctrl-C."""
         name = process_name()
         runner = self.make_runner(f"manage.py execute --local, {name}")
         stopping = threading.Event()
         try:
             try:
-                runner.start()  # refused here if the folder is in use, before anything is asked
+                runner.start()  # refused here if the folder is in use, before any request
             except Refusal as busy:
                 raise CommandExit(FAILED, busy.one_line(), busy.code) from busy
             asked = request_execution(
-                report=report, person=person, preview_fingerprint=preview, command="manage.py execute --local"
+                report=report, user=user, preview_fingerprint=preview, command="manage.py execute --local"
             )
             work = (asked.execution.pk, name, runner, stopping)
             working = threading.Thread(target=_work, args=work, name="execution", daemon=True)
             working.start()
-            execution = follow_execution(asked.execution, lines.show, person=person, is_somebody_there=working.is_alive)
+            execution = follow_execution(asked.execution, lines.show, user=user, is_somebody_there=working.is_alive)
             working.join()
             return execution, asked.requested
         finally:
             stopping.set()
             runner.close()
 
-    def _abandon(self, report: ChangeReport, person: Any, reason: str) -> None:
+    def _abandon(self, report: ChangeReport, user: Any, reason: str) -> None:
         execution = report.executions.filter(abandoned=False).first()
         if execution is None:
             raise workflow.Refused("NOT_RESUMABLE", "the report has no execution that could be abandoned")
-        ended = abandon_execution(execution=execution, person=person, reason=reason)
+        ended = abandon_execution(execution=execution, user=user, reason=reason)
         self.print_json(described(ended))
         self.say(f"execution {ended.pk} {ended.status}: record {ended.record.record_id}")
 
     def _finish(self, execution: Execution) -> None:
         self.print_json(described(execution))
         spent = f" in {execution.seconds:.1f} s" if execution.seconds is not None else ""
-        said = f"execution {execution.pk} {execution.status}{spent}"
+        message = f"execution {execution.pk} {execution.status}{spent}"
         if execution.status == states.SUCCEEDED:
-            self.say(f"{said}: record {execution.record.record_id}")
+            self.say(f"{message}: record {execution.record.record_id}")
             return
         error = execution.error or {}
         refused = error.get("code") in workflow.CODES and not execution.operations.filter(status="succeeded").exists()
         parts = [str(error[name]) for name in ("message", "hint") if error.get(name)]
         raise CommandExit(
             REFUSED_EXIT if refused else FAILED,
-            ": ".join(filter(None, (said, error.get("code", ""), "; ".join(parts)))),
+            ": ".join(filter(None, (message, error.get("code", ""), "; ".join(parts)))),
             error.get("code", execution.status),
         )
 

@@ -1,13 +1,13 @@
-"""One load run: in the worker, or with --local in this process."""
+"""Command for one load run: by the worker, or with --local in this process."""
 
 from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from elevata.core.cli import CommandExit
-from loader.domain.runs.dependencies import ALL, DATASET, SCHEMA, Scope
+from elevata.accounts.cli import CommandExit
+from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.management.run_command import RunningCommand, timestamp
-from loader.services.runs.runs import request_load_run
+from loader.services.load_runs import request_load_run
 
 
 class Command(RunningCommand):

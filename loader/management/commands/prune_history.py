@@ -1,16 +1,16 @@
-"""Removal of closed versions from a history, by age."""
+"""Command that removes closed versions from a history, by age."""
 
 from argparse import ArgumentParser
-from functools import partial
-from typing import Any
 
-from loader.management.run_command import GovernedCommand
-from loader.services.maintenance.maintenance import request_prune
+from loader.management.run_command import MaintenanceCommand
+from loader.services.maintenance_runs import request_prune
 
 
-class Command(GovernedCommand):
+class Command(MaintenanceCommand):
     """Command to remove closed versions that ended before a date, archived first on request; open ones stay."""
 
+    request = staticmethod(request_prune)
+    own_options = ("ended_before", "older_than_days", "archive")
     help = (
         "Remove the closed versions of a history that ended before a date, or so many days ago; never an open one. "
         "With --archive they are written to a Delta table first. Late rows into the pruned time are refused from then."
@@ -22,18 +22,4 @@ class Command(GovernedCommand):
         rule.add_argument("--ended-before", metavar="DATE", help="a date, a time, or a number as versions are dated")
         rule.add_argument("--older-than-days", type=int, metavar="N", help="ended more than so many days ago")
         parser.add_argument("--archive", metavar="PATH", help="a folder to keep them in, as a Delta table")
-        parser.add_argument("--reason", required=True, help="why; it stays with the run")
-        parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
-        self.local_argument(parser)
-
-    def run(self, **options: Any) -> None:
-        request = partial(
-            request_prune,
-            dataset=options["dataset"],
-            ended_before=options["ended_before"],
-            older_than_days=options["older_than_days"],
-            archive=options["archive"],
-            reason=options["reason"],
-            run_id=options["run_id"],
-        )
-        self.perform(request, local=options["local"])
+        self.common_arguments(parser)

@@ -1,4 +1,4 @@
-"""Run of history cases on the real engine, in a temporary folder."""
+"""Command that runs history cases on the Spark engine, in a temporary folder."""
 
 import shutil
 import tempfile
@@ -8,12 +8,12 @@ from typing import Any
 
 from django.conf import settings
 
-from elevata.core.cli import INVALID, CommandExit, ProductCommand
-from elevata.jobs.processes import process_name
-from loader.domain.runs.manifest import ReplayManifest
-from loader.domain.runs.refusals import Refusal
-from loader.domain.runs.replay import Case, CaseProblem, parse_cases, select
-from loader.services.runner.supervisor import Runner, runner_config
+from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
+from elevata.core.processes import process_name
+from loader.domain.manifest import ReplayManifest
+from loader.domain.reference.cases import Case, CaseProblem, parse_cases, select
+from loader.domain.refusals import Refusal
+from loader.services.supervisor import Runner, runner_config
 
 DIFFERENT_EXIT = 1
 _LOOK_SECONDS = 1.0

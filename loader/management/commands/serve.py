@@ -1,4 +1,4 @@
-"""Web, worker and scheduler in one terminal, on the embedded defaults."""
+"""Command that starts web, worker and scheduler in one terminal, on the embedded defaults."""
 
 import signal
 import socket
@@ -13,9 +13,9 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from elevata.core.cli import CommandExit, ProductCommand
+from elevata.accounts.cli import CommandExit, ProductCommand
 from loader.management.children import Family, beat_command, worker_command
-from loader.services.runner.folder_lock import FolderLock
+from loader.services.folder_lock import FolderLock
 
 _WEB_THREADS, _WEB_WORKERS = 8, 2
 _STARTS_WITHIN = 30.0
@@ -25,7 +25,7 @@ class Command(ProductCommand):
     """Command to start everything; one Ctrl-C, or the end of any part, stops all."""
 
     help = "Web, worker and scheduler together; Ctrl-C stops them."
-    takes_person = False
+    takes_user = False
     with_json = False
 
     def arguments(self, parser: ArgumentParser) -> None:

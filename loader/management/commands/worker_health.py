@@ -1,18 +1,18 @@
-"""Health check of a worker, for containers."""
+"""Command that checks the health of a worker, for containers."""
 
 from argparse import ArgumentParser
 from socket import gethostname
 from typing import Any
 
-from elevata.core.cli import CommandExit, ProductCommand
-from elevata.jobs.selectors import live_workers
+from elevata.accounts.cli import CommandExit, ProductCommand
+from elevata.jobs.registry import live_workers
 
 
 class Command(ProductCommand):
     """Command that exits with 0 if a worker of this host has a fresh heartbeat, 1 if not."""
 
     help = "Exit 0 if a worker of this host is alive, 1 if not."
-    takes_person = False
+    takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--any", action="store_true", help="a worker of any host will do")

@@ -14,12 +14,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.states.tables import DELETED, OPEN
+from architecture.domain.tables import DELETED, OPEN
 from loader.domain.historization import history as rules
-from loader.domain.historization.hash_columns import HASHED
-from loader.domain.historization.recorded_policy import eras_note, form_note
-from loader.domain.runs.manifest import RawcoreLoad
-from loader.spark.historization import history, rawcore
+from loader.domain.historization.hashing import HASHED
+from loader.domain.historization.history import eras_note, form_note
+from loader.domain.manifest import RawcoreLoad
+from loader.spark.expressions import any_of
+from loader.spark.historization import history
 from loader.spark.historization.difference import (
     IS_TOMBSTONE,
     KNOWN_HASH,
@@ -30,10 +31,11 @@ from loader.spark.historization.difference import (
     Difference,
     compare,
 )
-from loader.spark.historization.event_log import forget_unfinished
+from loader.spark.historization.event_log import forget_unfinished, refuse_changed, refuse_missing
 from loader.spark.historization.events import EventBatch
-from loader.spark.historization.history import Stamp
-from loader.spark.historization.recorded_policy import (
+from loader.spark.historization.history import (
+    Stamp,
+    Target,
     column_keys,
     columns_hashed,
     kept_hashes,
@@ -41,8 +43,6 @@ from loader.spark.historization.recorded_policy import (
     refuse_policy_changed,
 )
 from loader.spark.historization.stage import one_row_per_key, with_hashes
-from loader.spark.historization.target import Target
-from loader.spark.runtime.conditions import any_of
 from metadata.domain.history_policy import LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
@@ -100,7 +100,7 @@ class SnapshotBatch:
 
     @property
     def notes(self) -> dict[str, str]:
-        """Notes of the commit: columns that row hashes cover (rule 16), prune horizon, history policy."""
+        """Return the notes of the commit: columns that row hashes cover (rule 16), prune horizon, history policy."""
         return {HASHED: self._hashed} | kept_notes(self.target) | policy_notes(self.load, self.target.signed)
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
@@ -174,7 +174,7 @@ class SnapshotBatch:
         names = [column.name for column in self.load.leading.of_purpose("attribute")]
         return tuple(name for name in names if name in stage.columns and name not in self.policy.track)
 
-    # --- rule 16: what the known hashes stand for -------------------------------------------------
+    # --- rule 16: columns behind the stored hashes -----------------------------------------------
 
     @cached_property
     def _hashed(self) -> str:
@@ -203,8 +203,7 @@ class SnapshotBatch:
     def _stands_for_others(self, known: DataFrame) -> bool:
         """Return True if the stored row hashes cover other columns than this batch's.
 
-        NULL contributes nothing to a hash, so added columns change none unless they existed before and hold
-        values.
+        NULL contributes nothing to a hash, so added columns change none unless they existed before and have values.
         """
         signed = self.target.signed
         if signed is None or not self._hashed or signed.notes.get(HASHED) == self._hashed:
@@ -222,7 +221,7 @@ class SnapshotBatch:
         history.write_history(self.target.versions, self._difference, self.stamp, self.load.sequence)
 
     def write_rawcore(self) -> None:
-        rawcore.follow(self.target, self._difference, self.stamp)
+        history.follow(self.target, self._difference, self.stamp)
 
     def release(self) -> None:
         if hasattr(self, "_difference"):
@@ -241,11 +240,13 @@ class DatedBatch:
     warnings: Sequence[str] = ()
 
     def __init__(self, session: SparkSession, load: RawcoreLoad, target: Target, stamp: Stamp, committed: int):
-        assert target.memory is not None
+        assert target.event_log is not None
         self.load, self.target, self.stamp = load, target, stamp
         self._forget_abandoned(committed)
         noted = target.signed.notes if target.signed else {}
-        self._events = EventBatch(session, load, target.versions, target.memory, stamp, noted, self._forgotten_before())
+        self._events = EventBatch(
+            session, load, target.versions, target.event_log, stamp, noted, self._forgotten_before()
+        )
         self.after: dict[str, int] = {}
 
     @property
@@ -260,11 +261,15 @@ class DatedBatch:
         return noted | ({"forgotten": forgotten} if forgotten else {})
 
     def _forget_abandoned(self, committed: int) -> None:
-        """Remove the events of a load that died before its history commit, and of an unfinished revert."""
-        memory, spec = self.target.memory, self.load.memory
-        assert memory is not None
+        """Remove the events of a load that died before its history commit, and of an unfinished revert.
+
+        Raise Refusal EVENT_LOG_CHANGED.
+        """
+        event_log, spec = self.target.event_log, self.load.event_log
+        assert event_log is not None
         assert spec is not None
-        forget_unfinished(self.target.session, memory, spec, committed, self.target.signed)
+        refuse_changed(event_log, self.load.name)
+        forget_unfinished(self.target.session, event_log, spec, committed, self.target.signed)
 
     def _forgotten_before(self) -> str | None:
         """Return the time before which late rows are rejected, since older events may be gone (rule 11)."""
@@ -281,6 +286,7 @@ class DatedBatch:
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
         before = self.target.segments()
+        refuse_missing(self._events.files, self.load.name, before["versions"])
         self._events.open_before = before["open"]
         self._events.prepare(stage, guard=guard, expected=expected)
         self._small = before["versions"] <= REWRITE_UP_TO_ROWS // 4
@@ -290,14 +296,14 @@ class DatedBatch:
         }
 
     def write_history(self) -> None:
-        self._events.write_memory()
+        self._events.write_event_log()
         self._events.write_history(small=self._small)
 
     def write_rawcore(self) -> None:
         if self._small:
-            rawcore.rebuild(self.target)
+            history.rebuild(self.target)
         else:
-            rawcore.follow_live(self.target, self._events.live_changes())
+            history.follow_live(self.target, self._events.live_changes())
 
     def release(self) -> None:
         self._events.release()

@@ -20,9 +20,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from architecture.domain.states.tables import TableSpec
+from architecture.domain.tables import TableSpec
 from loader.domain.historization import history as rules
-from loader.spark.runtime.conditions import any_of
+from loader.spark.expressions import any_of
 from loader.spark.tables.commits import PLACE
 from metadata.domain.sql import quote_identifier
 
@@ -30,13 +30,13 @@ CHANGE = "__change"
 OLD = "__old"
 KNOWN_HASH, IS_TOMBSTONE = "__known_hash", "__is_tombstone"
 
-# Beyond the words of ``loader.domain.historization.history``: an untracked column differs; a row that is known and
-# not in a batch that says nothing of absent keys.
+# In addition to the constants of ``loader.domain.historization.history``: an untracked column differs; a known row is
+# not in a batch in which absence means nothing.
 UPDATED, UNTOUCHED = "updated", "untouched"
 _CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
 
-# Up to here a table's open rows are written anew instead of marked one by one, and up to here a
-# comparison is one task: splitting and shuffling would cost more (docs/operate/performance.md).
+# Up to this size a table's open rows are rewritten instead of marked one by one, and a comparison is one task:
+# splitting and shuffling would cost more (docs/operate/performance.md).
 REWRITE_UP_TO_ROWS = 200_000
 ONE_TASK_UP_TO_ROWS = 50_000
 # Of a large table, so many changed rows (some 100 bytes each) are sent to where the known ones are read.
@@ -61,11 +61,10 @@ class Comparison:
 
 @dataclass
 class Difference:
-    """Result of a comparison: counts per change, and the rows, held until ``release``.
+    """Result of a comparison: counts per change, and the rows, which are cached until ``release``.
 
-    ``frame`` has stage's columns (NULL except the entity key for a deleted key), ``__change``,
-    ``__known_hash`` and the struct ``__old``: the stored row if ``whole``, otherwise its place. ``key`` names
-    the entity key.
+    ``frame`` has stage's columns (NULL except the entity key for a deleted key), ``__change``, ``__known_hash`` and
+    the struct ``__old``: the stored row if ``whole``, otherwise its place. ``key`` is the name of the entity key.
     """
 
     frame: DataFrame
@@ -86,7 +85,7 @@ class Difference:
 
     @property
     def touches(self) -> bool:
-        """True if a stored version changes."""
+        """Return True if a stored version changes."""
         altered = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
         return any(self[change] for change in altered) or self.comparison.refreshed
 
@@ -120,7 +119,7 @@ class Difference:
             *(quote_identifier(name) for name in kept),
         )
         if sum(self[change] for change in changes) <= BROADCAST_UP_TO_ROWS:
-            wanted = F.broadcast(wanted)  # Spark does not know how few they are
+            wanted = F.broadcast(wanted)  # Spark does not know that they are few
         own = [name for name in known.columns if name != PLACE]
         read = F.struct(*(F.col(quote_identifier(name)) for name in own if name not in given))
         held = known.select(PLACE, read.alias("__held"))

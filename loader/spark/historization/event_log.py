@@ -1,27 +1,158 @@
-"""Removal of events that an interrupted load or revert left in a history's event log.
+"""Event logs of dated rows: checks of arriving rows, removal, fold to versions."""
 
-* Events of a load that died before its history commit: their run number is newer than the history's.
-* Events of a reverted run: the revert's history commit names the run's number (``void``), and the
-  revert died before it removed them.
-"""
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
 
-from architecture.domain.states.tables import TableSpec
+from architecture.domain.tables import TableSpec
+from loader.domain.historization import history as rules
+from loader.domain.historization.fold import ABSENT, EventFold, struct
+from loader.domain.manifest import RawcoreLoad
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import COMPACT, PRUNE
+from loader.spark.expressions import any_of, digest
+from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
+from loader.spark.tables.commits import TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
+from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
+LOG = "__log"
+
+
+def with_columns(frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    """Return the frame with columns added in order; each expression may use the columns before it.
+
+    It is one SQL statement, since Spark analyses a frame anew at every step and these expressions are long.
+    """
+    query = "SELECT * FROM {frame}"
+    for name, expression in columns.items():
+        escaped = expression.replace("{", "{{").replace("}", "}}")
+        query = f"SELECT *, {escaped} AS {name} FROM ({query})"
+    return frame.sparkSession.sql(query, frame=frame)
+
+
+def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
+    """Return the valid events of an event log as one sorted array per key: key, business key, ``__log``.
+
+    An event is void if a later run recorded the key as absent at or before the event's time. Of several
+    events of one time, the newest run's is used (a correction).
+    """
+    column = {purpose: quote_identifier(spec.column(purpose).name) for purpose in (
+        "entity_key", "event_at", "event_own", "event_kind", "event_columns", "sequence", "run_id", "loaded_at"
+    )}  # fmt: skip
+    kind = column["event_kind"]
+    events = frame.select(
+        F.col(column["entity_key"]).alias(KEY),
+        packed_key(spec),
+        F.col(column["event_at"]).alias("at"),
+        F.expr(f"CAST(CASE {kind} WHEN 'value' THEN 0 WHEN 'return' THEN 2 ELSE 1 END AS INT)").alias("rank"),
+        F.col(column["event_own"]).alias("own"),
+        F.col(kind).alias("kind"),
+        F.col(column["sequence"]).alias("seq"),
+        F.col(column["run_id"]).alias("run"),
+        F.col(column["loaded_at"]).alias("loaded"),
+        F.col(column["event_columns"]).alias("cols"),
+        F.struct(*(F.col(quote_identifier(c.name)).alias(f"c{i}") for i, c in enumerate(fold.columns))).alias("v"),
+    )
+    is_absent = F.col("kind") == ABSENT
+    until_now = Window.partitionBy(KEY).orderBy("at")
+    of_time = Window.partitionBy(KEY, "at", "own", "is_absent").orderBy(F.desc("seq"))
+    counting = (
+        events.withColumn("is_absent", is_absent)
+        .withColumn("absent_seq", F.max(F.when(is_absent, F.col("seq"))).over(until_now))
+        .where("absent_seq IS NULL OR absent_seq <= seq")
+        .withColumn("nth", F.row_number().over(of_time))
+        .where("nth = 1")
+    )
+    names_in_order = ("at", "rank", "own", "kind", "seq", "run", "loaded", "cols", "v")
+    event = struct(**{name: name for name in names_in_order})
+    return counting.groupBy(KEY).agg(
+        F.any_value(PACKED).alias(PACKED),
+        F.expr(f"sort_array(collect_list({event}))").alias(LOG),
+    )
+
+
+def difference(result: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
+    """Return the versions to put and to remove, from ``old`` and ``new`` per key, as rows of the table."""
+    versions = history.differing(result, fold.columns)
+    entity_key = history.name("entity_key")
+    state, is_open = F.col(f"{VERSION}.state"), F.col(f"{VERSION}.until").isNull()
+    values = {
+        "history_key": history.history_key(F.col(entity_key), F.col(f"{VERSION}.start")),
+        "started_at": F.col(f"{VERSION}.start"),
+        "updated_at": F.col(f"{VERSION}.start"),
+        "ended_at": F.coalesce(F.col(f"{VERSION}.until"), history.open_until),
+        "state": history.label(state),
+        "active": is_open if not history.tombstones else is_open & (state != rules.DELETED),
+        "run_id": F.col(f"{VERSION}.opened"),
+        "loaded_at": F.col(f"{VERSION}.loaded"),
+        "closed_by": F.col(f"{VERSION}.closed"),
+        "closed_at": F.col(f"{VERSION}.closed_at"),
+        "segment": history.segment(state, is_open),
+    }
+    return history.rows(versions, values, (ACTION,))
+
+
+# Guards of a history's event log: foreign changes, and events that an interrupted load or revert left: events of a
+# load that died before its history commit have a run number above the history's; of a revert that died before it
+# removed the events, the history commit names the run's number (``void``).
+
+
+EVENT_LOG_CHANGED, EVENT_LOG_MISSING = "EVENT_LOG_CHANGED", "EVENT_LOG_MISSING"
 VOID = "void"
 
 
+def refuse_changed(event_log: DeltaTable, name: str, *, held: int | None = None) -> bool:
+    """Raise Refusal EVENT_LOG_CHANGED if another writer changed or restored the event log since its newest run.
+
+    The history's versions follow from these events: folded from others, a key would be opened twice. With ``held``,
+    the newest run number in the history, changes are permitted unless they removed events of runs in the history;
+    returns True if there are any.
+    """
+    foreign = event_log.foreign_changes()
+    if not foreign or (held is not None and not _lost(event_log, held)):
+        return bool(foreign)
+    raise Refusal(
+        EVENT_LOG_CHANGED,
+        f"{name}: another writer changed the event log of the history: {', '.join(one.described for one in foreign)}",
+        hint=f"Bring it back (RESTORE TABLE {event_log.sql_name} TO VERSION AS OF {foreign[-1].version - 1}), then run "
+        "again. If it is right together with the history: manage.py accept_table.",
+    )
+
+
+def refuse_missing(event_log: TableFiles, name: str, versions: int) -> None:
+    """Raise Refusal EVENT_LOG_MISSING for an empty event log beside a history with versions: a lost or new table."""
+    if event_log.all or not versions:
+        return
+    raise Refusal(
+        EVENT_LOG_MISSING,
+        f"{name}: the history has {versions} versions, and its event log is empty",
+        hint=f"Bring the event log back from a backup ({event_log.table.location}), then run again. If it is gone for "
+        "good, give the data a dataset of its own and load its deliveries again.",
+        count=versions,
+    )
+
+
+def _lost(event_log: DeltaTable, held: int) -> bool:
+    """Return True if a RESTORE removed events of the runs up to number ``held``."""
+    newest = event_log.newest_run_commit()
+    there = newest.version if newest else -1
+    runs = (run_commit for run_commit in event_log.run_commits() if run_commit.what not in (PRUNE, COMPACT))
+    return any(run.version > there and run.sequence <= held for run in runs)
+
+
 def forget_unfinished(
-    session: SparkSession, memory: DeltaTable, spec: TableSpec, committed: int, signed: RunCommit | None
+    session: SparkSession, event_log: DeltaTable, spec: TableSpec, committed: int, signed: RunCommit | None
 ) -> None:
     """Remove the events of a load or revert that died between its commits.
 
     ``committed`` is the history's newest run number, ``signed`` the newest history commit of a run.
     """
-    newest = memory.newest_run_commit()
+    newest = event_log.newest_run_commit()
     if newest is None:
         return
     sequence = quote_identifier(spec.column("sequence").name)
@@ -29,10 +160,154 @@ def forget_unfinished(
     if signed is not None and VOID in signed.notes and newest.run_id != signed.run_id:
         conditions.append(f"{sequence} = {int(signed.notes[VOID])}")
     if conditions:
-        session.sql(f"DELETE FROM {memory.sql_name} WHERE {' OR '.join(conditions)}")
+        session.sql(f"DELETE FROM {event_log.sql_name} WHERE {' OR '.join(conditions)}")
 
 
-def forget_run(session: SparkSession, memory: DeltaTable, spec: TableSpec, sequence: int) -> None:
+def forget_run(session: SparkSession, event_log: DeltaTable, spec: TableSpec, sequence: int) -> None:
     """Remove the events of one run."""
     column = quote_identifier(spec.column("sequence").name)
-    session.sql(f"DELETE FROM {memory.sql_name} WHERE {column} = {int(sequence)}")
+    session.sql(f"DELETE FROM {event_log.sql_name} WHERE {column} = {int(sequence)}")
+
+
+# Checks on the rows of a dated batch: complete, and one row for each key and time. Rules 1, 5 and 6: every row has a
+# key, a time and a known operation; identical rows of one key and time count once, rows that differ refuse the batch.
+
+
+SAMPLES = 5
+
+
+@dataclass
+class Arrivals:
+    """Rows of a dated batch; checking them adds rows, skipped_deletes and duplicates to ``counts``."""
+
+    load: RawcoreLoad
+    history: HistoryTable
+    fold: EventFold
+    stage: DataFrame
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def policy(self) -> HistoryPolicy:
+        return self.history.policy
+
+    @property
+    def delivered(self) -> tuple[str, ...]:
+        """Return stable keys of the fold's columns that the batch contains."""
+        return tuple(column.key for column in self.fold.columns if column.name in self._types)
+
+    @property
+    def _types(self) -> dict:
+        return {field.name: field.dataType for field in self.stage.schema.fields}
+
+    @property
+    def _own(self) -> Column:
+        return F.col(quote_identifier(self.policy.time))
+
+    @property
+    def _op(self) -> Column:
+        named = self.policy.op and self.policy.input == CDC
+        return F.col(quote_identifier(self.policy.op)) if named else F.lit("U")
+
+    def check_rows(self) -> None:
+        """Raise Refusal for rows without a key, a time or a known operation, and count the rows."""
+        null_key = any_of(F.col(quote_identifier(column.name)).isNull() for column in self.history.business_key)
+        null_time = self._own.isNull()
+        bad_op = ~F.coalesce(self._op.isin("I", "U", "D"), F.lit(False))
+        found = self.stage.agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(null_key).alias("keys"),
+            F.count_if(null_time).alias("times"),
+            F.count_if(bad_op).alias("ops"),
+        ).first()
+        self.counts["rows"] = found["rows"]
+        policy = self.policy
+        for count, code, message, bad, shown, hint in (
+            (
+                found["keys"], "NULL_KEY", "have no value in their business key", null_key, self._own,
+                "Every business-key column needs a value.",
+            ),
+            (
+                found["times"], "NULL_TIME", f"have no value in {policy.time}, which dates them", null_time, self._own,
+                "Every row needs its time or sequence.",
+            ),
+            (
+                found["ops"], "UNKNOWN_OP", f"have an operation in {policy.op} that is not I, U or D", bad_op, self._op,
+                "Map the source's operations to I, U and D.",
+            ),
+        ):  # fmt: skip
+            if count:
+                self._refuse(code, count, message, bad, shown, hint)
+
+    def _refuse(self, code: str, count: int, said: str, bad: Column, shown: Column, hint: str) -> None:
+        names = [F.col(quote_identifier(c.name)).cast("string") for c in self.history.business_key]
+        samples = self.stage.where(bad).select(*names, shown.cast("string")).limit(SAMPLES).collect()
+        raise Refusal(
+            code,
+            f"{self.load.name}: {count} rows {said}",
+            count=count,
+            samples=tuple(", ".join(str(value) for value in row) for row in samples),
+            hint=hint,
+        )
+
+    def per_time(self) -> DataFrame:
+        """Return one row for each key and time: ``__key, own, __packed, is_delete, n, contents, v``."""
+        types, fold = self._types, self.fold
+        entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in self.load.entity_key])
+        content = digest(
+            [
+                (c.key, F.col(quote_identifier(c.name)), types[c.name])
+                for c in fold.columns
+                if c.name in types and c.name != self.policy.op
+            ]
+        )
+        is_delete = self._op == F.lit("D")
+        values = [
+            (F.col(quote_identifier(c.name)) if c.name in types else F.lit(None)).cast(c.type).alias(f"c{i}")
+            for i, c in enumerate(fold.columns)
+        ]
+        rows = self.stage.select(
+            entity_key.alias(KEY),
+            packed_key(self.history.spec),
+            self._own.alias("own"),
+            is_delete.alias("is_delete"),
+            F.when(~is_delete, content).alias("content"),
+            F.struct(*values).alias("v") if values else F.expr("named_struct()").alias("v"),
+        )
+        if self.policy.deletes == IGNORE:
+            rows = rows.where(~F.col("is_delete"))
+        return rows.groupBy(KEY, "own").agg(
+            F.any_value(PACKED).alias(PACKED),
+            F.max("is_delete").alias("is_delete"),
+            F.count(F.lit(1)).alias("n"),
+            F.count_distinct("content").alias("contents"),
+            F.any_value("v").alias("v"),
+        )
+
+    def check_per_time(self, per_time: DataFrame) -> None:
+        """Raise Refusal if rows of one key and time differ; count identical rows as duplicates."""
+        conflict = (F.col("contents") > 1) & ~F.col("is_delete")
+        found = per_time.agg(
+            F.count_if(conflict).alias("conflicts"),
+            F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
+            F.coalesce(F.sum(F.col("contents") + F.col("is_delete").cast("int")), F.lit(0)).alias("distinct"),
+        ).first()
+        self.counts["skipped_deletes"] = self.counts["rows"] - found["kept"]
+        self.counts["duplicates"] = found["kept"] - found["distinct"]
+        refuse_conflicting(self.load.name, found["conflicts"], per_time.where(conflict), "own", "time")
+
+
+def refuse_conflicting(name: str, count: int, rows: DataFrame, at: str, said: str) -> None:
+    """Raise Refusal CONFLICTING_ROWS if ``count``, the number of keys with conflicting ``rows``, is not 0.
+
+    ``at`` is the column that dates a row, ``said`` its name in the message.
+    """
+    if not count:
+        return
+    shown = rows.select(f"{PACKED}.*", at).limit(SAMPLES).collect()
+    raise Refusal(
+        "CONFLICTING_ROWS",
+        f"{name}: {count} keys have rows of one {said} that differ",
+        count=count,
+        samples=tuple(", ".join(str(value) for value in row) for row in shown),
+        hint=f"A batch holds one row per business key and {said}.",
+    )

@@ -1,7 +1,7 @@
 """Historization of rows with their own time: effective rows, CDC feeds, dated snapshots (rules 8 to 13).
 
 The batch's rows become events in the logs of their keys. Only the logs of these keys are folded, without and
-with the new events (``loader.domain.fold.events``). The new events are written to the event log, then the
+with the new events (``loader.domain.historization.fold``). The new events are written to the event log, then the
 difference between the two results is written to the history in one commit.
 
 The event log is written first. Each event carries its run's number; events with a number above the history's
@@ -17,17 +17,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.states.tables import CLOSED, DELETED, OPEN
-from loader.domain.fold.events import ABSENT, EventFold
-from loader.domain.fold.events import Column as FoldColumn
-from loader.domain.fold.sql import last, struct
+from architecture.domain.tables import CLOSED, DELETED, OPEN
 from loader.domain.historization import history as rules
-from loader.domain.historization.recorded_policy import Choices, eras_with
-from loader.domain.runs.manifest import RawcoreLoad
-from loader.domain.runs.refusals import Refusal
-from loader.spark.historization.arrivals import SAMPLES, Arrivals
+from loader.domain.historization.fold import ABSENT, EventFold, last, struct
+from loader.domain.historization.fold import Column as FoldColumn
+from loader.domain.historization.history import Choices, eras_with
+from loader.domain.manifest import RawcoreLoad
+from loader.domain.refusals import Refusal
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, forget
-from loader.spark.historization.event_logs import LOG, difference, logs, with_columns
+from loader.spark.historization.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
 from loader.spark.historization.history import Stamp
 from loader.spark.historization.versions import KEY, PACKED, HistoryTable
 from loader.spark.tables.commits import TableFiles, commit, rows_in
@@ -50,7 +48,7 @@ class EventBatch:
     session: SparkSession
     load: RawcoreLoad
     history: HistoryTable
-    memory: DeltaTable
+    event_log: DeltaTable
     stamp: Stamp
     noted: Mapping[str, str] = field(default_factory=dict)
     forgotten: str | None = None
@@ -67,16 +65,17 @@ class EventBatch:
         return self.load.sequence
 
     @cached_property
-    def _files(self) -> TableFiles:
-        return TableFiles(self.session, self.memory)
+    def files(self) -> TableFiles:
+        """Return the files of the event log, as of the first access."""
+        return TableFiles(self.session, self.event_log)
 
     @cached_property
     def fold(self) -> EventFold:
-        """Fold over every attribute the event log ever had; retired ones are known by their stable keys only."""
-        assert self.load.memory is not None
-        observed = self.memory.observe()
+        """Return the fold over every attribute the event log ever had, retired ones by their stable keys."""
+        assert self.load.event_log is not None
+        observed = self.event_log.observe()
         assert observed is not None
-        spec = self.load.memory
+        spec = self.load.event_log
         skipped = {column.name for column in spec.columns if column.purpose != "attribute"}
         columns = [
             FoldColumn(column.key or column.name, column.name, spark_type(parse(column.type)))
@@ -91,11 +90,11 @@ class EventBatch:
         """Return the run's ``at`` as SQL in the type of version starts (rule 8); raise Refusal for numbers."""
         return run_time(self.load, self.stamp, self.history)
 
-    # --- what came --------------------------------------------------------------------------------
+    # --- the batch --------------------------------------------------------------------------------
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid."""
-        known = rows_in(self._files.all)
+        known = rows_in(self.files.all)
         self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
         if self._one_task:
             stage = stage.coalesce(1)
@@ -124,7 +123,7 @@ class EventBatch:
         return held
 
     def _checked(self, stage: DataFrame) -> DataFrame:
-        """Return one row per key and time, or raise Refusal (``loader.spark.historization.arrivals``)."""
+        """Return one row per key and time, or raise Refusal (``loader.spark.historization.event_log``)."""
         arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)
         arrivals.check_rows()
         per_time = self._hold(arrivals.per_time())
@@ -132,7 +131,7 @@ class EventBatch:
         self._delivered = self.fold.columns_text(arrivals.delivered)
         return per_time
 
-    # --- what it does -----------------------------------------------------------------------------
+    # --- the fold ---------------------------------------------------------------------------------
 
     def _folded(self, rows: DataFrame) -> DataFrame:
         """Return for each key the new events and its versions before and after them."""
@@ -202,11 +201,11 @@ class EventBatch:
 
         If absent keys are closed, the logs of all keys are returned.
         """
-        spec = self.load.memory
+        spec = self.load.event_log
         assert spec is not None
-        if not self._files.all:
+        if not self.files.all:
             return None
-        frame = self._files.frame(self._files.all)
+        frame = self.files.frame(self.files.all)
         if self._one_task:
             frame = frame.coalesce(1)
         key = quote_identifier(spec.column("entity_key").name)
@@ -270,7 +269,7 @@ class EventBatch:
 
     @property
     def public_counts(self) -> dict[str, int]:
-        """Counts that the load reports."""
+        """Return the counts that the load reports."""
         names = (
             "rows", "duplicates", "new", "reappeared", "changed", "deleted", "unchanged", "opened", "closed", "removed",
             "late", "late_ignored", "beyond_horizon", "skipped_deletes",
@@ -286,13 +285,13 @@ class EventBatch:
     def open_added(self) -> int:
         return self.counts["gained"]
 
-    # --- what is written --------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
-    def write_memory(self) -> None:
+    def write_event_log(self) -> None:
         """Append this run's events to the event log; must precede ``write_history`` (see the module)."""
         if not self.counts["events"]:
             return
-        spec = self.load.memory
+        spec = self.load.event_log
         assert spec is not None
         events = self._result.select(_KEY, PACKED, F.explode("events").alias("e"))
         by_purpose = {
@@ -309,10 +308,10 @@ class EventBatch:
         columns += self.history.unpacked_key()
         columns += [F.col(f"e.v.c{i}").alias(c.name) for i, c in enumerate(self.fold.columns)]
         few = events.coalesce(1) if self.counts["events"] <= 100_000 else events
-        types = {f.name: f.dataType for f in self.memory.schema().fields}
+        types = {f.name: f.dataType for f in self.event_log.schema().fields}
         rows = few.select(*columns)
         ordered = [F.col(quote_identifier(name)).cast(type_).alias(name) for name, type_ in types.items()]
-        commit(self._files, None, add=rows.select(*ordered))
+        commit(self.files, None, add=rows.select(*ordered))
 
     def write_history(self, *, small: bool) -> None:
         """Write the difference between the versions before and after to the history, in one commit."""

@@ -1,7 +1,7 @@
 """History batch files on Spark: earliest start, upsert, update, delete (rules 18 to 21).
 
 Only the versions of the batch's keys are read. The four files are folded over them
-(``loader.domain.fold.files``), and the difference is written in one commit.
+(``loader.domain.historization.fold``), and the difference is written in one commit.
 """
 
 import json
@@ -14,25 +14,29 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from architecture.domain.states.tables import CLOSED, OPEN
-from loader.domain.fold.events import Column as FoldColumn
-from loader.domain.fold.files import FilesFold
-from loader.domain.fold.sql import last, struct
-from loader.domain.historization.recorded_policy import form_note
+from architecture.domain.tables import CLOSED, OPEN
+from loader.domain.historization.fold import Column as FoldColumn
+from loader.domain.historization.fold import FilesFold, last, struct
+from loader.domain.historization.history import form_note
+from loader.domain.manifest import RawcoreLoad
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
-from loader.domain.runs.manifest import RawcoreLoad
-from loader.domain.runs.refusals import Refusal
-from loader.spark.historization import rawcore
-from loader.spark.historization.arrivals import SAMPLES, refuse_conflicting
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import (
+    any_of,
+    cut_to_microseconds,
+    digest,
+    fits,
+    has_nanoseconds,
+    sample_rows,
+    total,
+    typed,
+    united,
+)
+from loader.spark.historization import history
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, forget
-from loader.spark.historization.hashing import digest
-from loader.spark.historization.history import Stamp
-from loader.spark.historization.recorded_policy import kept_hashes
-from loader.spark.historization.target import Target
+from loader.spark.historization.event_log import SAMPLES, refuse_conflicting
+from loader.spark.historization.history import Stamp, Target, kept_hashes
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION
-from loader.spark.queries.samples import sample_rows
-from loader.spark.runtime.conditions import any_of, total, united
-from loader.spark.sources.conversion import cut_to_microseconds, fits, has_nanoseconds, typed
 from metadata.domain.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type
@@ -66,7 +70,7 @@ class FilesBatch:
         self.after: dict[str, int] = {}
         self.warnings: list[str] = []
         signed = target.signed
-        # What a prune noted stays noted.
+        # Notes of a prune are repeated in every commit.
         kept = signed is not None and "forgotten" in signed.notes
         self.notes: dict[str, str] = {"forgotten": signed.notes["forgotten"]} if kept else {}
         self.notes |= form_note(self._policy, {}) | kept_hashes(load, signed)
@@ -214,7 +218,7 @@ class FilesBatch:
                     hint="Correct the file, or change the column's type.",
                 )
         marked_said = "are marked as unmodified, which only an update file may"
-        for count, code, said, bad in (
+        for count, code, message, bad in (
             (found["marked"], "UNMODIFIED_IN_UPSERT", marked_said, marked),
             (found["keys"], "NULL_KEY", "have no value in their business key", null_key),
             (found["times"], "NULL_TIME", f"have no value in {time}", self._plain(time).isNull()),
@@ -222,7 +226,7 @@ class FilesBatch:
             if count:
                 raise Refusal(
                     code,
-                    f"{self.load.name}: {count} rows of the {file} file {said}",
+                    f"{self.load.name}: {count} rows of the {file} file {message}",
                     count=count,
                     samples=sample_rows(frame.where(bad), dict.fromkeys((*keys, time, *wanted))),
                     hint="Correct the file and send the whole batch again.",
@@ -243,7 +247,7 @@ class FilesBatch:
             F.count(F.lit(1)).alias("n"),
             F.expr(f"min({content})").alias("low"),
             F.expr(f"max({content})").alias("high"),
-            # The upsert file comes first; of two identical rows its one is kept.
+            # The upsert file comes first; of two identical rows, its row stays.
             F.max("file").alias("file"),
         )
         differ = ~F.col("low").eqNullSafe(F.col("high"))
@@ -254,7 +258,7 @@ class FilesBatch:
         refuse_conflicting(self.load.name, found["conflicts"], per_time.where(differ), "at", "start")
         return per_time
 
-    # --- what it does -----------------------------------------------------------------------------
+    # --- the fold ---------------------------------------------------------------------------------
 
     def _folded(self, rows: DataFrame) -> DataFrame:
         fold = self._fold
@@ -355,7 +359,7 @@ class FilesBatch:
 
     def write_rawcore(self) -> None:
         if self._small:
-            rawcore.rebuild(self.target)
+            history.rebuild(self.target)
             return
         current = "array_max(transform(filter({0}, n -> n.active), n -> " + struct(start="n.start", it="n") + ")).it"
         rows = self._result.where(f"NOT ({last('old')} <=> {last('new')})").select(
@@ -370,7 +374,7 @@ class FilesBatch:
             F.col("__n.opened").alias("__opened"),
             F.col("__n.loaded").alias("__loaded"),
         ).drop("__n")
-        rawcore.follow_live(self.target, changes)
+        history.follow_live(self.target, changes)
 
     def release(self) -> None:
         for frame in self._held:

@@ -1,4 +1,4 @@
-"""Historization of snapshots and deltas dated by the load: one difference becomes one atomic commit.
+"""Historization of snapshots and deltas: history and rawcore tables of a load, and the policy in commit metadata.
 
 The cheapest of three ways is used:
 
@@ -12,17 +12,23 @@ Rules: ``loader.domain.historization.history``. Segments: ``docs/understand/desi
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.states.tables import CLOSED, DELETED, OPEN, TableSpec
+from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
 from loader.domain.historization import history as rules
+from loader.domain.historization.hashing import hashed_notes, hashed_set
+from loader.domain.historization.history import Choices, eras_note, eras_with, form_note, refuse_other_form
+from loader.domain.manifest import RawcoreLoad
 from loader.spark.historization.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
 from loader.spark.historization.versions import LIVE, HistoryTable
-from loader.spark.tables.commits import PLACE, commit
-from loader.spark.tables.tables import DeltaTable
+from loader.spark.tables.commits import PLACE, TableFiles, commit, rows_in
+from loader.spark.tables.tables import DeltaTable, RunCommit
+from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
+from metadata.domain.types import parse
 
 _ALTERED = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
 _OPENING = (rules.NEW, rules.REAPPEARED, rules.CHANGED)
@@ -181,3 +187,216 @@ def segment_counts(history: DeltaTable, table: TableSpec) -> dict[str, int]:
     """Return the number of rows per segment; only the partition column is read."""
     segment = quote_identifier(table.column("segment").name)
     return {row[0]: row[1] for row in history.frame().groupBy(segment).count().collect()}
+
+
+# Tables that a rawcore load writes.
+
+
+@dataclass(frozen=True)
+class Target:
+    """Rawcore and, if it is historized, its history and event log.
+
+    The leading table is committed first and decides which rows are new.
+    """
+
+    session: SparkSession
+    load: RawcoreLoad
+    rawcore: DeltaTable
+    history: DeltaTable | None
+    event_log: DeltaTable | None
+
+    @classmethod
+    def of(cls, session: SparkSession, warehouse: str, load: RawcoreLoad) -> "Target":
+        def table(spec) -> DeltaTable | None:
+            return DeltaTable(session, warehouse, spec.key) if spec else None
+
+        rawcore = DeltaTable(session, warehouse, load.table.key)
+        return cls(session, load, rawcore, table(load.history), table(load.event_log))
+
+    @property
+    def leading(self) -> DeltaTable:
+        return self.history or self.rawcore
+
+    @cached_property
+    def versions(self) -> HistoryTable:
+        """Return the history table in the form that the engine writes."""
+        assert self.history is not None
+        return HistoryTable(self.session, self.history, self.load)
+
+    @cached_property
+    def signed(self) -> RunCommit | None:
+        """Return the newest commit of a run, as of the start of the load."""
+        return self.leading.newest_run_commit()
+
+    @cached_property
+    def rawcore_files(self) -> TableFiles:
+        return TableFiles(self.session, self.rawcore)
+
+    def rawcore_rows(self) -> int:
+        """Return the number of rawcore rows from file statistics; count them only if these are missing."""
+        known = rows_in(self.rawcore_files.all)
+        return self.rawcore.rows() if known is None else known
+
+    def segments(self) -> dict[str, int]:
+        """Return the number of versions, and of open ones.
+
+        They come from the newest run's commit if that is the table's newest, else they are counted.
+        """
+        assert self.history is not None
+        assert self.load.history is not None
+        signed = self.history.newest_run_commit()
+        if signed is not None and signed.version == self.history.version() and signed.counts:
+            return dict(signed.counts)
+        if not self.versions.files.all:
+            return {"versions": 0, "open": 0}
+        counted = segment_counts(self.history, self.load.history)
+        return {"versions": sum(counted.values()), "open": counted.get(OPEN, 0)}
+
+    def current(self) -> DataFrame:
+        """Return the rows that rawcore must hold: the open live versions, with rawcore's columns."""
+        assert self.history is not None
+        assert self.load.history is not None
+        versions = open_versions(self.history, self.load.history)
+        names = []
+        for column in self.load.table.columns:
+            there = self.load.history.column(column.purpose).name if column.purpose in _RENAMED else column.name
+            names.append(f"{quote_identifier(there)} AS {quote_identifier(column.name)}")
+        return versions.selectExpr(*names)
+
+
+# Purposes whose column a profile may name otherwise in history than in rawcore.
+_RENAMED = ("run_id", "loaded_at")
+
+
+# Rawcore on Delta: the current rows, which must match the history's open versions. Normally the run's difference is
+# written. If rawcore lacks an earlier run's history (a crash between the two commits), it is rebuilt from the open
+# versions in one overwrite.
+
+
+def follow(target: Target, difference: Difference, stamp: Stamp) -> None:
+    """Update rawcore from the stored rows to the delivered ones, in one commit."""
+    added = (rules.NEW, rules.REAPPEARED, rules.CHANGED, UPDATED)
+    if not any(difference[change] for change in (rules.CHANGED, rules.DELETED, UPDATED)):
+        _commit(target, difference.in_few_files(_stamped(difference.where(*added), target.load.table, stamp)))
+    elif difference.whole:
+        live = difference.in_few_files(_live(target, difference, stamp))
+        _commit(target, live, remove=target.rawcore_files.all)
+    else:
+        rows = _stamped(difference.where(*added), target.load.table, stamp)
+        _commit(target, rows, gone=_places(target, difference))
+
+
+def _places(target: Target, difference: Difference) -> DataFrame:
+    """Return the places of rows that change or are removed; the comparison has them if it read rawcore."""
+    altered = difference.where(rules.CHANGED, rules.DELETED, UPDATED)
+    if target.history is None:
+        return altered.select(f"{OLD}.{PLACE}")
+    return _places_of(target, altered)
+
+
+def _places_of(target: Target, keys: DataFrame) -> DataFrame:
+    key = quote_identifier(target.load.table.column("entity_key").name)
+    files = target.rawcore_files
+    held = files.frame(files.all, placed=True).select(F.col(key).alias("__held"), PLACE)
+    return held.join(keys.select(key), F.col("__held") == F.col(key), "left_semi").select(PLACE)
+
+
+def follow_live(target: Target, changes: DataFrame) -> None:
+    """Write the ``__live`` rows of ``changes`` to rawcore and remove the other keys, in one commit."""
+    table = target.load.table
+    rows = changes.where("__live")
+    for name, value in target.versions.derived(rows).items():
+        rows = rows.withColumn(name, value)
+    own = {table.column("run_id").name: "__opened", table.column("loaded_at").name: "__loaded"}
+    put = rows.select(*(F.col(quote_identifier(own.get(c.name, c.name))).alias(c.name) for c in table.columns))
+    _commit(target, put, gone=_places_of(target, changes))
+
+
+def rebuild(target: Target) -> None:
+    """Replace rawcore with the history's open versions."""
+    _commit(target, target.current(), remove=target.rawcore_files.all)
+
+
+def _commit(target: Target, rows: DataFrame, *, remove: list | None = None, gone: DataFrame | None = None) -> None:
+    types = {field.name: field.dataType for field in target.rawcore.schema().fields}
+    typed = rows.select(*(
+        (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
+        for name, type_ in types.items()
+    ))  # fmt: skip
+    commit(
+        target.rawcore_files,
+        target.load.table.key,
+        target.load.sequence,
+        add=typed,
+        remove=remove,
+        gone=gone,
+        gone_from=target.rawcore_files.all,
+    )
+
+
+def _stamps(table: TableSpec, stamp: Stamp) -> dict[str, Column]:
+    return {table.column("run_id").name: F.lit(stamp.run_id), table.column("loaded_at").name: stamp.loaded()}
+
+
+def _stamped(frame: DataFrame, table: TableSpec, stamp: Stamp) -> DataFrame:
+    """Return stage's rows with every column of rawcore."""
+    return frame.withColumns(_stamps(table, stamp)).select(*(quote_identifier(c.name) for c in table.columns))
+
+
+def _live(target: Target, difference: Difference, stamp: Stamp) -> DataFrame:
+    """Return every rawcore row after the run: delivered rows, and unchanged ones with their stored values."""
+    table, known = target.load.table, target.load.leading
+    stamps = _stamps(table, stamp)
+    stored = {table.column(purpose).name: known.column(purpose).name for purpose in ("run_id", "loaded_at")}
+    kept = F.col(CHANGE).isin(rules.UNCHANGED, UNTOUCHED)
+    row_hash = table.column("row_hash").name
+
+    def value(name: str) -> Column:
+        delivered = stamps.get(name, F.col(quote_identifier(name)))
+        old = F.col(KNOWN_HASH) if name == row_hash else F.col(f"{OLD}.{quote_identifier(stored.get(name, name))}")
+        return F.when(kept, old).otherwise(delivered)
+
+    live = difference.where(rules.UNCHANGED, UNTOUCHED, UPDATED, rules.NEW, rules.REAPPEARED, rules.CHANGED)
+    return live.select(*(value(column.name).alias(column.name) for column in table.columns))
+
+
+# History policy in the commit metadata of a history: written by each load and read by the next.
+
+
+def column_keys(load: RawcoreLoad) -> dict[str, str]:
+    """Return the stable keys of a dataset's columns by name."""
+    return {column.name: column.key or column.name for column in load.table.columns}
+
+
+def columns_hashed(load: RawcoreLoad) -> str:
+    """Return the columns that this load's row hashes cover, in the form of the notes (see ``hash_columns``)."""
+    types = {column.name: parse(column.type).name for column in load.leading.columns}
+    return hashed_set((part.key, types[part.column]) for part in load.row_hash)
+
+
+def kept_hashes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
+    """Return the notes on hashed columns for a history whose older versions keep their row hashes."""
+    return hashed_notes(signed.notes if signed else None, columns_hashed(load))
+
+
+def refuse_policy_changed(load: RawcoreLoad, signed: RunCommit | None) -> None:
+    """Raise Refusal if today's history policy would give the stored versions another form."""
+    if load.history is None or signed is None:
+        return
+    refuse_other_form(
+        name=load.name,
+        policy=HistoryPolicy.from_dict(load.policy),
+        keys=column_keys(load),
+        noted=signed.notes,
+        versions=signed.counts.get("versions"),
+    )
+
+
+def policy_notes(load: RawcoreLoad, signed: RunCommit | None) -> dict[str, str]:
+    """Return the notes that record the history policy of versions dated by the load."""
+    if load.history is None:
+        return {}
+    policy, keys = HistoryPolicy.from_dict(load.policy), column_keys(load)
+    attributes = [(keys[column.name], column.name) for column in load.table.of_purpose("attribute")]
+    noted = signed.notes if signed else {}
+    return form_note(policy, keys) | eras_note(eras_with(noted, load.sequence, Choices.of(policy, attributes)))

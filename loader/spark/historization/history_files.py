@@ -23,12 +23,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from loader.domain.manifest import HistoryFiles, RawcoreLoad, SourceSpec
 from loader.domain.reference.batch_files import DELETE, END, FILES
-from loader.domain.runs.manifest import HistoryFiles, RawcoreLoad, SourceSpec
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import united
 from loader.spark.historization.file_batches import as_rows
-from loader.spark.runtime.conditions import united
-from loader.spark.runtime.session import source_roots
+from loader.spark.session import source_roots
 from loader.spark.sources.delivery_checks import check_rows
 from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
 from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
@@ -39,7 +39,7 @@ from metadata.domain.types import BINARY, parse
 CSV, PARQUET, ZSTD = "csv", "parquet", "zstd"
 INCOMING = ".incoming"
 _CHUNK = 1 << 20
-# How zstd says that the stream stopped in the middle.
+# zstd's message for a stream that ends early.
 _TRUNCATED = ("Truncated source", "Read error or truncated source", "Stream end")
 
 
@@ -56,7 +56,7 @@ def read_history_files(
     with ExitStack() as held:
         if files.compression == ZSTD:
             held.callback(_remove, session, folder)
-            _remove(session, folder)  # what a killed attempt left
+            _remove(session, folder)  # remains of a killed attempt
         yield {kind: _kind(session, load, files, kind, folder, held) for kind in FILES}
 
 
@@ -138,7 +138,7 @@ class _Reader:
 
 
 def _as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
-    """Return a typed value as text that converts back to it (``loader.spark.sources.conversion``)."""
+    """Return a typed value as text that converts back to it (``loader.spark.expressions``)."""
     if isinstance(type_, T.FloatType):
         return column.cast("double").cast("string")
     if isinstance(type_, T.BinaryType):
@@ -166,7 +166,7 @@ def unpack(session: SparkSession, packed: str, plain: str) -> None:
             streams.callback(written.close)
             jvm.org.apache.hadoop.io.IOUtils.copyBytes(content, written, _CHUNK, False)
         except JAVA_ERRORS as error:
-            if any(said in str(error) for said in _TRUNCATED):
+            if any(message in str(error) for message in _TRUNCATED):
                 raise Refusal(
                     "TRUNCATED_FILE",
                     f"{shown(packed)} ends in the middle of its zstd stream",

@@ -1,11 +1,11 @@
-"""Invariants of every history, checked on the stored table (rules 14, 15 and 21).
+"""Invariants of stored histories (rules 14, 15, 21), and the stored columns they read.
 
 The messages are those of ``loader.domain.reference.invariants``. Checks that only a stored table allows are
 added: hashes, the partition of each version, and the rawcore table that must match the open versions. The
 table is read once, in one pass by key, and its open segment once more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,26 +13,93 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from architecture.domain.history_layout import open_end
-from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec
+from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain.historization import history as rules
-from loader.domain.historization.hash_columns import hashed_over
-from loader.domain.historization.recorded_policy import Era, ever_tracked, may_repeat, noted_eras
-from loader.domain.runs.manifest import CheckManifest
-from loader.domain.runs.refusals import Refusal
-from loader.spark.historization.stored_table import StoredTable
-from loader.spark.queries.reads import in_time
-from loader.spark.runtime.conditions import any_of
+from loader.domain.historization.hashing import family, hashed_over
+from loader.domain.historization.history import Era, ever_tracked, may_repeat, noted_eras
+from loader.domain.manifest import CheckManifest
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import any_of, digest
+from loader.spark.historization.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
+from loader.spark.reads import in_time
+from loader.spark.tables.commits import TableFiles
 from loader.spark.tables.tables import DeltaTable
+from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
 from metadata.domain.sensitivity import MASK
+from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """Stored version of a table, whose described columns are matched by their stable keys.
+
+    ``names`` are the columns' names in the table, ``families`` the hash families of their types, both by stable
+    key. Raises Refusal ``NO_COLUMN`` if a described column is missing.
+    """
+
+    spec: TableSpec
+    frame: DataFrame
+    names: Mapping[str, str]
+    families: Mapping[str, str]
+
+    @classmethod
+    def of(cls, table: DeltaTable, spec: TableSpec, version: int) -> "StoredTable":
+        observed = table.observe()
+        assert observed is not None
+        by_key = {column.key: column.name for column in observed.columns if column.key}
+        present = {column.name for column in observed.columns}
+        named = {c.key: c.name for c in spec.columns if c.name in present} | by_key
+        families = {column.name: family(parse(column.type).name) for column in observed.columns}
+        return cls(spec, table.frame_as_of(version), named, {key: families[name] for key, name in named.items()})
+
+    def has(self, purpose: str) -> bool:
+        """Return True if the table has a described column of this purpose."""
+        return any(column.key in self.names for column in self.spec.of_purpose(purpose))
+
+    def column(self, purpose: str) -> Column:
+        return self._described(self.spec.column(purpose))
+
+    @property
+    def business_key(self) -> list[Column]:
+        return [self._described(column) for column in self.spec.of_purpose("business_key")]
+
+    def _described(self, column: ColumnSpec) -> Column:
+        if column.key not in self.names:
+            raise Refusal(
+                "NO_COLUMN",
+                f"{self.spec.qualified_name} has no column {column.name}",
+                hint="The table is not as the metadata describe it; a load run brings it up to date.",
+            )
+        return _named(self.names[column.key])
+
+    def hashed(self, keys: Iterable[str]) -> Column:
+        """Return the digest over those of the given columns (stable keys) that the table has."""
+        return self.digest({key: self.names[key] for key in keys if key in self.names})
+
+    def digest(self, names: Mapping[str, str]) -> Column:
+        """Return the digest over columns of the table; ``names`` maps each component id to a column name."""
+        types = {field.name: field.dataType for field in self.frame.schema.fields}
+        return digest([(key, _named(name), types[name]) for key, name in names.items()])
+
+    def key_of(self, purpose: str) -> dict[str, str]:
+        """Return the name in the table of the column with this purpose, by its stable key."""
+        described = self.spec.column(purpose)
+        return {described.key: self.names[described.key]}
+
+
+def _named(name: str) -> Column:
+    return F.col(quote_identifier(name))
+
 
 LIVE = "live"
 
-# What a finding counts, as a person reads it.
+# Unit of a finding's count, in words.
 TABLE_BEHIND = "TABLE_BEHIND"
 MESSAGES = {
+    EVENT_LOG_CHANGED: "changes of the event log by another writer",
+    EVENT_LOG_MISSING: "versions of a history whose event log is missing or empty",
     TABLE_BEHIND: "runs that were applied and are missing in the table",
     "NULL_KEY": "versions without a key",
     "NULL_START": "versions without a start",
@@ -77,13 +144,15 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
             StoredTable.of(rawcore, manifest.rawcore, versions[1]),
             _noted_last(history),
         )
-        findings = [*_behind(manifest, history), *_found(checked.broken(), manifest)]
+        count = checked.history.frame.count()
+        event_log = _event_log(spark, warehouse, manifest, count)
+        findings = [*_behind(manifest, history), *event_log, *_found(checked.broken(), manifest)]
         return {
             "table_version": versions[0],
             "rawcore_version": versions[1],
-            "versions": checked.history.frame.count(),
+            "versions": count,
             "findings": findings,
-            "rawcore_behind": any(one["code"].startswith("RAWCORE") for one in findings)
+            "rawcore_behind": any(finding["code"].startswith("RAWCORE") for finding in findings)
             and _sequence(rawcore) < _sequence(history),
         }
 
@@ -101,6 +170,17 @@ def _behind(manifest: CheckManifest, history: DeltaTable) -> list[dict]:
         return []
     count = applied - max(held, 0)
     return [{"code": TABLE_BEHIND, "message": MESSAGES[TABLE_BEHIND], "count": count, "samples": []}]
+
+
+def _event_log(spark: SparkSession, warehouse: str, manifest: CheckManifest, versions: int) -> list[dict]:
+    """Return a finding if the event log is missing, or another writer changed it since its newest run."""
+    if manifest.event_log is None:
+        return []
+    event_log = DeltaTable(spark, warehouse, manifest.event_log.key)
+    counts = {EVENT_LOG_CHANGED: len(event_log.foreign_changes())}
+    if not event_log.exists() or not TableFiles(spark, event_log).all:
+        counts[EVENT_LOG_MISSING] = versions
+    return [{"code": code, "message": MESSAGES[code], "count": n, "samples": []} for code, n in counts.items() if n]
 
 
 def _versions_together(history: DeltaTable, rawcore: DeltaTable) -> tuple[int, int]:
@@ -128,7 +208,7 @@ class _Checked:
 
     @property
     def pruned(self) -> bool:
-        """True if the oldest remaining version may have had a predecessor."""
+        """Return True if the oldest remaining version may have had a predecessor."""
         return "forgotten" in (self.noted or {})
 
     @cached_property
@@ -137,7 +217,7 @@ class _Checked:
 
     @cached_property
     def hashed(self) -> list[tuple[str, ...]]:
-        """Stable keys of the columns that an open version's row hash may cover.
+        """Return stable keys of the columns that an open version's row hash may cover.
 
         One tuple for each recorded set of columns; empty if the sets are unknown.
         """
@@ -337,7 +417,7 @@ class _Checked:
 
 
 def _follows() -> Column:
-    """Return the condition that a version starts where the one before it ends."""
+    """Return the condition that a version starts at the end of the one before it."""
     return _true(F.col("earlier_until") == F.col("start"))
 
 

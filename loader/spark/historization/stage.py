@@ -10,13 +10,10 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.states.tables import ColumnSpec
-from loader.domain.runs.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
-from loader.domain.runs.refusals import Refusal
-from loader.spark.historization.hashing import digest
-from loader.spark.queries.samples import SAMPLES, sample_rows
-from loader.spark.runtime.conditions import any_of, united
-from loader.spark.sources.conversion import fits, typed
+from architecture.domain.tables import ColumnSpec
+from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.tables.commits import TableFiles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text

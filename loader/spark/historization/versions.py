@@ -9,22 +9,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from architecture.domain.history_layout import open_end
-from architecture.domain.states.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
-from loader.domain.fold.events import Column as FoldColumn
-from loader.domain.fold.sql import struct, text
+from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain.historization import history as rules
-from loader.domain.runs.manifest import HashComponent, RawcoreLoad
-from loader.spark.historization.hashing import digest
-from loader.spark.runtime.conditions import any_of
+from loader.domain.historization.fold import Column as FoldColumn
+from loader.domain.historization.fold import struct, text
+from loader.domain.manifest import HashComponent, RawcoreLoad
+from loader.spark.expressions import any_of, digest
 from loader.spark.tables.commits import PLACE, TableFiles, commit
 from loader.spark.tables.tables import DeltaTable
+from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
 
 ACTION, PUT, REMOVE = "__action", "put", "remove"
-# A business key in one column while a batch is worked out: its own names may be anything.
+# Column of a business key during a batch, whatever its configured name.
 PACKED = "__business_key"
 KEY, VERSION = "__key", "__version"
 LIVE = "live"
@@ -68,7 +67,7 @@ class HistoryTable:
 
     @property
     def time_type(self) -> str:
-        """Spark type of a version's start and end."""
+        """Return the Spark type of a version's start and end."""
         return spark_type(parse(self.spec.column("started_at").type))
 
     @property
@@ -81,7 +80,7 @@ class HistoryTable:
 
     @cached_property
     def types(self) -> dict[str, DataType]:
-        """Types of every stored column, including retired ones that the description no longer has."""
+        """Return the types of every stored column, including retired ones that are no longer described."""
         return {field.name: field.dataType for field in self.table.schema().fields}
 
     @property
@@ -90,7 +89,7 @@ class HistoryTable:
 
     @cached_property
     def files(self) -> TableFiles:
-        """Files of the table as of the start of the load."""
+        """Return the files of the table as of the start of the load."""
         return TableFiles(self.session, self.table)
 
     def files_of(self, *segments: str) -> list[Any]:
@@ -98,7 +97,7 @@ class HistoryTable:
 
     @property
     def open_until(self) -> Column:
-        """Value in the end column of an open version."""
+        """Return the value in the end column of an open version."""
         end = open_end(self.policy, self.spec.column("ended_at").type)
         return F.lit(end).cast(self.time_type)
 
@@ -181,10 +180,10 @@ class HistoryTable:
     # --- writing ----------------------------------------------------------------------------------
 
     def write(self, rows: DataFrame, sequence: int, *, touches: bool, small: bool, segments: set[str]) -> None:
-        """Put and remove versions, matched by key and start, in one commit.
+        """Add and remove versions, matched by key and start, in one commit.
 
-        ``rows`` has the table's columns and ``__action``. ``touches``: a stored version in one of
-        ``segments`` changes or is removed. ``small``: the whole table is rewritten.
+        ``rows`` has the table's columns and ``__action``. ``touches``: a stored version in one of ``segments``
+        changes or is removed. ``small``: the whole table is rewritten.
         """
         puts = rows.where(F.col(ACTION) == PUT).drop(ACTION)
         commit_to = (self.files, self.spec.key, sequence)

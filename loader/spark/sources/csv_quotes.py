@@ -14,15 +14,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
 from loader.spark.sources.delivery_reading import Opened, reading_options
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
-from loader.spark.sources.options import CSV
+from loader.spark.sources.formats import CSV
 
 SIDE_BY_SIDE = 2  # Spark's own tasks need the other processors
 # Spark's reader takes 20480 columns.
 _MOST_COLUMNS = 20_481
-# How the parser says that a record has too many columns or a field too many characters, and of a stray quote.
+# The parser's messages for too many columns in a record, too many characters in a field, and a stray quote.
 _OUT_OF_BOUNDS, _STRAY_QUOTE = "java.lang.ArrayIndexOutOfBoundsException", "Unescaped quote character"
 _HINT = "A quote inside a quoted field must be escaped, and each quoted field be closed."
 
@@ -53,12 +53,12 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
         _parse(opened, parser, file, (separator or "\r\n") + opened.options.delimiter * _MOST_COLUMNS)
     except JAVA_ERRORS as error:
         failure = getattr(error, "java_exception", None)
-        said = str(failure.getMessage()) if failure is not None else str(error)
-        if said.startswith(_OUT_OF_BOUNDS):
+        message = str(failure.getMessage()) if failure is not None else str(error)
+        if message.startswith(_OUT_OF_BOUNDS):
             if failure.getColumnIndex() >= _MOST_COLUMNS - 1:
                 return
             code, wrong = "UNCLOSED_QUOTE", "a field of the record that begins here is too long: is its quote closed?"
-        elif _STRAY_QUOTE in said:
+        elif _STRAY_QUOTE in message:
             code, wrong = "STRAY_QUOTE", "text follows a quote that closes a field"
         else:
             raise unreadable(file.shown, error) from error
@@ -72,7 +72,7 @@ def _parser(opened: Opened, separator: str | None, records: int | None = None) -
     """Return Spark's CSV parser with strict quotes; it stores no values."""
     spark = opened.spark
     options = reading_options(opened.options, separator) | {"unescapedQuoteHandling": "RAISE_ERROR"}
-    del options["encoding"]  # the parser is handed characters
+    del options["encoding"]  # the parser reads characters
     parser = _package(spark, "com.univocity.parsers")
     csv = _package(spark, "org.apache.spark.sql.catalyst.csv")
     scala_options = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)

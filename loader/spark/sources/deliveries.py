@@ -1,9 +1,9 @@
-"""Reading and checking of a whole delivery, before anything is written.
+"""Deliveries of a run: feed file selection, reading, type inference, checks.
 
 A location is a file, a folder (all files below it that are not hidden) or a pattern, given as a path or a URI
 of any file system that Hadoop supports; compression is recognised by the file's ending. Formats are ``csv``,
-``jsonl`` and ``parquet``. Options are described in ``loader.spark.sources.options``, conversion of values in
-``loader.spark.sources.conversion``.
+``jsonl`` and ``parquet``. Options are described in ``loader.spark.sources.formats``, conversion of values in
+``loader.spark.expressions``.
 
 Refusals, in the order of the checks:
 
@@ -13,7 +13,8 @@ UNKNOWN_OPTION,
 BAD_OPTION
 BAD_LOCATION           the location is no path or URI of a source
 OUTSIDE_ROOTS          the location, or a link among its files, leads out of the source roots
-MISSING_FILE           no file exists
+MISSING_FILE           no file exists, or fewer than the source declares
+EXTRA_FILE             more files than the source declares
 UNFINISHED_FOLDER      its writer is still writing, or died
 UNREADABLE_FILE        the file is broken, not permitted or of another format
 TRUNCATED_FILE         a bzip2 file that ends early
@@ -36,21 +37,116 @@ CHANGED_FILE           the file changed while it was checked (``Delivery.check_u
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from loader.domain.runs.manifest import SourceSpec
-from loader.spark.runtime.session import source_roots
-from loader.spark.sources.conversion import fits, typed
+from loader.domain.feeds import NOTE, FeedChoice, FeedFile, FeedLog, choose, with_note
+from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import fits, typed
+from loader.spark.session import source_roots
 from loader.spark.sources.delivery_checks import check_keys, check_rows, converted
 from loader.spark.sources.delivery_reading import Opened, missing_columns, open_delivery
-from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, check_places, check_unchanged, unreadable
-from loader.spark.sources.inference import inferred_columns
+from loader.spark.sources.files import (
+    JAVA_ERRORS,
+    DeliveredFile,
+    check_places,
+    check_unchanged,
+    is_one_file,
+    list_files,
+    unreadable,
+)
+from loader.spark.sources.formats import JSONL
+from loader.spark.tables.commits import PLACE, TableFiles
+from loader.spark.tables.tables import DeltaTable, RunCommit
+from metadata.domain import types as data_types
+from metadata.domain.sql import quote_identifier
+
+# Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
+# ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
+
+
+_INTEGER = r"^(0|-?[1-9]\d{0,18})$"
+# Fifteen digits before the point: every such number is exact. An exponent needs a point or a sign.
+_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.\d+([eE][+-]?\d+)?|[eE][+-]\d+)?$"
+_TIME_OF_DAY = r"^.{10}[T ]"
+
+
+def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -> list[dict]:
+    """Return ``{"name", "type", "nullable_seen"}`` for each name, in order, in one pass over ``frame``."""
+    if not names:
+        return []
+    tests = {name: _tests(opened, name) for name in names}
+    aggregates = [F.count(F.lit(1)).alias("rows")]
+    for place, name in enumerate(names):
+        aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
+        aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
+    found = frame.agg(*aggregates).first()
+    native = _json_types(opened)
+    columns = []
+    for place, name in enumerate(names):
+        present = found[f"present{place}"]
+        fitting = [kind for kind in tests[name] if present and found[f"{kind}{place}"] == present]
+        described = opened.type_of(name) if not opened.is_text else native.get(name)
+        columns.append({"name": name, "type": _choice(fitting, described), "nullable_seen": present < found["rows"]})
+    return columns
+
+
+def _tests(opened: Opened, name: str) -> dict[str, Column]:
+    """Return a condition for each type, from narrow to wide; the first type that all values satisfy is used.
+
+    Empty if the format gives the type.
+    """
+    if not opened.is_text:
+        return {}
+    value = opened.column(name)
+    moment = typed(value, data_types.TIMESTAMP)
+    return {
+        data_types.BOOLEAN: F.lower(value).isin("true", "false"),
+        data_types.INTEGER: value.rlike(_INTEGER) & value.try_cast("int").isNotNull(),
+        data_types.BIGINT: value.rlike(_INTEGER) & value.try_cast("bigint").isNotNull(),
+        data_types.FLOAT: value.rlike(_FLOAT),
+        data_types.DATE: typed(value, data_types.DATE).isNotNull(),
+        data_types.TIMESTAMP: moment.isNotNull() & value.rlike(_TIME_OF_DAY)
+        | typed(value, data_types.DATE).isNotNull(),
+    }
+
+
+def _choice(fitting: list[str], described: T.DataType | None) -> str:
+    if described is None or isinstance(described, T.NullType):
+        return fitting[0] if fitting else data_types.STRING
+    match described:
+        case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
+            return data_types.JSON
+        case T.StringType():
+            return next(
+                (kind for kind in fitting if kind in (data_types.DATE, data_types.TIMESTAMP)), data_types.STRING
+            )
+        case T.LongType() if data_types.INTEGER in fitting:
+            return data_types.INTEGER
+        case T.TimeType():
+            return data_types.TIME
+    return str(data_types.from_spark(described.simpleString()))
+
+
+def _json_types(opened: Opened) -> dict[str, T.DataType]:
+    """Return the types of JSON's own notation.
+
+    Empty if keys differ only in case, since Spark cannot distinguish them.
+    """
+    if opened.format != JSONL or len({name.lower() for name in opened.names}) < len(opened.names):
+        return {}
+    schema = opened.spark.read.json([file.pattern for file in opened.files]).schema
+    return {field.name: field.dataType for field in schema}
+
 
 __all__ = ["Delivery", "discover", "fits", "read_delivery", "typed"]
 
-# How Spark names what goes wrong when a file's bytes are not what its format promises.
+# Spark's exceptions for bytes that do not match a file's format.
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 
 
@@ -109,6 +205,7 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
         roots=source_roots(spark),
         files=files,
     )
+    _check_number(opened)
     missing_columns(opened, wanted)
     frame = opened.frame()
     again = not opened.is_text
@@ -128,6 +225,20 @@ def read_delivery(spark: SparkSession, source: SourceSpec, files: tuple[Delivere
         for c in source.columns
     ]
     return Delivery(distinct.select(*columns), found.rows, duplicates, opened, kept, unknown, found.warnings)
+
+
+def _check_number(opened: Opened) -> None:
+    """Raise Refusal MISSING_FILE or EXTRA_FILE for another number of files than the source declares."""
+    expected, count = opened.options.expected_files, len(opened.files)
+    if expected in (None, count):
+        return
+    raise Refusal(
+        "MISSING_FILE" if count < expected else "EXTRA_FILE",
+        f"{opened.location}: a delivery has {expected} files, as its source declares, and this one has {count}",
+        file=opened.location,
+        count=count,
+        hint="Load it when it is whole and alone there, or change the source's option expected_files.",
+    )
 
 
 def discover(spark: SparkSession, location: str, format_name: str, options: dict | None = None) -> dict:
@@ -162,3 +273,106 @@ def _reading(opened: Opened, *, again: bool) -> Iterator[None]:
         if any(name in str(error) for name in _READ_FAILURES):
             raise unreadable(opened.shown, error) from error
         raise
+
+
+# Feed files: the selection of those a run reads, and their record in the commits of the raw table.
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Files of a feed that one run reads, and the number of this run's rows already in raw."""
+
+    load: RawLoad
+    run_id: str
+    table: TableFiles  # at the version whose log was read, so that a commit after it is a conflict
+    log: FeedLog
+    choice: FeedChoice
+    files: tuple[DeliveredFile, ...] = ()
+    rows: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest) -> "Feed":
+        """Return the files to read, from the location and the tables' logs.
+
+        Raise Refusal CHANGED_SINCE_LOADED, or those of ``list_files``.
+        """
+        raw = DeltaTable(session, warehouse, load.table.key)
+        table, run_id = TableFiles(session, raw), manifest.run_id
+        log = _log_of(table.snapshot)
+        if run_id in log.runs:
+            own = raw.frame().where(F.col(quote_identifier(load.table.column("run_id").name)) == run_id).count()
+            message = "The table already held this run: nothing was added."
+            return cls(load, run_id, table, log, FeedChoice(()), rows=own, warnings=(message,))
+        location = load.source.location
+        listed = {file.path: file for file in list_files(session, location, source_roots(session))}
+        choice = choose(
+            load.name,
+            log,
+            (FeedFile(file.path, file.size, file.written, file.etag) for file in listed.values()),
+            held=_held(session, warehouse, load, manifest, log),
+            one_file=is_one_file(session, location),
+        )
+        files = tuple(listed[file.path] for file in choice.files)
+        warnings = []
+        if choice.gone:
+            paths = ", ".join(DeliveredFile(path, 0, 0).shown for path in choice.gone[:3])
+            warnings.append(
+                f"{len(choice.gone)} files were read by a run that did not reach the history, and are no longer at "
+                f"{location}: {paths}. Deliver them again if they are to be loaded."
+            )
+        if not files:
+            warnings.append(f"No new files: each of the {len(listed)} at {location} was loaded before.")
+        return cls(load, run_id, table, log, choice, files, warnings=tuple(warnings))
+
+    def has_new_files(self) -> bool:
+        return bool(self.files)
+
+    @property
+    def recorded(self) -> dict[str, int]:
+        """Return the transaction identifiers of the run's commit."""
+        return self.log.transactions(self.run_id, self.choice.files)
+
+    def replaced_rows(self) -> DataFrame | None:
+        """Return the places of raw rows whose files are read again."""
+        if not self.choice.replaced or not self.table.all:
+            return None
+        run_id = F.col(quote_identifier(self.load.table.column("run_id").name))
+        return self.table.frame(placed=True).where(run_id.isin(*self.choice.replaced)).select(PLACE)
+
+
+def feed_notes(
+    session: SparkSession, warehouse: str, load: RawcoreLoad, run_id: str, signed: RunCommit | None
+) -> dict[str, str]:
+    """Return the note in a history's commit about the feeds it has read (``loader.domain.feeds``)."""
+    note = signed.notes.get(NOTE) if signed else None
+    for one in load.inputs:
+        if one.feed and load.history is not None:
+            log = _log_of(DeltaTable(session, warehouse, one.table.key).snapshot())
+            note = with_note(note, one.table.key, log, run_id)
+    return {NOTE: note} if note else {}
+
+
+def _held(session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest, log: FeedLog) -> int:
+    """Return the newest feed number that all histories reading this feed in the run hold.
+
+    It is the log's newest number if no history reads the feed.
+    """
+    found = [log.newest]
+    for reader in manifest.rawcore:
+        if reader.history and any(one.feed and one.table.key == load.table.key for one in reader.inputs):
+            signed = DeltaTable(session, warehouse, reader.history.key).newest_run_commit()
+            found.append(log.held(signed.notes.get(NOTE) if signed else None, load.table.key))
+    return min(found)
+
+
+def _log_of(snapshot: Any) -> FeedLog:
+    """Return the files and runs in a raw table's log; its checksum file lists only a few transactions."""
+    if snapshot.version() < 0:
+        return FeedLog("")
+    pairs = snapshot.transactions().iterator()
+    found = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[pair._1()] = pair._2()
+    return FeedLog.of(snapshot.metadata().id(), found)

@@ -1,4 +1,4 @@
-"""Checks of a delivery by row and by key, with refusals that name the first errors.
+"""Checks of a delivery by row and key, with the places of errors.
 
 One pass reads all rows, another all keys; only a refused delivery is read again, to locate the errors. Checks
 whose failure could cause others come first: encoding, shape, values, NULLs.
@@ -6,22 +6,110 @@ whose failure could cause others come first: encoding, shape, values, NULLs.
 
 from dataclasses import dataclass
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from loader.domain.runs.manifest import DeliveredColumn, SourceSpec
-from loader.domain.runs.refusals import Refusal
+from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import any_of, comes_twice, fits, total, typed
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
-from loader.spark.runtime.conditions import any_of
-from loader.spark.sources.conversion import comes_twice, fits, typed
 from loader.spark.sources.csv_quotes import checked_quotes
-from loader.spark.sources.delivery_reading import MALFORMED, Opened
-from loader.spark.sources.error_places import SAMPLES, first_places
-from loader.spark.sources.json_lines import first_lines, text_lines, wrong_encoding
-from loader.spark.sources.options import CSV
-from metadata.domain import types as ours
+from loader.spark.sources.delivery_reading import FILE, MALFORMED, ORDER, Opened
+from loader.spark.sources.files import from_uri, shown, whole_files
+from loader.spark.sources.formats import CSV, first_lines, text_lines, wrong_encoding
+from metadata.domain import types as data_types
 
-_REPLACEMENT = "\ufffd"  # what Java puts where bytes are no character
+# Places of errors in a delivery: file, record and, if it is certain, line.
+#
+# Used only for a refused delivery: it is read again in whole files with numbered rows.
+
+
+SAMPLES = 5
+_SAMPLE_LENGTH = 80  # characters
+
+
+@dataclass(frozen=True)
+class Place:
+    """Place of one faulty row. ``record`` and ``line`` count from 1; ``text`` is the faulty value."""
+
+    file: str
+    record: int
+    line: int | None
+    text: str
+
+    @property
+    def number(self) -> int:
+        return self.line or self.record
+
+    @property
+    def name(self) -> str:
+        return f"line {self.line}" if self.line else f"record {self.record}"
+
+    @property
+    def sample(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+def first_places(opened: Opened, wrong: Column, text: Column) -> list[Place]:
+    """Return the first ``wrong`` rows in the order of files and rows; ``text`` describes them."""
+    described = F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))
+    with whole_files(opened.spark):
+        numbered = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        try:
+            starts = dict(numbered.groupBy(FILE).agg(F.min(ORDER)).collect())
+            rows = numbered.where(wrong).orderBy(FILE, ORDER).limit(SAMPLES).select(FILE, ORDER, described).collect()
+            lines = _line_numbers(opened, numbered, rows, starts)
+        finally:
+            numbered.unpersist()
+    return [
+        Place(shown(from_uri(file)), order - starts[file] + 1, line, sample)
+        for (file, order, sample), line in zip(rows, lines, strict=True)
+    ]
+
+
+def _line_numbers(opened: Opened, numbered: DataFrame, rows: list, starts: dict[str, int]) -> list[int | None]:
+    """Return each row's line, computed from the rows and line ends before it; None if it is uncertain.
+
+    Skipped blank lines make it uncertain.
+    """
+    if not opened.is_text or not rows or not _lines_are_bytes(opened):
+        return [None] * len(rows)
+    skipped = _files_with_blank_lines(opened)
+    line_ends = [_line_ends(F.col(f"d{place}")) for place, _ in enumerate(opened.names)] if opened.format == CSV else []
+    inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(total(line_ends))
+    before = numbered.agg(
+        *(
+            F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(ORDER) < row[ORDER]), inside)).alias(str(place))
+            for place, row in enumerate(rows)
+        )
+    ).first()
+    lines = []
+    for place, row in enumerate(rows):
+        path = from_uri(row[FILE])
+        header = opened.header_lines.get(path, 0)
+        line = header + (before[place] or 0) + row[ORDER] - starts[row[FILE]] + 1
+        lines.append(None if path in skipped else line)
+    return lines
+
+
+def _lines_are_bytes(opened: Opened) -> bool:
+    """Return True if a line end is one byte, as in every encoding except UTF-16 and UTF-32."""
+    return not opened.options.encoding.lower().startswith(("utf-16", "utf-32", "utf16", "utf32"))
+
+
+def _line_ends(text: Column) -> Column:
+    without = F.replace(text, F.lit("\n"), F.lit(""))
+    return F.coalesce(F.char_length(text) - F.char_length(without), F.lit(0))
+
+
+def _files_with_blank_lines(opened: Opened) -> set[str]:
+    blank = F.trim(F.col("value"), F.lit("\r")) == ""
+    files = text_lines(opened.spark, opened.files).where(blank).select(F.col("_metadata.file_path")).distinct()
+    return {from_uri(row[0]) for row in files.collect()}
+
+
+_REPLACEMENT = "\ufffd"  # Java's replacement for bytes that are no character
 
 
 def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
@@ -47,7 +135,7 @@ def check_rows(opened: Opened, frame: DataFrame, source: SourceSpec) -> Checked:
     null_key = any_of([opened.column(column.name).isNull() for column in source.columns if column.business_key])
     required = [column for column in source.columns if not column.nullable and not column.business_key]
     zone = opened.options.timezone
-    local = [c for c in source.columns if c.type == ours.TIMESTAMP and zone != "UTC"]
+    local = [c for c in source.columns if c.type == data_types.TIMESTAMP and zone != "UTC"]
     twice = [F.count_if(comes_twice(opened.column(c.name), opened.type_of(c.name), zone)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     with checked_quotes(opened):
@@ -158,7 +246,7 @@ def _malformed(opened: Opened, count: int) -> Refusal:
     csv = opened.format == CSV
     places = first_places(opened, F.col(MALFORMED).isNotNull(), F.col(MALFORMED))
     first = places[0]
-    wrong = f"not the {len(opened.names)} fields that there should be" if csv else "not one JSON object"
+    wrong = f"another number of fields than the {len(opened.names)} expected" if csv else "not one JSON object"
     return Refusal(
         "RAGGED_ROW" if csv else "BAD_JSON",
         f"{first.file}, {first.name}: {wrong}; {count} rows in all",
@@ -193,7 +281,7 @@ def _does_not_fit(
 
 
 def _of_skipped_times(column: DeliveredColumn, zone: str) -> str:
-    if column.type != ours.TIMESTAMP or zone == "UTC":
+    if column.type != data_types.TIMESTAMP or zone == "UTC":
         return ""
     return f" A time that the clocks of {zone} skip, as summer time begins, does not fit either."
 

@@ -1,4 +1,4 @@
-"""Delivery as Spark reads it, before it is checked against its contract.
+"""Delivery as Spark reads it.
 
 In every format the frame has the columns ``d0`` … in the order of ``names``, and ``malformed``: the text of a
 record with too few or too many fields or invalid JSON, else NULL. Text formats give text, Parquet its own
@@ -11,12 +11,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.domain.runs.refusals import Refusal
-from loader.spark.runtime.conditions import united
-from loader.spark.sources.csv_header import Beginning, header_names, read_beginning
+from loader.domain.refusals import Refusal
+from loader.spark.expressions import united
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, check_ended, list_files, unreadable
-from loader.spark.sources.json_lines import keys_of_lines
-from loader.spark.sources.options import CSV, PARQUET, Options, checked_options
+from loader.spark.sources.formats import (
+    CSV,
+    PARQUET,
+    Beginning,
+    Options,
+    checked_options,
+    header_names,
+    keys_of_lines,
+    read_beginning,
+)
 from metadata.domain.locations import Roots
 
 FILE, ORDER, MALFORMED = "file", "order", "malformed"
@@ -24,7 +31,7 @@ _RECORD = "\ue000record"  # the same while reading, where a JSON key could have 
 
 # A field this long means a quote that is never closed. Reading on would fill the memory.
 _LONGEST_FIELD = 16_000_000  # characters
-# Stands in for an empty field without quotes, to tell it from a quoted one; no text of a delivery.
+# Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
 _ABSENT = "\ue000absent\ue000"
 
 
@@ -214,7 +221,7 @@ def _one_per_case(names: tuple[str, ...]) -> list[str]:
 def _csv_values(frame: DataFrame, fields: list[str], separator: str | None) -> tuple[DataFrame, list[Column]]:
     """Return the fields without the CR of a CR LF line end.
 
-    Spark is told LF as line end, so that a CR LF inside quotes is preserved and one file may contain both
+    Spark gets LF as line end, so that a CR LF inside quotes is preserved and one file may contain both
     kinds. The CR is then the end of the last field, or a blank line.
     """
     values = [F.col(field) for field in fields]

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.core.context import Py4JError  # of pyspark's bridge: exceptions it does not translate
+from pyspark.core.context import Py4JError  # pyspark's bridge: exceptions that it does not translate
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
 from metadata.domain.locations import Location, Roots, parse_location
 
-# What a call into the JVM raises: pyspark translates the exceptions it knows.
+# Exceptions of a call into the JVM: pyspark translates the ones it knows.
 JAVA_ERRORS = (Py4JError, PySparkException)
 
 _GLOB = "{}[]*?\\"
@@ -26,7 +26,7 @@ _GLOB = "{}[]*?\\"
 _UNDER_WAY = "_temporary"
 _BZIP2, _BZIP2_END = ".bz2", 11  # of its end so many bytes: the marker's six, four of the checksum, one to fill
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
-_HIDDEN = ("_", ".")  # what Spark leaves out: markers of other writers
+_HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class DeliveredFile:
 
     @property
     def shown(self) -> str:
-        """Path for messages."""
+        """Return the path for messages."""
         return shown(self.path)
 
     @property
     def pattern(self) -> str:
-        """Path with Spark's wildcard characters escaped."""
+        """Return the path with Spark's wildcard characters escaped."""
         return "".join(f"\\{c}" if c in _GLOB else c for c in self.path)
 
 
@@ -151,7 +151,7 @@ def _refused(location: str, file: str, problem: MetadataError) -> Refusal:
         problem.code.upper(),
         f"{location}: {problem.message}",
         file=file,
-        hint="Correct the source's location. Whoever runs this installation sets ELEVATA_SOURCE_ROOTS.",
+        hint="Correct the source's location. An administrator sets ELEVATA_SOURCE_ROOTS.",
     )
 
 

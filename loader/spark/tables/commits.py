@@ -4,7 +4,8 @@ Delta's public interfaces determine the affected rows themselves: a MERGE reads 
 queries the log, and each costs Spark jobs before the first row is written. A load has already read the rows
 it closes, with their files and places. So it builds the commit itself from the parts of Delta's own commands:
 Delta's transaction writes the files, deleted rows are marked in deletion vectors, and one commit with the
-table's transaction id and number contains everything. Protocol, log and readers are unchanged Delta.
+table's transaction id and number contains everything. Protocol, log and readers are unchanged Delta. A table
+without deletion vectors gets the files anew that hold deleted rows.
 
 These parts are not a public interface: the versions are pinned, and ``tests/loader`` tests each part on real
 tables. A transaction starts from the snapshot whose files were read and registers a read of the whole table:
@@ -22,19 +23,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.util import inheritable_thread_target
 
-from loader.domain.runs.refusals import Refusal
-from loader.spark.tables.tables import DeltaTable
+from architecture.domain.steps.features import DELETION_VECTORS, features_of
+from loader.domain.refusals import Refusal
+from loader.spark.tables.tables import DeltaTable, properties_of
 
-# Where a row lies, as one number: half of it is a hash of its file's name (the name itself would weigh
-# more than the row), the other half its place in the file. Spark joins by a single number fastest.
-PLACE = "__place"
+# Place of a row as one number: half of it is a hash of its file's name (the name itself would weigh more than the
+# row), the other half its position in the file. Spark joins by a single number fastest.
+PLACE, _GONE = "__place", "__gone_place"
 _HALF = 32
 _ROW_BITS = (1 << _HALF) - 1
-# What Spark's xxhash64 begins with, and how many salts are tried until every file has a number of its own.
+# Seed of Spark's xxhash64, and the number of salts tried until every file has a number of its own.
 _SPARK_SEED, _SALTS = 42, 1000
 
 
-# Delta's names for a commit that another writer's came before; they have no common class of their own.
+# Delta's exceptions for a conflicting commit of another writer; they have no common class of their own.
 _CONFLICTS = (
     delta.ConcurrentAppendException,
     delta.ConcurrentDeleteDeleteException,
@@ -60,18 +62,23 @@ class TableFiles:
 
     @cached_property
     def snapshot(self) -> Any:
-        """Newest snapshot at the first access; reads and the commit use this one."""
+        """Return the newest snapshot as of the first access; reads and the commit use this one."""
         return self.table.snapshot()
 
     @cached_property
     def all(self) -> list[Any]:
-        """Delta's AddFile entries, from the checksum file if it lists them (small tables), else from the log."""
+        """Return Delta's AddFile entries, from the checksum file if it lists them (small tables), else from the log."""
         checksum = self.snapshot.checksumOpt()
         known = checksum.get().allFiles() if checksum.isDefined() else checksum
         if known.isDefined():
             files = known.get()
             return [files.apply(i) for i in range(files.length())]
         return list(self.snapshot.allFiles().collectAsList())
+
+    @property
+    def marks_rows(self) -> bool:
+        """Return True if the table marks deleted rows in deletion vectors."""
+        return DELETION_VECTORS in features_of(properties_of(self.snapshot.metadata().configuration()))
 
     def where(self, column: str, *values: str) -> list[Any]:
         """Return the files of the partitions with these values."""
@@ -83,21 +90,47 @@ class TableFiles:
                 found.append(file)
         return found
 
-    def frame(self, files: list[Any] | None = None, *, placed: bool = False) -> DataFrame:
+    def frame(
+        self, files: list[Any] | None = None, *, placed: bool = False, salt: str | None = None
+    ) -> DataFrame:
         """Return the rows of these files, by default of all, and with ``placed`` the place of each row.
 
-        The file list is known, unlike for ``DeltaTable.frame``, whose log query runs jobs of its own and
-        skips files by statistics. This reads every file.
+        ``salt`` is that of the places, by default the one that tells these files apart. The file list is known,
+        unlike for ``DeltaTable.frame``, whose log query runs jobs of its own and skips files by statistics. This
+        reads every file.
         """
         files = self.all if files is None else files
         log = self.snapshot.deltaLog()
         none = _option(self.session)
         frame = DataFrame(log.createDataFrame(self.snapshot, _seq(self.session, files), False, none), self.session)
         if placed:
-            salt, _ = _numbered(self.session, [_name(file.path()) for file in files])
+            salt = _numbered(self.session, [_name(file.path()) for file in files])[0] if salt is None else salt
+            frame = frame if self.marks_rows else self._with_row_index(frame)
             number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
             return frame.select("*", number.bitwiseOR(F.col("_metadata.row_index")).alias(PLACE))
         return frame
+
+
+    def _with_row_index(self, frame: DataFrame) -> DataFrame:
+        """Return the frame of a table without deletion vectors, with ``_metadata.row_index``.
+
+        Delta's file format has this field only under a protocol with deletion vectors; the log's stays as it is.
+        """
+        delta = "org.apache.spark.sql.delta"
+        marks = _module(self.session, f"{delta}.DeletionVectorsTableFeature$")
+        protocol = _module(self.session, f"{delta}.actions.Protocol$").forTableFeature(marks)
+        protocol = self.snapshot.protocol().merge(_seq(self.session, [protocol]))
+        read = frame._jdf.queryExecution().analyzed().relation()
+        relation = read.copy(
+            read.location(),
+            read.partitionSchema(),
+            read.dataSchema(),
+            read.bucketSpec(),
+            self.snapshot.deltaLog().fileFormat(protocol, self.snapshot.metadata()),
+            read.options(),
+            self.session._jsparkSession,
+        )
+        return DataFrame(self.session._jsparkSession.baseRelationToDataFrame(relation), self.session)
 
 
 def rows_in(files: list[Any]) -> int | None:
@@ -131,15 +164,20 @@ def commit(
     transaction = log.startTransaction(_option(session), _some(session, files.snapshot))
     transaction.readWholeTable()
     if app_id is not None:
-        # As the transaction's txnVersion does, so that another commit under the same application is a conflict, too;
-        # but that one replays the log for the number.
+        # As the transaction's txnVersion does, so that another commit under the same application conflicts,
+        # too; but that one replays the log for the number.
         transaction.readTxn().addOne(app_id)
         if files.table.committed_sequence(app_id, files.snapshot) >= sequence:
             return False
+    remove, overwrites = list(remove or []), bool(remove or gone is not None)
+    if gone is not None and not files.marks_rows:
+        touched, kept = _kept(files, gone, gone_from or [])
+        remove, gone = remove + touched, None
+        add = kept if add is None else add if kept is None else add.unionByName(kept)
     now = int(jvm.java.lang.System.currentTimeMillis())
-    actions = [file.removeWithTimestamp(now, True) for file in remove or []]
+    actions = [file.removeWithTimestamp(now, True) for file in remove]
     with ThreadPoolExecutor(1) as beside:
-        # Marking is small jobs with pauses between them: beside the writing it costs next to nothing.
+        # Marking is small jobs with pauses between them: in parallel with writing it costs next to nothing.
         marked = None
         if gone is not None:
             marked = beside.submit(_as_here(session, _marked), session, log, gone, gone_from or [], now)
@@ -154,7 +192,7 @@ def commit(
     if last is not None:
         last()
     try:
-        transaction.commit(_seq(session, actions), _operation(session, overwrites=bool(remove or gone is not None)))
+        transaction.commit(_seq(session, actions), _operation(session, overwrites=overwrites))
     except _CONFLICTS as conflict:
         raise TableMoved(
             "TABLE_MOVED",
@@ -176,6 +214,19 @@ def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any
         return do(*arguments)
 
     return inheritable_thread_target(session)(work)
+
+
+def _kept(files: TableFiles, gone: DataFrame, gone_from: list[Any]) -> tuple[list[Any], DataFrame | None]:
+    """Return the files that hold rows at the places ``gone``, and the other rows of these files."""
+    by_name = {_name(file.path()): file for file in gone_from}
+    salt, names = _numbered(files.session, list(by_name))
+    numbers = gone.select(F.shiftright(PLACE, _HALF).cast("int")).distinct().collect()
+    touched = [by_name[names[row[0]]] for row in numbers]
+    if not touched:
+        return [], None
+    places = gone.select(F.col(PLACE).alias(_GONE))
+    rows = files.frame(touched, placed=True, salt=salt)
+    return touched, rows.join(places, F.col(PLACE) == F.col(_GONE), "left_anti").drop(PLACE)
 
 
 def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Dry run: steps executed on shallow clones of the tables, compared before and after, then dropped.
+"""Dry run on shallow clones, and table sizes from the logs.
 
 The clones are in a separate folder of the warehouse and are published in schemas of their own, so tables and
 names of the warehouse are unchanged. The next dry run removes the remains of an interrupted one.
@@ -7,38 +7,70 @@ names of the warehouse are unchanged. The next dry run removes the remains of an
 import logging
 import re
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from architecture.domain.steps.rendering import catalog_name, place_of
+from architecture.domain.steps.statements import catalog_name, place_of
 from architecture.domain.steps.step import DROP_VIEWS, PUBLISH_VIEW
-from loader.domain.runs.manifest import DownstreamQuery, RehearseManifest
-from loader.domain.runs.published_names import query_of, renamed_schemas, with_other_names
-from loader.spark.runtime.session import dataset_session
-from loader.spark.tables.catalog import make_room
-from loader.spark.tables.sizes import size_of
-from loader.spark.tables.steps import execute
+from loader.domain.historization.stage import query_of, renamed_schemas, with_other_names
+from loader.domain.manifest import DownstreamQuery, DryRunManifest
+from loader.spark.session import dataset_session
+from loader.spark.tables.steps import execute, make_room
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier, quote_text
 
+# Sizes of tables from their logs, without reading rows.
+
+
+def sizes(spark: SparkSession, warehouse: str, keys: Iterable[str]) -> dict[str, dict[str, int | None]]:
+    """Return version, rows, bytes and files of each existing table, by stable key.
+
+    ``rows`` is None if a file lacks statistics; deleted rows are not counted.
+    """
+    found = {}
+    for key in keys:
+        table = DeltaTable(spark, warehouse, key)
+        if table.exists():
+            found[key] = {"version": table.version(), **size_of(table)}
+    return found
+
+
+def size_of(table: DeltaTable) -> dict[str, int | None]:
+    """Return rows, bytes and files of the newest version."""
+    files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
+    records = F.get_json_object("stats", "$.numRecords").cast("bigint")
+    live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
+    asked = files.agg(
+        F.count("*").alias("files"),
+        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+        F.count(records).alias("counted"),
+        F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
+    ).first()
+    return {
+        "rows": asked.rows if asked.counted == asked.files else None,
+        "bytes": asked.bytes,
+        "files": asked.files,
+    }
+
+
 log = logging.getLogger(__name__)
 
-FOLDER = ".rehearsals"
+FOLDER = ".dry_runs"
 _OVER_TABLES = (PUBLISH_VIEW, DROP_VIEWS)
 _HASH = re.compile(r"[0-9a-f]{64}")
 _under_way: set[str] = set()
 _lock = threading.Lock()
 
 
-def rehearse(
+def dry_run(
     spark: SparkSession,
     warehouse: str,
-    manifest: RehearseManifest,
+    manifest: DryRunManifest,
     emit: Callable[..., None],
     canceled: threading.Event | None = None,
 ) -> dict[str, Any]:
@@ -48,31 +80,31 @@ def rehearse(
     key with ``before`` and ``after`` (name, columns, rows, bytes, samples; None without a table), and
     ``queries`` (name, before, after: None if the query works, else the error; ``breaks``).
     """
-    rehearsal = _Rehearsal(dataset_session(spark, user_metadata=""), warehouse.rstrip("/"), manifest)
+    dry_run = _DryRun(dataset_session(spark, user_metadata=""), warehouse.rstrip("/"), manifest)
     with _lock:
-        _under_way.add(rehearsal.folder)
+        _under_way.add(dry_run.folder)
     try:
-        rehearsal.clear_what_remained()
-        return rehearsal.perform(emit, canceled)
+        dry_run.clear_what_remained()
+        return dry_run.perform(emit, canceled)
     finally:
-        rehearsal.drop_clones()
+        dry_run.drop_clones()
         with _lock:
-            _under_way.discard(rehearsal.folder)
+            _under_way.discard(dry_run.folder)
 
 
 def _prefix(name: str) -> str:
-    return f"__rehearsal_{name}_"
+    return f"__dry_run_{name}_"
 
 
 @dataclass
-class _Rehearsal:
+class _DryRun:
     session: SparkSession
     warehouse: str
-    manifest: RehearseManifest
+    manifest: DryRunManifest
 
     @property
     def name(self) -> str:
-        return "".join(character for character in self.manifest.rehearsal if character.isalnum())
+        return "".join(character for character in self.manifest.dry_run if character.isalnum())
 
     @property
     def folder(self) -> str:
@@ -88,7 +120,7 @@ class _Rehearsal:
         before = {key: self._look(key) for key in touched}
         known = list(names.values())
         broken_before = self._explain(self.manifest.queries, known)
-        # Views are asked of as queries; publishing them would put them beside those of the warehouse.
+        # Views are run as queries; publishing them would replace those of the warehouse.
         chosen = {place: step for place, step in enumerate(self.manifest.steps) if step.op not in _OVER_TABLES}
         places, told = list(chosen), []
 
@@ -103,12 +135,12 @@ class _Rehearsal:
             self.folder,
             list(chosen.values()),
             hear,
-            execution=f"rehearsal {self.manifest.rehearsal}",
+            execution=f"dry run {self.manifest.dry_run}",
             canceled=canceled,
             schema_prefix=self.prefix,
             sensitive=self.manifest.sensitive,
         )
-        # Old names stay known: what still asks for one must not find the warehouse's table.
+        # Former names stay published: a query that uses one must not read the warehouse's table.
         known += self._names(touched).values()
         return {
             "succeeded": succeeded,
@@ -150,7 +182,7 @@ class _Rehearsal:
         size = size_of(table)
         shown = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
         rows = frame.select(*shown).limit(self.manifest.samples).collect()
-        masked = {one.name for one in observed.columns if one.key in self.manifest.sensitive}
+        masked = {column.name for column in observed.columns if column.key in self.manifest.sensitive}
         return {
             "name": observed.qualified_name,
             "columns": [asdict(column) for column in observed.columns],
@@ -175,17 +207,17 @@ class _Rehearsal:
     def _explain(self, queries: tuple[DownstreamQuery, ...], names: list[str]) -> dict[str, str | None]:
         """Return for each query None if it can be planned over the clones, else Spark's error."""
         renamed = renamed_schemas(names, self.prefix)
-        said: dict[str, str | None] = {}
+        errors: dict[str, str | None] = {}
         for query in queries:
             sql = query_of(query.sql)
             if not sql:
                 continue
             try:
                 self.session.sql(with_other_names(sql, renamed)).schema  # noqa: B018  planning it is the question
-                said[query.name] = None
-            except Exception as failure:  # whatever Spark says against it is the answer
-                said[query.name] = str(failure).strip().splitlines()[0].replace(self.prefix, "")
-        return said
+                errors[query.name] = None
+            except Exception as failure:  # any message of Spark is the result
+                errors[query.name] = str(failure).strip().splitlines()[0].replace(self.prefix, "")
+        return errors
 
     def drop_clones(self, name: str = "") -> None:
         """Remove all clones and schemas of a dry run, by default this one; its folder is deleted last.
@@ -209,7 +241,7 @@ class _Rehearsal:
         for status in files.listStatus(root):
             name = status.getPath().getName()
             if name not in busy:
-                log.warning("removing what a rehearsal left: %s", name)
+                log.warning("removing what a dry run left: %s", name)
                 self.drop_clones(name)
 
     def _schemas(self, prefix: str) -> list[str]:

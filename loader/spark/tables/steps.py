@@ -1,4 +1,4 @@
-"""Executor of architecture steps: run each step's statements, then verify the table and report.
+"""Executor of architecture steps, and the catalog names of tables.
 
 Every step is idempotent: the position of a table among its steps is read from the table, finished steps are
 skipped, and a step is finished only when the table shows it. ALTER carries no transaction id, so reading the
@@ -7,41 +7,94 @@ table again is the only proof.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from pyspark.sql import SparkSession
 
-from architecture.domain.states.tables import ObservedTable
-from architecture.domain.steps.rendering import (
+from architecture.domain.steps.statements import (
+    CATALOG,
     CHANGE,
+    COLUMN,
+    FEATURES,
     KEYS,
     Statement,
+    catalog_name,
+    location_of,
     statement_text,
     statements,
     tie_statement,
     ties_of,
+    unset_properties,
 )
 from architecture.domain.steps.step import (
+    ADD_COLUMN,
     CREATE_TABLE,
+    DROP_TABLE,
+    PUBLISH_TABLE,
     PUBLISH_VIEW,
-    REBUILD_TABLE,
-    RETYPE_COLUMN,
+    RENAME_COLUMN,
+    RENAME_TABLE,
     Step,
     StepProblem,
+    becomes,
     done_by,
     half_done_by,
     moved,
+    shape_of,
     steps_done,
 )
-from loader.domain.queries.masking import without_values
-from loader.domain.runs.refusals import Refusal
-from loader.spark.runtime.exceptions import accident
-from loader.spark.runtime.session import USER_METADATA, commit_metadata, dataset_session
-from loader.spark.tables.catalog import make_room, publish_step
-from loader.spark.tables.rebuilds import rebuild, set_aside
+from architecture.domain.tables import ObservedTable
+from loader.domain.query_results import without_values
+from loader.domain.refusals import Refusal
+from loader.spark.session import USER_METADATA, accident, commit_metadata, dataset_session
+from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, set_aside
 from loader.spark.tables.tables import DeltaTable, publish
-from loader.spark.tables.value_checks import EXECUTION, asks, check
+
+# Catalog names of tables, compared by location. The catalog only publishes names; the Delta logs decide. So a name is
+# dropped only from the table that loses it, and a name of another location is replaced by the table whose log has
+# that name.
+
+
+_PUBLISHING = (CREATE_TABLE, RENAME_TABLE, PUBLISH_TABLE)
+
+
+def publish_step(
+    session: SparkSession, step: Step, statements: Iterable[Statement], warehouse: str, prefix: str = ""
+) -> None:
+    """Run a step's catalog statements, which can be repeated at any time."""
+    texts = [statement.sql for statement in statements if statement.part == CATALOG]
+    location = location_of(step.table.key, warehouse)
+    if step.op in (RENAME_TABLE, DROP_TABLE):
+        old = catalog_name(step.from_name or step.dataset, prefix)
+        drop, *texts = texts
+        if held_at(session, old, location):
+            session.sql(drop)
+    if step.op in _PUBLISHING:
+        shape = becomes(step)
+        assert shape is not None
+        make_room(session, catalog_name(shape.qualified_name, prefix), location)
+    for text in texts:
+        session.sql(text)
+
+
+def make_room(session: SparkSession, name: str, location: str) -> None:
+    """Drop the catalog name if it belongs to a table at another location."""
+    if session.catalog.tableExists(name) and not held_at(session, name, location):
+        session.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def held_at(session: SparkSession, name: str, location: str) -> bool:
+    """Return True if the catalog has the name for the table at this location."""
+    if not session.catalog.tableExists(name):
+        return False
+    described = session.sql(f"DESCRIBE TABLE EXTENDED {name}").where("col_name = 'Location'").collect()
+    return any(_path(session, row.data_type) == _path(session, location) for row in described)
+
+
+def _path(session: SparkSession, location: str) -> str:
+    return session._jvm.org.apache.hadoop.fs.Path(location).toUri().getPath()
+
 
 Emit = Callable[..., None]
 
@@ -119,7 +172,7 @@ class _Execution:
                 place = steps_done(own, observed)
                 self._must_show_recorded(ordinals, place, observed)
             except StepProblem as problem:
-                first = next((one for one in ordinals if one not in self.recorded), ordinals[0])
+                first = next((ordinal for ordinal in ordinals if ordinal not in self.recorded), ordinals[0])
                 return self._refuse(first, self.steps[first], Refusal(problem.code, problem.one_line()))
             self.seen_done.update(ordinals[:place])
         for ordinal, step in enumerate(self.steps):
@@ -165,14 +218,15 @@ class _Execution:
         signature = {"what": EXECUTION, "execution": self.execution, "step": ordinal}
         self.session.conf.set(USER_METADATA, commit_metadata(signature))
         todo = statements(step, self.warehouse, self.prefix)
+        refusal = None if self._is_done(ordinal) else self._switch_on(step, table, todo)
         before = None if self._is_done(ordinal) else table.version()
         self._started(ordinal, step, before)
-        refusal = None
         try:
-            if not self._is_done(ordinal):
+            if refusal is None and not self._is_done(ordinal):
                 self._do(ordinal, step, table, todo)
-            self._publish(step, table, todo)
-        except Exception as failure:  # whatever Spark raises belongs to this step's record
+            if refusal is None:
+                self._publish(step, table, todo)
+        except Exception as failure:  # any exception of Spark is recorded with the step
             refusal = _as_refusal(step, failure)
         observed = self._table(step).observe()
         if refusal is None and not self._is_proved(ordinal, step, observed):
@@ -183,11 +237,25 @@ class _Execution:
     def _is_proved(self, ordinal: int, step: Step, observed: ObservedTable | None) -> bool:
         return not step.leaves_trace or self._is_done(ordinal) or done_by(step, observed)
 
+    def _switch_on(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> Refusal | None:
+        """Give the table the features that the step needs, before the version that an undo restores."""
+        asked = [statement.sql for statement in todo if statement.part == FEATURES]
+        shape = shape_of(table.observe()) if asked else None
+        if shape is None or set(step.missing_features) <= set(shape.features):
+            return None
+        try:
+            for sql in asked:
+                self.session.sql(sql)
+        except Exception as failure:  # as of the change itself
+            return _as_refusal(step, failure)
+        return None
+
     def _do(self, ordinal: int, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
         """Run the missing statements: the change, unless the table shows it, then the column keys."""
         if ordinal not in self.checked:
             check(step, table)
         if not half_done_by(step, table.observe()):
+            self._forget_dropped(step, table)
             for statement in todo:
                 if statement.part == CHANGE:
                     self._change(ordinal, step, table, statement)
@@ -195,12 +263,19 @@ class _Execution:
             self._tie(step, table, todo)
 
     def _change(self, ordinal: int, step: Step, table: DeltaTable, statement: Statement) -> None:
-        if step.op in (REBUILD_TABLE, RETYPE_COLUMN):
+        if step.overwrites:
             self.written[ordinal] = rebuild(step, table)
         else:
             if step.op == CREATE_TABLE and table.exists():
                 set_aside(table, self.warehouse)
             self.session.sql(statement.sql)
+
+    def _forget_dropped(self, step: Step, table: DeltaTable) -> None:
+        """Remove the stored key of a dropped column whose physical name the step gives to another one."""
+        made = step.column.name if step.op in (ADD_COLUMN, RENAME_COLUMN) and step.column is not None else None
+        names = [COLUMN + key for key in table.keys_without_column(made)] if made is not None else []
+        if names:
+            self.session.sql(unset_properties(table.sql_name, names))
 
     def _tie(self, step: Step, table: DeltaTable, todo: Sequence[Statement]) -> None:
         """Store the stable keys of columns with the physical names that Delta chose."""
@@ -229,7 +304,9 @@ class _Execution:
         if refusal is not None and self.sensitive:
             shape = observed or self._table(step).observe()
             columns = shape.columns if shape is not None else ()
-            refusal = without_values(refusal, [one.name.lower() for one in columns if one.key in self.sensitive])
+            refusal = without_values(
+                refusal, [column.name.lower() for column in columns if column.key in self.sensitive]
+            )
         self.emit(
             "step_finished",
             ordinal=ordinal,

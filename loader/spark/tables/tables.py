@@ -1,4 +1,4 @@
-"""Delta tables of the warehouse: location, content and newest run commit.
+"""Delta tables of the warehouse: location, content, newest run commit, checksum verification.
 
 A table's folder is named by its stable key, and its Delta log is authoritative. Table properties hold its
 identity: ``elevata.key``, ``elevata.name`` and, per column, ``elevata.column.<stable key>`` = Delta's
@@ -8,23 +8,101 @@ the catalog while its files remain.
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from architecture.domain.states.tables import ObservedColumn, ObservedTable, TableSpec
-from architecture.domain.steps.rendering import COLUMN, DROPPED, KEY, NAME
-from loader.domain.sources.checksums import Checksum, FileId, contradiction
-from loader.spark.runtime.session import commit_metadata
+from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
+from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
+from loader.spark.session import commit_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
 
+# Verification of Delta's checksum files against the log. Beside each commit Delta writes a checksum that lists the
+# table's files and transactions, so that a reader need not replay the log. It is optional and may be wrong: after a
+# copy, a partial restore, or on some stores, it may be of another version or incomplete. A reader of a wrong list
+# would read rows twice or miss them, so it is compared with the commits since the last checkpoint before it is used.
+
+
+# File in the log: its path, and the id of its deletion vector ("" for none).
+FileId = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """The facts of one version's checksum; ``listed`` is None where it lists no files."""
+
+    txn_id: str | None
+    files: int
+    bytes: int
+    listed: Mapping[FileId, int] | None
+    transactions: Mapping[str, int] | None
+
+
+def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]]) -> str:
+    """Return how the log contradicts a checksum, empty if it does not.
+
+    ``commits`` are the actions of the newest commits, the newest first; the first is the checksum's version. A
+    missing transaction id in the commit or the checksum counts as a contradiction, because the two cannot be
+    matched.
+    """
+    newest = [list(commit) for commit in commits]
+    if not newest:
+        return "its commit is no longer in the log"
+    txn_id = next((one["commitInfo"].get("txnId") for one in newest[0] if "commitInfo" in one), None)
+    if txn_id is None or checksum.txn_id != txn_id:
+        return "it was written for another commit"
+    if checksum.listed is not None:
+        if len(checksum.listed) != checksum.files or sum(checksum.listed.values()) != checksum.bytes:
+            return f"it counts {checksum.files} files and lists {len(checksum.listed)}"
+        for file, there in _files(newest).items():
+            if (file in checksum.listed) is not there:
+                return f"the log {'has' if there else 'no longer has'} the file {file[0]}"
+    if checksum.transactions is not None:
+        for app, version in _transactions(newest).items():
+            if checksum.transactions.get(app) != version:
+                return f"the log has transaction {version} of {app}"
+    return ""
+
+
+def _files(commits: Iterable[list[Mapping[str, Any]]]) -> dict[FileId, bool]:
+    """Return the files that these commits name: true where the newest action on one adds it."""
+    found: dict[FileId, bool] = {}
+    for commit in commits:
+        own = {}
+        for action in commit:
+            # One commit may remove a file and add it again with another deletion vector: they differ by id.
+            for kind, there in (("remove", False), ("add", True)):
+                if kind in action:
+                    own[file_id(action[kind])] = there
+        found = own | found
+    return found
+
+
+def _transactions(commits: Iterable[list[Mapping[str, Any]]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for commit in commits:
+        own = {action["txn"]["appId"]: action["txn"]["version"] for action in commit if "txn" in action}
+        found = own | found
+    return found
+
+
+def file_id(file: Mapping[str, Any]) -> FileId:
+    """Return the identity of an ``add`` or ``remove`` of the log."""
+    vector = file.get("deletionVector")
+    if not vector:
+        return file["path"], ""
+    offset = vector.get("offset")
+    unique = vector["storageType"] + vector["pathOrInlineDv"] + ("" if offset is None else f"@{offset}")
+    return file["path"], unique
+
+
 _VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _PHYSICAL = "delta.columnMapping.physicalName"
-# How far back the log is read for the commit of a run before only the control database is asked.
+# Number of log entries searched for a run's commit before only the control database counts.
 _COMMITS_TO_SEARCH = 50
 
 # A checksum is compared with the commits since the last checkpoint, at most so many.
@@ -41,9 +119,9 @@ _proven: dict[str, tuple[int, int]] = {}
 class RunCommit:
     """Commit metadata of a run in ``userMetadata``.
 
-    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` what the next run must know
-    (``loader.spark.runtime.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are
-    later commits of other writers that changed rows, as ``DELETE (version 7)``, newest first.
+    ``counts`` are the table's ``versions`` and ``open`` ones after it, ``notes`` are for the next run
+    (``loader.spark.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are later commits
+    of other writers that changed rows, as ``DELETE (version 7)``, newest first.
     """
 
     run_id: str
@@ -54,6 +132,18 @@ class RunCommit:
     notes: dict[str, str] = field(default_factory=dict)
     what: str = LOAD
     foreign: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForeignChange:
+    """Commit of another writer that changed a table's rows."""
+
+    operation: str
+    version: int
+
+    @property
+    def described(self) -> str:
+        return f"{self.operation} (version {self.version})"
 
 
 class DeltaTable:
@@ -99,8 +189,8 @@ class DeltaTable:
 
         Delta derives the next version's checksum from this one, so an error would persist.
         """
-        version, said = snapshot.version(), snapshot.checksumOpt()
-        if not said.isDefined():
+        version, checksum = snapshot.version(), snapshot.checksumOpt()
+        if not checksum.isDefined():
             return snapshot
         oldest = max(snapshot.logSegment().checkpointProvider().version() + 1, version - _COMMITS_TO_PROVE + 1)
         commits = []
@@ -109,7 +199,7 @@ class DeltaTable:
             if actions is None:
                 break
             commits.append(actions)
-        wrong = contradiction(_checksum(said.get()), commits)
+        wrong = contradiction(_checksum(checksum.get()), commits)
         if not wrong:
             return snapshot
         log.warning("%s: the checksum of version %s is not used and removed: %s", self.location, version, wrong)
@@ -184,23 +274,46 @@ class DeltaTable:
         fields = json.loads(self.snapshot().metadata().schema().json())["fields"]
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
 
+    def keys_without_column(self, physical_name: str) -> list[str]:
+        """Return the stable keys stored for a physical name that no column has: those of dropped columns."""
+        if physical_name in self.physical_names().values():
+            return []
+        properties = properties_of(self.snapshot().metadata().configuration())
+        stored = {name: value for name, value in properties.items() if name.startswith(COLUMN)}
+        return [name.removeprefix(COLUMN) for name, value in stored.items() if value == physical_name]
+
     def newest_run_commit(self) -> RunCommit | None:
         """Return the newest run commit in the table's present content, None if there is none.
 
         After a RESTORE to an older version, commits after that version do not count.
         """
+        signed, foreign, version = self._newest_content()
+        if signed is None:
+            return self._older_run_commit(version) if version >= 0 else None
+        return replace(signed, foreign=tuple(one.described for one in foreign))
+
+    def foreign_changes(self) -> list[ForeignChange]:
+        """Return the changes of other writers since the newest run commit, newest first."""
+        return self._newest_content()[1]
+
+    def _newest_content(self) -> tuple[RunCommit | None, list[ForeignChange], int]:
+        """Return the newest run commit in the current content, later foreign changes, and the last version read.
+
+        A RESTORE counts as a change if it removed a run's or an execution's commit.
+        """
         version, left = self.version(), _COMMITS_TO_SEARCH
-        foreign: list[str] = []
+        foreign: list[ForeignChange] = []
         while version >= 0 and left:
-            info = self._commit_info(version)
+            info, left = self._commit_info(version), left - 1
             signed = _signature(info.get("userMetadata"), version)
             if signed is not None:
-                return replace(signed, foreign=tuple(foreign))
-            if not _is_ours(info.get("userMetadata")) and self._changes_rows(version):
-                foreign.append(f"{info.get('operation', 'a commit')} (version {version})")
-            restored = self._restored(info) if info.get("operation") == "RESTORE" else None
-            version, left = (version - 1 if restored is None else restored), left - 1
-        return None if left else self._older_run_commit(version)
+                return signed, foreign, version
+            before = self._restored(info) if info.get("operation") == "RESTORE" else version - 1
+            changes = self._takes_back(version, before) if before < version - 1 else self._changes_rows(version)
+            if changes and not _is_ours(info.get("userMetadata")):
+                foreign.append(ForeignChange(info.get("operation", "a commit"), version))
+            version = before
+        return None, foreign, version
 
     def _restored(self, info: dict[str, Any]) -> int:
         """Return the version that a RESTORE restored."""
@@ -213,7 +326,7 @@ class DeltaTable:
         return self._log.history().getActiveCommitAtTime(instant, none, True, True, True).version()
 
     def _older_run_commit(self, version: int) -> RunCommit | None:
-        return next((one for one in self.run_commits() if one.version <= version), None)
+        return next((run_commit for run_commit in self.run_commits() if run_commit.version <= version), None)
 
     def has_commit_of(self, run_id: str) -> bool:
         """Return True if the log still holds a commit of this run."""
@@ -229,6 +342,11 @@ class DeltaTable:
         """Return the actions of one commit; None if the log no longer has it."""
         lines = self._commit_lines(version)
         return None if lines is None else [json.loads(line) for line in lines]
+
+    def _takes_back(self, version: int, before: int) -> bool:
+        """Return True if a RESTORE at ``version`` to ``before`` took back a commit of a run or an execution."""
+        passed = range(version - 1, before, -1)
+        return any(_is_ours(self._commit_info(one).get("userMetadata")) for one in passed)
 
     def _changes_rows(self, version: int) -> bool:
         parts = (action.get("add") or action.get("remove") for action in self.commit(version) or ())
@@ -340,7 +458,7 @@ def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
 
 
 def publish_views(spark: SparkSession, views: Iterable[str]) -> None:
-    """Run the statements that publish the views over a history (``architecture.domain.history_views``).
+    """Run the statements that publish the views over a history (``architecture.domain.tables``).
 
     The history must be published before (``publish``). Every statement replaces its view, so added or renamed
     columns appear after the next load.

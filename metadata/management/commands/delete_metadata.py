@@ -1,12 +1,12 @@
-"""Delete what is out of use from the metadata."""
+"""Command that deletes retired metadata."""
 
 from argparse import ArgumentParser
 from typing import Any
 
-from elevata.core.cli import INVALID, ProductCommand
+from elevata.accounts.cli import INVALID, ProductCommand
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.lifecycle import delete_column, delete_dataset
 
 
 class Command(ProductCommand):
@@ -18,7 +18,7 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", metavar="NAME", help="schema.dataset, or schema.dataset.column")
-        parser.add_argument("--reason", default="", metavar="TEXT", help="why; it stays in the change log")
+        parser.add_argument("--reason", default="", metavar="TEXT", help="reason, recorded in the change log")
 
     def run(self, *, name: str, reason: str, **_: Any) -> None:
         schema, _, rest = name.partition(".")

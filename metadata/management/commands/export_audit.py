@@ -1,4 +1,4 @@
-"""Write the change log to a file that proves itself."""
+"""Command that exports the change log to a verifiable file."""
 
 from argparse import ArgumentParser
 from datetime import UTC, datetime
@@ -7,17 +7,17 @@ from typing import Any
 
 from django.utils.dateparse import parse_date, parse_datetime
 
-from elevata.core.cli import INVALID, CommandExit, ProductCommand
-from metadata.change_log import entries
+from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
+from elevata.audit.selectors import entries
+from elevata.audit.services.export_files import read_export, write_whole
+from elevata.audit.services.exports import export_segment, selection
 from metadata.filtersets import ChangeFilter
-from metadata.services.audit_export import export_segment, selection
-from metadata.services.export_files import read_export, write_whole
 
 _FILTERS = {
     "since": "entries of this day or later",
     "until": "entries of this day or earlier",
-    "person": "who did it",
-    "kind": "what kind of thing was changed: dataset, column, person, …",
+    "actor": "name of the user who made the change",
+    "kind": "what kind of thing was changed: dataset, column, user, …",
     "dataset": "the dataset it belongs to, schema.name, by any name it had",
     "q": "text in names, reasons, and values before and after",
 }
@@ -33,8 +33,8 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", metavar="PATH", type=Path, help="the file to write; it must not be there yet")
-        for name, said in _FILTERS.items():
-            parser.add_argument(f"--{name}", metavar="TEXT" if name != "since" else "DATE", help=said)
+        for name, text in _FILTERS.items():
+            parser.add_argument(f"--{name}", metavar="TEXT" if name != "since" else "DATE", help=text)
         parser.add_argument("--segment", action="store_true", help="a whole segment, for prune_audit")
         parser.add_argument("--before", metavar="DATE", help="with --segment: what was sealed before (default: now)")
 
@@ -67,7 +67,7 @@ class Command(ProductCommand):
 
 
 def _moment(text: str | None) -> datetime:
-    """A day's beginning, or a moment; UTC unless it says otherwise."""
+    """Return a time, or the beginning of a day; in UTC unless it has a zone."""
     if text is None:
         return datetime.now(UTC)
     try:

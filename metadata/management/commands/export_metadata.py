@@ -1,4 +1,4 @@
-"""Write the metadata as YAML files."""
+"""Command that writes the metadata as YAML files."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from elevata.core.cli import INVALID, ProductCommand
+from elevata.accounts.cli import INVALID, ProductCommand
 from metadata.services.exchange import export_metadata
 
 

@@ -1,10 +1,10 @@
-"""Bring metadata from YAML files into the control database."""
+"""Command that imports metadata from YAML files."""
 
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from elevata.core.cli import INVALID, ProductCommand
+from elevata.accounts.cli import INVALID, ProductCommand
 from metadata.services.exchange import import_metadata
 from metadata.services.import_rows import CREATED, UNCHANGED, UPDATED
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from loader.domain.reference import ReferenceEngine
+from loader.domain.reference.cases import Case, CaseProblem, parse_cases, run_case, select
 from loader.domain.reference.invariants import violations
-from loader.domain.runs.replay import Case, CaseProblem, parse_cases, run_case, select
 
 CASES = Path(__file__).parent / "cases"
 
@@ -122,12 +122,12 @@ def test_a_refused_batch_must_leave_the_table():
         ({"batches": [{"at": "2024-01-01", "run_id": "r"}]}, "batch 1: rows is missing"),
         ({"batches": [{"at": "soon", "run_id": "r", "rows": []}]}, "at must be a timestamp"),
         ({"batches": [{"at": "2024-01-01", "run_id": 1, "rows": []}]}, "run_id must be text"),
-        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "row": []}]}, "'row' is not known"),
-        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "upsert": []}]}, "'upsert' is not known"),
-        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [[]]}]}, "rows must be a list of objects"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "row": []}]}, "row is not known"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "upsert": []}]}, "upsert is not known"),
+        ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [[]]}]}, "rows[0] must be an object, not a list"),
         ({"batches": [{"at": "2024-01-01", "run_id": "r", "rows": [], "rename": ["a"]}]}, "rename must map"),
         ({"expected": {}}, "expected must be a list"),
-        ({"more": 1}, "'more' is not known"),
+        ({"more": 1}, "more is not known"),
     ],
 )
 def test_unreadable_cases_say_where(changes, said):

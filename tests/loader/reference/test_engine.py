@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from loader.domain.reference import Header, ReferenceEngine, violations
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import PolicyProblem
 
 COLUMNS = {"id": "integer", "v": "string", "t": "timestamp"}

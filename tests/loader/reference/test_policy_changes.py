@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader.domain.reference import ReferenceEngine, violations
-from loader.domain.runs.refusals import Refusal
+from loader.domain.refusals import Refusal
 from metadata.domain.history_policy import HistoryPolicy
 from tests.loader.reference.test_properties import COLUMNS, INPUTS, apply, batch, engine
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.runs.refusals import Refusal
-from loader.domain.sources.synthetic import DELETED, UNCHANGED, UPDATED, SyntheticPlan, changes, incremental, initial
+from loader.domain.refusals import Refusal
+from loader.domain.synthetic import DELETED, UNCHANGED, UPDATED, SyntheticPlan, changes, incremental, initial
 
 
 def plan(**given_):

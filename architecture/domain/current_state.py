@@ -1,0 +1,329 @@
+"""Current datasets and tables, and their drift from the applied state.
+
+Of a state file the tables follow from its datasets. Of a warehouse the structure is observed, and applied state
+adds the identity of the columns and the logic that filled them. Both have the same form, so there is one planner.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
+from architecture.domain.steps.features import features_of
+from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, kept_histories, tables_of
+from architecture.domain.type_changes import classify_types
+from metadata.domain import naming
+from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
+from metadata.domain.types import parse, stored_type
+
+_DESCRIBED = (BUSINESS_KEY, ATTRIBUTE, FOREIGN_KEY)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or a view, with its columns; inactive ones are retired: there, but not filled any more.
+
+    ``features`` are those of an observed table (``steps.features``).
+    """
+
+    schema: str
+    name: str
+    columns: tuple[ColumnState, ...]
+    view: bool = False
+    features: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Dataset (flat) with its tables. ``missing`` names sides that were applied but not observed.
+
+    ``followed`` is the last logic of a history that is retained but no longer loaded; None if it is unknown.
+    """
+
+    state: DatasetState
+    base: Table | None
+    history: Table | None
+    missing: tuple[str, ...] = ()
+    followed: DatasetState | None = None
+
+    @property
+    def keeps_history(self) -> bool:
+        """Return True if a history is compared and written; a history that is only retained does not count."""
+        return self.history is not None and self.state.historize and self.state.materialization == "table"
+
+
+@dataclass(frozen=True)
+class CurrentState:
+    """State that a report starts from. ``observed`` is True for a warehouse, False for a file."""
+
+    datasets: tuple[Placed, ...] = ()
+    observed: bool = False
+
+    @classmethod
+    def of_state(cls, state: ArchitectureState) -> "CurrentState":
+        """Return the current state that a state file describes."""
+        return cls(tuple(described(dataset) for dataset in state.datasets))
+
+    @classmethod
+    def of_warehouse(
+        cls,
+        applied: Iterable[DatasetState],
+        observed: Mapping[str, ObservedTable],
+        desired: Iterable[DatasetState],
+        followed: Mapping[str, DatasetState] | None = None,
+    ) -> "CurrentState":
+        """Return the state of a warehouse: ``observed`` tables by stable key, ``applied`` states of its datasets.
+
+        A table whose dataset was never applied is identified by ``desired``; its logic is taken as desired, since
+        no applied logic is stored. So is a dropped dataset whose history was retained. Other tables are left out,
+        and dropped tables count as absent. ``followed`` is the last logic of the retained histories, by their keys.
+        """
+        desired = tuple(desired)
+        observed = {key: table for key, table in observed.items() if not table.dropped}
+        known = {dataset.key: (flat(dataset), True) for dataset in applied}
+        for dataset in desired:
+            history = dataset.history_key in observed and dataset.materialization == "table"
+            if dataset.key not in known and (history or dataset.key in observed):
+                retained = dataset.key not in observed or dataset.history_key in (followed or ())
+                known[dataset.key] = (replace(flat(dataset), historize=dataset.historize and not retained), False)
+        wanted = {dataset.key: flat(dataset) for dataset in desired}
+        placed = [_observed(state, is_applied, observed, wanted.get(key)) for key, (state, is_applied) in known.items()]
+        if followed:
+            placed = [_with_followed(dataset, followed, wanted.get(dataset.state.key)) for dataset in placed]
+        return cls(tuple(sorted(placed, key=lambda dataset: dataset.state.key)), observed=True)
+
+    def place(self, dataset: DatasetState) -> Placed:
+        """Return a desired dataset with its tables, of the same kind (file or warehouse) as the current ones."""
+        return in_warehouse(flat(dataset)) if self.observed else described(dataset)
+
+
+def described(dataset: DatasetState) -> Placed:
+    """Return a dataset of a state file, whose columns are its tables' columns."""
+    dataset = flat(dataset)
+    view = dataset.materialization == "view"
+    base = Table(dataset.schema, dataset.name, dataset.columns, view)
+    if view or not dataset.historize:
+        return Placed(dataset, base, None)
+    return Placed(dataset, base, Table(dataset.schema, naming.history_name(dataset.name), dataset.columns))
+
+
+def in_warehouse(dataset: DatasetState) -> Placed:
+    """Return a desired dataset (flat) with its tables as they would be created, technical columns included."""
+    if dataset.materialization == "view":
+        return described(dataset)
+    tables = {table.kind: table for table in tables_of(replace(dataset, active=True, hash_version=1))}
+    history = tables.pop("history", None)
+    base = tables.get("raw") or tables["rawcore"]
+    return Placed(dataset, _table(dataset, base), _table(dataset, history) if history else None)
+
+
+def _table(dataset: DatasetState, spec: TableSpec) -> Table:
+    technical = tuple(_technical(column) for column in spec.columns if column.purpose not in _DESCRIBED)
+    return Table(spec.schema, spec.name, (*dataset.columns, *technical))
+
+
+def _technical(column: ColumnSpec) -> ColumnState:
+    return ColumnState(column.key, column.name, column.type, column.nullable, TECHNICAL)
+
+
+# --- observed --------------------------------------------------------------------------------
+
+
+def _observed(
+    state: DatasetState, is_applied: bool, observed: Mapping[str, ObservedTable], desired: DatasetState | None
+) -> Placed:
+    """Return ``state`` with the observed structure. A view has no table, but may have the history of a former table."""
+    is_view = state.materialization == "view"
+    base = observed.get(state.key)
+    history_key = state.history_key or (desired.history_key if desired else None)
+    history = observed.get(history_key) if history_key else None
+    if is_view and history is None:
+        return described(state)
+    expected = in_warehouse(replace(_with_history_key(state, desired), materialization="table"))
+    own = expected.history or expected.base
+    found_history = _seen(history, own, retired=True) if history else None
+    if is_view:
+        return replace(described(state), history=found_history)
+    missing = tuple(
+        side
+        for side, table, was in (("base", base, state.active), ("history", history, state.active and state.historize))
+        if is_applied and was and table is None
+    )
+    found_base = _seen(base, expected.base, retired=False) if base else None
+    if found_base:
+        state = replace(state, schema=found_base.schema, name=found_base.name)
+    return Placed(state, found_base, found_history, missing)
+
+
+def _with_followed(placed: Placed, followed: Mapping[str, DatasetState], desired: DatasetState | None) -> Placed:
+    key = placed.state.history_key or (desired.history_key if desired else None)
+    return replace(placed, followed=followed.get(key or ""))
+
+
+def _with_history_key(state: DatasetState, desired: DatasetState | None) -> DatasetState:
+    """Return columns with the technical columns of a retained history under the history's key."""
+    key = state.history_key or (desired.history_key if desired else None)
+    can = key is not None and state.layer != "raw"
+    return replace(state, history_key=key, historize=True) if can else replace(state, historize=False)
+
+
+def _seen(table: ObservedTable, expected: Table, *, retired: bool) -> Table:
+    """Return the observed columns with their applied attributes, matched by stable key and then by name.
+
+    Unmatched columns of a history are retired ones; those of a base table are unexpected.
+    """
+    schema, _, name = table.qualified_name.partition(".")
+    by_key = {column.key: column for column in expected.columns}
+    named = {column.key for column in table.columns if column.key in by_key}
+    by_name = {column.name.lower(): column for column in expected.columns if column.key not in named}
+    columns = []
+    for column in table.columns:
+        known = by_key.get(column.key or "")
+        if known is None and not (retired and column.key):
+            known = by_name.get(column.name.lower())
+        if known is None:
+            key = column.key or f"name:{column.name}"
+            columns.append(ColumnState(key, column.name, column.type, role=TECHNICAL, active=not retired))
+        else:
+            columns.append(replace(known, name=column.name, type=_type_of(known.type, column.type)))
+    return Table(schema, name, tuple(columns), features=features_of(table.properties))
+
+
+@lru_cache(maxsize=4096)
+def _type_of(known: str, observed: str) -> str:
+    """Return the described type where it is stored as observed: uuid and json are observed as string."""
+    parsed = parse(observed)
+    return known if stored_type(parse(known)) == stored_type(parsed) else str(parsed)
+
+
+# Drift: per dataset *in sync*, *drifted* with the differences, or *unknown* (never applied, or never observed).
+# Retired columns and wider types of a history are no drift.
+
+
+IN_SYNC, DRIFTED, UNKNOWN = "in_sync", "drifted", "unknown"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of kind table_missing, table_name, column_missing, column_name, column_type or column_unexpected.
+
+    ``applied`` and ``observed`` are names or types, empty where there is none.
+    """
+
+    table: str
+    what: str
+    column: str = ""
+    applied: str = ""
+    observed: str = ""
+
+    def describe(self) -> str:
+        subject = f"{self.table}.{self.column}" if self.column else self.table
+        return f"{subject}: {self.what.replace('_', ' ')}, {self.applied or 'nothing'} → {self.observed or 'nothing'}"
+
+    def as_json(self) -> dict[str, Any]:
+        values = {"column": self.column, "applied": self.applied, "observed": self.observed}
+        return {"table": self.table, "what": self.what} | {name: value for name, value in values.items() if value}
+
+
+@dataclass(frozen=True)
+class DatasetDrift:
+    """Drift of one dataset; ``reason`` explains why it is unknown, or in sync although no dataset owns it."""
+
+    key: str
+    dataset: str
+    status: str
+    differences: tuple[Difference, ...] = ()
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "dataset": self.dataset,
+            "status": self.status,
+            "differences": [difference.as_json() for difference in self.differences],
+        } | ({"reason": self.reason} if self.reason else {})
+
+
+def drift(applied: Iterable[DatasetState], observed: Mapping[str, ObservedTable] | None) -> tuple[DatasetDrift, ...]:
+    """Return the drift of every applied dataset and of every observed table without one, by name.
+
+    ``observed`` by stable key; None if the warehouse was never observed.
+    """
+    drifts, accounted = [], set()
+    if observed is not None:
+        observed = {key: table for key, table in observed.items() if not table.dropped}
+    for dataset in map(flat, applied):
+        accounted |= {dataset.key, dataset.history_key}
+        if observed is None:
+            drifts.append(_unknown(dataset.key, dataset.qualified_name, "the warehouse was not scanned yet"))
+        else:
+            differences = tuple(_differences(dataset, observed))
+            status = DRIFTED if differences else IN_SYNC
+            drifts.append(DatasetDrift(dataset.key, dataset.qualified_name, status, differences))
+    drifts += _strangers({key: table for key, table in (observed or {}).items() if key not in accounted})
+    return tuple(sorted(drifts, key=lambda drift: (drift.dataset, drift.key)))
+
+
+def _strangers(tables: Mapping[str, ObservedTable]) -> Iterable[DatasetDrift]:
+    """Return the drift of tables that no applied dataset owns. A retained history of a removed dataset is in sync."""
+    retained = kept_histories(tables)
+    for key, table in tables.items():
+        name = table.qualified_name
+        if name.endswith(naming.EVENT_LOG_SUFFIX):
+            continue
+        if key in retained:
+            yield DatasetDrift(key, name, IN_SYNC, reason="kept: its dataset is gone, and every version stays")
+        else:
+            yield _unknown(key, name, "nothing was applied here; adopt it as the baseline")
+
+
+def _unknown(key: str, name: str, reason: str) -> DatasetDrift:
+    return DatasetDrift(key, name, UNKNOWN, reason=reason)
+
+
+def _differences(dataset: DatasetState, observed: Mapping[str, ObservedTable]) -> Iterable[Difference]:
+    if dataset.materialization == "view" or not dataset.active:
+        return
+    expected = in_warehouse(dataset)
+    yield from _of_table(expected.base, observed.get(dataset.key), history=False)
+    if expected.history is not None:
+        yield from _of_table(expected.history, observed.get(dataset.history_key or ""), history=True)
+
+
+def _of_table(expected: Table, table: ObservedTable | None, *, history: bool) -> Iterable[Difference]:
+    name = expected.qualified_name
+    if table is None:
+        yield Difference(name, "table_missing", applied=name)
+        return
+    if table.qualified_name != name:
+        yield Difference(name, "table_name", applied=name, observed=table.qualified_name)
+    by_key = {column.key: column for column in table.columns if column.key}
+    by_name = {column.name.lower(): column for column in table.columns}
+    seen = set()
+    for column in expected.columns:
+        actual = by_key.get(column.key) or by_name.get(column.name.lower())
+        if actual is None:
+            if column.active:
+                yield Difference(name, "column_missing", column.name, applied=column.type)
+            continue
+        seen.add(actual.name)
+        if column.active and actual.name != column.name:
+            yield Difference(name, "column_name", column.name, column.name, actual.name)
+        if column.active and _differs(column.type, actual.type, history=history):
+            yield Difference(name, "column_type", column.name, column.type, actual.type)
+    if not history:
+        for column in table.columns:
+            if column.name not in seen:
+                yield Difference(name, "column_unexpected", column.name, observed=column.type)
+
+
+def _differs(applied: str, observed: str, *, history: bool) -> bool:
+    described, actual = parse(applied), stored_type(parse(observed))
+    return stored_type(described) != actual and not (history and classify_types(described, actual).widens)
+
+
+# Desired, applied and observed structure; how two of them are compared for drift.

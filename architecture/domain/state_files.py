@@ -1,0 +1,320 @@
+"""State files (`architecture-state/v1`), and dataset states as rows.
+
+Reading is strict: unknown fields and wrong types are refused with path and line. Keys are any text, so that files
+of other installations and hand-written ones can be compared. The order of datasets, columns and fields has no
+meaning and is not stored.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from elevata.core import strict_fields as strict
+from elevata.core import strict_json
+from elevata.core.strict_fields import Field, Node, Path, Record, Spec
+from metadata.domain.naming import HISTORY_SUFFIX
+from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState, ReferenceState
+from metadata.domain.types import TypeProblem, parse
+
+ROLES = (BUSINESS_KEY, ATTRIBUTE, TECHNICAL)
+MATERIALIZATIONS = ("table", "view")
+
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+# Policies are never so deep; the next reader of JSON may have a limit of its own.
+_DEEPEST = 100
+
+def _called(value: Any) -> str:
+    return strict.called(Node(value, path=()))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"must be visible text, not {'blank' if isinstance(value, str) else _called(value)}")
+    if not value.isprintable() and any(ord(character) < 32 for character in value):
+        raise ValueError("holds a control character")
+    return _whole_characters(value)
+
+
+def _whole_characters(text: str) -> str:
+    """Return the text. Raise ValueError for half a surrogate pair, which no file, log or hash can encode."""
+    if not text.isascii() and any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+        raise ValueError("holds half a character (an escape \\ud800 to \\udfff without its other half)")
+    return text
+
+
+def _table_name(value: Any) -> str:
+    if not _TABLE_NAME.fullmatch(_text(value)):
+        raise ValueError(f"{value!r} must hold only A-Z, a-z, 0-9 and _: other table names cannot be published")
+    return value
+
+
+def _texts(node: Node, name: str) -> tuple[str, ...]:
+    return tuple(strict.list_of(_TEXT)(node, name))
+
+
+def _sql(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"must be text or null, not {_called(value)}")
+    return _whole_characters(value) if value else None
+
+
+def _policy(value: Any) -> dict | str | None:
+    """Return a policy unchecked, because it is compared and not executed; None for an empty one."""
+    if value is not None and not isinstance(value, dict | str):
+        raise ValueError(f"must be an object, text or null, not {_called(value)}")
+    _refuse_inexact(value)
+    return value or None
+
+
+def _refuse_inexact(value: Any, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise ValueError("is nested too deeply")
+    if isinstance(value, float):
+        raise ValueError(f"{value!r}: write it as text or as a whole number, a fraction has more than one spelling")
+    if isinstance(value, str):
+        _whole_characters(value)
+    items = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        _refuse_inexact(item, depth + 1)
+
+
+@lru_cache(maxsize=4096)
+def _normal_type(text: str) -> str:
+    return str(parse(text))
+
+
+def _type(value: Any) -> str:
+    try:
+        return _normal_type(_text(value))
+    except TypeProblem as problem:
+        raise ValueError(problem.message) from None
+
+
+_TEXT = strict.checked(_text)
+COLUMN: Spec = {
+    "key": Field(_TEXT, required=True),
+    "name": Field(_TEXT, required=True),
+    "former_names": Field(_texts, required=True),
+    "type": Field(strict.checked(_type), required=True),
+    "nullable": Field(strict.flag, required=True),
+    "role": Field(strict.choice(*ROLES), required=True),
+    "active": Field(strict.flag, required=True),
+    "expression": Field(strict.checked(_sql), required=True),
+    "inputs": Field(_texts, required=True),
+}
+DATASET: Spec = {
+    "key": Field(_TEXT, required=True),
+    "schema": Field(strict.checked(_table_name), required=True),
+    "name": Field(strict.checked(_table_name), required=True),
+    "former_names": Field(_texts, required=True),
+    "active": Field(strict.flag, required=True),
+    "materialization": Field(strict.choice(*MATERIALIZATIONS), required=True),
+    "historize": Field(strict.flag, required=True),
+    "columns": Field(strict.records(COLUMN), required=True),
+    "filter": Field(strict.checked(_sql)),
+    "inputs": Field(lambda node, name: () if node.value is None else _texts(node, name), ()),
+    "load_policy": Field(strict.checked(_policy)),
+    "history_policy": Field(strict.checked(_policy)),
+}
+STATE: Spec = {
+    "format": Field(strict.anything, required=True),
+    "datasets": Field(strict.records(DATASET), required=True),
+}
+
+
+# Flat states: planning treats a foreign key as a column. Applied state is stored in this form, because the column of
+# a removed reference stays, retired.
+
+
+# The role of a foreign key's column in a flat state; state files call it technical.
+FOREIGN_KEY = "foreign_key"
+
+
+def flat(dataset: DatasetState) -> DatasetState:
+    """Return the dataset with its references as columns, whose inputs are the paired columns."""
+    if not dataset.references:
+        return dataset
+    columns = tuple(_foreign_key(reference) for reference in dataset.references)
+    return replace(dataset, columns=(*dataset.columns, *columns), references=())
+
+
+def with_references(dataset: DatasetState) -> DatasetState:
+    """Return a flat state with its foreign keys as references, as tables need them; their parents are unknown."""
+    columns = tuple(column for column in dataset.columns if column.role != FOREIGN_KEY)
+    keys = (column for column in dataset.active_columns if column.role == FOREIGN_KEY)
+    references = tuple(ReferenceState(column.key, column.name, "", ()) for column in keys)
+    return replace(dataset, columns=columns, references=(*dataset.references, *references))
+
+
+def _foreign_key(reference: ReferenceState) -> ColumnState:
+    pairs = tuple(sorted(f"{child}={parent}" for child, parent in reference.pairs))
+    return ColumnState(reference.key, reference.column_name, "string", role=FOREIGN_KEY, inputs=pairs)
+
+
+def as_row(dataset: DatasetState) -> dict[str, Any]:
+    """Return a dataset's state, flat, for a JSON column; ``of_row`` reads it."""
+    return asdict(flat(dataset))
+
+
+def of_row(row: dict[str, Any]) -> DatasetState:
+    """Return the state that ``as_row`` wrote. Raise TypeError for unknown fields."""
+    columns = tuple(
+        ColumnState(**{**column, "former_names": tuple(column["former_names"]), "inputs": tuple(column["inputs"])})
+        for column in row["columns"]
+    )
+    lists = {name: tuple(row[name]) for name in ("former_names", "inputs")}
+    return DatasetState(**{**row, **lists, "columns": columns, "references": ()})
+
+
+FORMAT = "architecture-state/v1"
+@dataclass(frozen=True)
+class ArchitectureState:
+    """All datasets of one side of a comparison."""
+
+    datasets: tuple[DatasetState, ...] = ()
+
+
+class StateProblem(strict.BadField):
+    """Error of an invalid state file."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(path, message, "bad_state_file")
+
+
+def parse_state(text: str, name: str = "") -> ArchitectureState:
+    """Return the state in a file, datasets and columns ordered by key.
+
+    ``name`` is the file's name in errors. Raises StateProblem with path and line.
+    """
+    try:
+        document = strict_json.loads(text)
+    except strict_json.BadJson as error:
+        place = f"{name or 'line'}:{error.line}" if error.line else name
+        raise StateProblem((), f"is not JSON: {error}").about(place=place) from None
+    try:
+        return _state(strict.read_record(Node(document, path=()), STATE))
+    except strict.BadField as problem:
+        line = text.count("\n", 0, offset_of(text, problem.path)) + 1
+        raise StateProblem(problem.path, problem.message).about(place=f"{name or 'line'}:{line}") from None
+
+
+def dump_state(state: ArchitectureState) -> str:
+    """Return the state as the text of a file; equal states give equal texts that ``parse_state`` reads.
+
+    A foreign key is written as the technical column that it is in the table.
+    """
+    datasets = sorted((dataset_document(dataset) for dataset in state.datasets), key=lambda document: document["key"])
+    return json.dumps({"format": FORMAT, "datasets": datasets}, indent=2, ensure_ascii=False) + "\n"
+
+
+def dataset_document(dataset: DatasetState) -> dict[str, Any]:
+    """Return a dataset with the fields of a state file."""
+    dataset = flat(dataset)
+    document = {
+        "key": dataset.key,
+        "schema": dataset.schema,
+        "name": dataset.name,
+        "former_names": list(dataset.former_names),
+        "active": dataset.active,
+        "materialization": dataset.materialization,
+        "historize": dataset.historize,
+        "filter": dataset.filter,
+        "inputs": sorted(dataset.inputs),
+        "load_policy": dataset.load_policy,
+        "history_policy": dataset.history_policy,
+        "columns": [_column_document(column) for column in sorted(dataset.columns, key=lambda column: column.key)],
+    }
+    return {name: value for name, value in document.items() if value or DATASET[name].required}
+
+
+def _column_document(column: ColumnState) -> dict[str, Any]:
+    return {
+        "key": column.key,
+        "name": column.name,
+        "former_names": list(column.former_names),
+        "type": column.type,
+        "nullable": column.nullable,
+        "role": column.role if column.role in ROLES else TECHNICAL,
+        "active": column.active,
+        "expression": column.expression,
+        "inputs": sorted(column.inputs),
+    }
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def _state(fields: Record) -> ArchitectureState:
+    if fields["format"] != FORMAT:
+        raise StateProblem(("format",), f"{fields['format']!r} is not known; known is {FORMAT}")
+    datasets = [_dataset(record, ("datasets", index)) for index, record in enumerate(fields["datasets"])]
+    _refuse_twice("key", [(dataset.key, True) for dataset in datasets], ("datasets",))
+    _refuse_twice("name", [(dataset.qualified_name.lower(), dataset.active) for dataset in datasets], ("datasets",))
+    return ArchitectureState(tuple(sorted(datasets, key=lambda dataset: dataset.key)))
+
+
+def _dataset(fields: Record, path: Path) -> DatasetState:
+    columns = [_column(record) for record in fields["columns"]]
+    _refuse_twice("key", [(column.key, True) for column in columns], (*path, "columns"))
+    _refuse_twice("name", [(column.name.lower(), column.active) for column in columns], (*path, "columns"))
+    if fields["name"].lower().endswith(HISTORY_SUFFIX):
+        message = f"the suffix {HISTORY_SUFFIX} is reserved: a history follows from a dataset with historize true"
+        raise StateProblem((*path, "name"), message)
+    changed = {
+        "layer": fields["schema"],
+        "columns": tuple(sorted(columns, key=lambda column: column.key)),
+        "inputs": tuple(sorted({*fields["inputs"]})),
+        "history_policy": fields["history_policy"] or {},
+    }
+    return DatasetState(**fields.values | changed)
+
+
+def _column(fields: Record) -> ColumnState:
+    return ColumnState(**fields.values | {"inputs": tuple(sorted({*fields["inputs"]}))})
+
+
+def _refuse_twice(what: str, values: list[tuple[str, bool]], path: Path) -> None:
+    """Refuse duplicates: a retired object may share its name with its successor, no object shares a key."""
+    seen: set[str] = set()
+    for index, (value, counts) in enumerate(values):
+        if counts and value in seen:
+            raise StateProblem((*path, index, what), f"{value!r} stands twice")
+        if counts:
+            seen.add(value)
+
+
+# --- places ----------------------------------------------------------------------------------
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+
+
+def offset_of(text: str, path: Path) -> int:
+    """Return the offset of the value at ``path`` in a JSON text; of a missing one, that of its owner."""
+    decoder, at = json.JSONDecoder(), _BLANK.match(text, 0).end()
+    for part in path:
+        position = _member(text, at, part, decoder)
+        if position is None:
+            break
+        at = position
+    return at
+
+
+def _member(text: str, at: int, part: str | int, decoder: json.JSONDecoder) -> int | None:
+    is_object, index = text[at] == "{", 0
+    if text[at] not in "{[":
+        return None
+    at = _BLANK.match(text, at + 1).end()
+    while text[at] not in "}]":
+        name: str | int = index
+        if is_object:
+            name, at = decoder.raw_decode(text, at)
+            at = _BLANK.match(text, _BLANK.match(text, at).end() + 1).end()
+        if name == part:
+            return at
+        _, at = decoder.raw_decode(text, at)
+        at = _BLANK.match(text, at).end()
+        if text[at] == ",":
+            at, index = _BLANK.match(text, at + 1).end(), index + 1
+    return None

@@ -1,1 +1,0 @@
-"""Desired, applied and observed structure; how two of them are compared for drift."""

@@ -1,0 +1,229 @@
+"""Forms of architecture control's pages."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+
+from architecture.domain.change_policy import DESTRUCTIVE, REVIEW, RISKS, RULES, SAFE, SEVERITIES, PolicySet
+from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.steps.features import OPEN, SPARK
+from elevata.accounts.roles import ROLES, Permission
+from elevata.core.errors import as_sentence
+from elevata.web.forms import MetadataForm
+from metadata.forms.scope import ScopeFields
+
+ALONE = "dataset_alone"
+
+
+class ScopeForm(ScopeFields):
+    """Scope of a report."""
+
+    SCOPES = (
+        (ALL, "Everything"),
+        (SCHEMA, "One schema"),
+        (DATASET, "One dataset and what it depends on"),
+        (ALONE, "One dataset alone"),
+    )
+    NAMED_BY = {**ScopeFields.NAMED_BY, ALONE: "dataset"}
+    DOING = "report on"
+
+    scope = forms.ChoiceField(
+        initial=ALL, help_text="A report changes nothing. A narrower scope skips other datasets."
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"auto_id": "id_build_%s", **options})
+
+    def scope_chosen(self) -> Scope:
+        kind = self.cleaned_data["scope"]
+        if kind == ALL:
+            return Scope()
+        if kind == SCHEMA:
+            return Scope(SCHEMA, self.cleaned_data["schema"].strip())
+        return Scope(DATASET, self.cleaned_data["dataset"].strip(), target_only=kind == ALONE)
+
+    @classmethod
+    def of(cls, scope: Scope) -> "ScopeForm":
+        """Return the form, filled with a scope."""
+        kind = ALONE if scope.target_only else scope.kind
+        return cls(initial={"scope": kind, SCHEMA: scope.name, DATASET: scope.name})
+
+
+class DecisionForm(forms.Form):
+    """Note of an approval or rejection."""
+
+    note = forms.CharField(
+        max_length=2000,
+        required=False,
+        strip=True,
+        help_text="Shown to the author and stored in the record. Required when rejecting.",
+    )
+    readers_lost = forms.BooleanField(
+        required=False,
+        label="Accept lost readers",
+        help_text="Change the tables without writing them anew; the operations name the readers they lose.",
+    )
+
+
+class ReasonForm(MetadataForm):
+    """Reason for an action that cannot be undone."""
+
+    elsewhere = {"NO_REASON": "reason"}
+
+    reason = forms.CharField(
+        max_length=200,
+        label="Why",
+        widget=forms.TextInput(attrs={"autofocus": True}),
+        strip=True,
+        help_text="Recorded in the change log.",
+        error_messages={"required": "Enter a reason. It is stored in the record."},
+    )
+
+
+class AdoptForm(ReasonForm):
+    """Datasets (stable keys) whose tables become the baseline, and the reason."""
+
+    dataset = forms.TypedMultipleChoiceField(
+        coerce=str,
+        help_text="Datasets to adopt.",
+        error_messages={"required": "Choose at least one dataset."},
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["dataset"].valid_value = _is_key
+
+
+class UndoForm(MetadataForm):
+    """Operations of a record (ordinals) to undo."""
+
+    operation = forms.TypedMultipleChoiceField(
+        coerce=int,
+        help_text="Operations to undo.",
+        error_messages={"required": "Choose at least one operation to undo."},
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["operation"].valid_value = _is_ordinal
+
+
+def _is_ordinal(value: str) -> bool:
+    """Return whether the text can be an ordinal; the service checks that the record has it."""
+    return value.isascii() and value.isdigit() and len(value) < 10
+
+
+def _is_key(value: str) -> bool:
+    """Return whether the text can be a stable key; the service checks that the dataset exists."""
+    try:
+        return str(UUID(value)) == value
+    except ValueError:
+        return False
+
+
+class PolicyForm(forms.Form):
+    """An environment's policy: a severity for every rule, approvals for every risk, and two choices."""
+
+    LABELS = {"allow": "allow", "needs_approval": "needs approval", "block": "block"}
+    MEANS = {
+        SAFE: "Every operation is allowed.",
+        REVIEW: "An operation needs approval.",
+        DESTRUCTIVE: "An operation is destructive.",
+    }
+
+    version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
+    approver_may_execute = forms.BooleanField(
+        required=False,
+        label="Approvers may execute",
+        help_text="If off, author, approver and operator must be three different users.",
+    )
+    automatic_safe_changes = forms.BooleanField(
+        required=False,
+        label="Loads apply safe changes",
+        help_text="If off, pending changes block a load until a report is executed.",
+    )
+
+    readers = forms.ChoiceField(
+        choices=[(SPARK, "Spark"), (OPEN, "Spark, DuckDB, delta-rs and Polars")],
+        label="Readers",
+        help_text="Programs that must be able to read every table. More readers make changes of columns slower.",
+    )
+
+    reason = forms.CharField(
+        max_length=1000,
+        required=False,
+        strip=True,
+        help_text="Recorded in the change log and shown to the user who accepts a looser policy.",
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
+        roles = [("", "any approver")] + [(role.value, role.value) for role in approving_roles()]
+        for rule in RULES:
+            self.fields[f"severity_{rule.code}"] = forms.ChoiceField(
+                choices=severities, help_text=as_sentence(rule.text)
+            )
+        for risk in RISKS:
+            self.fields[f"count_{risk}"] = forms.IntegerField(
+                min_value=0,
+                max_value=9,
+                help_text=self.MEANS[risk],
+                error_messages={"required": "Enter a number from 0 to 9."},
+            )
+            self.fields[f"role_{risk}"] = forms.ChoiceField(
+                choices=roles,
+                required=False,
+                help_text="By the highest risk in a report. Authors cannot approve their own changes.",
+            )
+
+    @classmethod
+    def of(cls, policy: PolicySet, version: int) -> "PolicyForm":
+        """Return the form, filled with a policy set."""
+        initial: dict[str, Any] = {
+            "version": version,
+            "approver_may_execute": policy.approver_may_execute,
+            "automatic_safe_changes": policy.automatic_safe_changes,
+            "readers": policy.readers,
+        }
+        initial |= {f"severity_{code}": severity for code, severity in policy.severities.items()}
+        for risk, need in policy.approvals.items():
+            initial |= {f"count_{risk}": need.count, f"role_{risk}": need.role}
+        return cls(initial=initial)
+
+    def differing(self, defaults: PolicySet) -> dict[str, Any]:
+        """Return the choices that differ from the defaults, as an environment stores them."""
+        given, default = self.cleaned_data, defaults.as_json()
+        severities = {rule.code: given[f"severity_{rule.code}"] for rule in RULES}
+        approvals = {risk: {"count": given[f"count_{risk}"], "role": given[f"role_{risk}"]} for risk in RISKS}
+        found: dict[str, Any] = {
+            "severities": {code: value for code, value in severities.items() if value != defaults.severities[code]},
+            "approvals": {risk: need for risk, need in approvals.items() if need != default["approvals"][risk]},
+        }
+        for name in ("approver_may_execute", "automatic_safe_changes"):
+            if given[name] != default[name]:
+                found[name] = given[name]
+        if given["readers"] != defaults.readers:
+            found["readers"] = given["readers"]
+        return {name: value for name, value in found.items() if value != {}}
+
+    def rules(self) -> list[tuple[Any, Any, str]]:
+        """Return each rule with its field and its default's name, for the page."""
+        return [(rule, self[f"severity_{rule.code}"], rule.flag) for rule in RULES]
+
+    def risks(self) -> list[tuple[str, Any, Any]]:
+        """Return each risk with its two fields, for the page."""
+        return [(risk, self[f"count_{risk}"], self[f"role_{risk}"]) for risk in RISKS]
+
+
+class ProposalForm(forms.Form):
+    """Decision on a proposed looser policy, with a note."""
+
+    proposal = forms.UUIDField(widget=forms.HiddenInput)
+    note = forms.CharField(max_length=1000, required=False, strip=True, help_text="Shown to the proposer.")
+
+
+def approving_roles() -> list[Any]:
+    """Return the roles whose users may approve."""
+    return [role for role, given in ROLES.items() if Permission.APPROVE_REPORTS in given]

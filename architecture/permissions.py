@@ -1,0 +1,90 @@
+"""Permissions of workflow steps: actor and environment."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+
+from architecture.domain.operations import operation_of
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport, Environment, Execution
+from elevata.accounts.models import ServiceAccount
+from elevata.accounts.permissions import Where, acting_as, current_actor, is_service_account, may, must_write, roles_of
+from elevata.accounts.roles import USERS_ONLY, Permission, Place, needed_role
+from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.permissions import place_of
+
+
+def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> None:
+    """Raise Refused unless an active user with the permission there is given.
+
+    NO_PERSON without a user, SERVICE_ACCOUNT for a program where a user is required, NOT_PERMITTED otherwise.
+    Raises MetadataError ``token_scope`` for a read-only token.
+    """
+    if user is None or not getattr(user, "is_authenticated", False) or not user.is_active:
+        raise Refused("NO_PERSON")
+    if permission in USERS_ONLY and is_service_account(user):
+        raise Refused("SERVICE_ACCOUNT")
+    if not may(user, permission, on):
+        raise Refused("NOT_PERMITTED", f"{needed_role(permission)}, which {user.get_username()} does not have here")
+    must_write()
+
+
+def role_names(user: Any, on: Where = None) -> list[str]:
+    """Return the names of the user's roles, those for this place included, sorted."""
+    return sorted(role.value for role in roles_of(user, on))
+
+
+def who_answers(user: Any) -> str:
+    """Return the name of the responsible user: the user, or the owner of a service account."""
+    account = ServiceAccount.objects.filter(user_id=user.pk).select_related("owner").first()
+    return (account.owner if account is not None else user).get_username()
+
+
+@contextmanager
+def on_behalf_of(user: Any) -> Iterator[None]:
+    """Attribute change-log entries inside the block to this user; a known token or request stays."""
+    if current_actor().user == user:
+        yield
+    else:
+        with acting_as(user):
+            yield
+
+
+# Places of workflow actions, for roles that are granted for an environment, a layer or a schema.
+
+
+def here() -> Place:
+    """Return the environment of this installation: loads, refreshes and schedules belong to it."""
+    return Place(environment=settings.ENVIRONMENT)
+
+
+def place_of_data(row: TargetDataset | SourceDataset | System) -> Place:
+    """Return where data is read: the environment of this installation, and the schema of a target dataset."""
+    return replace(place_of(row), environment=settings.ENVIRONMENT)
+
+
+def place_of_environment(environment: Environment) -> Place:
+    return Place(environment=environment.name)
+
+
+def place_of_report(report: ChangeReport) -> Callable[[], Place]:
+    """Return a report's environment and the schemas that it changes, computed on demand."""
+
+    def found() -> Place:
+        names = {operation_of(row).dataset.rpartition(".")[0] for row in report.document["rows"]}
+        layers = dict(TargetSchema.objects.filter(name__in=names).values_list("name", "layer"))
+        # A schema without description is in no layer: only a grant by its name covers it.
+        schemas = frozenset((name, layers.get(name, "")) for name in names)
+        return Place(environment=report.environment.name, schemas=schemas)
+
+    return found
+
+
+def place_of_execution(execution: Execution) -> Callable[[], Place]:
+    """Return the place of its report, or its environment if a load run started it."""
+    if execution.report is not None:
+        return place_of_report(execution.report)
+    return lambda: place_of_environment(execution.environment)

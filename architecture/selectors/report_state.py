@@ -1,0 +1,112 @@
+"""State of a report, and the change-log entries behind it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from architecture.domain import workflow
+from architecture.models import ChangeReport, Execution, Preview
+from architecture.selectors import inbox
+from architecture.selectors.authors import hands
+from architecture.selectors.report_details import against, standing
+from architecture.services.previews import newest_preview
+from architecture.services.reports import authors_of_report, operations_of
+from elevata.audit.selectors import ShownEntry, entries
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import as_sentence
+from elevata.jobs import states
+from metadata.selectors.change_log import shown_entries
+
+# Reports in these states may still be executed, so it matters whether they are up to date.
+_ALIVE = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+# In these states no further step of a report is possible.
+_CLOSED = (workflow.BLOCKED, workflow.REJECTED, workflow.SUPERSEDED, workflow.NO_CHANGES)
+
+
+@dataclass
+class ReportState:
+    """State of a report: its preview and executions, and whether it is up to date."""
+
+    report: ChangeReport
+
+    @cached_property
+    def executions(self) -> list[Execution]:
+        return list(self.report.executions.select_related("requested_by", "record").order_by("-pk"))
+
+    @cached_property
+    def execution(self) -> Execution | None:
+        """Return the execution that was not abandoned."""
+        return next((execution for execution in self.executions if execution.status != states.ABANDONED), None)
+
+    @cached_property
+    def preview(self) -> Preview | None:
+        return newest_preview(self.report)
+
+    @property
+    def alive(self) -> bool:
+        """Return True if it may still be executed, and no execution was requested."""
+        return self.report.status in _ALIVE and self.execution is None
+
+    @cached_property
+    def mark(self) -> str:
+        """Return a digest that changes with each decision, preview and execution."""
+        execution = self.execution.pk if self.execution else 0
+        preview = self.preview.fingerprint if self.preview else ""
+        return sha256_hex([str(self.report.status), self.report.approvals.count(), execution, preview])[:12]
+
+    @cached_property
+    def signal(self) -> str:
+        return inbox.signal(self.report.environment_id)
+
+    @cached_property
+    def authors(self) -> frozenset[str]:
+        return inbox.authors(self.report, self.signal) if self.alive else authors_of_report(self.report)
+
+    def refusal(self, *, ask: bool) -> dict[str, Any]:
+        """Return why the report is outdated, in sentences; {} if it is up to date. ``ask``: rebuild it to find out."""
+        if not self.alive:
+            return {}
+        known = inbox.refusal_of(self.report, self.signal) if ask else self._known
+        refusal = dict(known or {})
+        return refusal | {part: as_sentence(refusal[part]) for part in ("message", "hint") if refusal.get(part)}
+
+    @cached_property
+    def _known(self) -> dict[str, Any] | None:
+        return inbox.known_refusal(self.report.report_id, self.signal)
+
+    def context(self, user: Any, *, ask: bool = False) -> dict[str, Any]:
+        """Return the context of templates for the status and the buttons."""
+        refusal = self.refusal(ask=ask)
+        return {
+            "standing": against(standing(self.report, user, self.authors), refusal),
+            "refusal": refusal,
+            "holds": self.alive and not refusal and (ask or self._known is not None),
+            "alive": self.alive,
+            "mark": self.mark,
+            "seen": f"{self.mark}.{self.signal}" if self.alive and (ask or self._known is not None) else "",
+            "execution": self.execution,
+            "decidable": self.report.status == workflow.OPEN,
+            "closed": self.report.status in _CLOSED,
+            "step_count": len(self.preview.document["steps"]) if self.preview else 0,
+        }
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The newest of the entries behind a report, and how many there are in all."""
+
+    entries: list[ShownEntry]
+    count: int
+
+
+def behind(report: ChangeReport, *, limit: int) -> Behind:
+    """Return the entries that a report brings to the warehouse, newest first.
+
+    Of each dataset in it: the entries after the dataset's mark at the time of the report, and before the report.
+    So the result is the same before and after the report's own execution.
+    """
+    since = report.document.get("since")
+    if not since or report.undo_of_id is not None or not operations_of(report):
+        return Behind([], 0)
+    keys = [hand.entry for hand in hands(report.environment, since) if hand.sequence <= report.through]
+    return Behind(shown_entries(entries().filter(pk__in=keys[:limit])), len(keys))

@@ -1,0 +1,285 @@
+"""Verification before an execution, and changes a load makes itself.
+
+Planner and policy are the same as for reports. The changes are executed with a record of their own; any change that
+needs approval blocks the load and names the report to create.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from architecture.domain import execution_log
+from architecture.domain.change_policy import SAFE
+from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
+from architecture.domain.planning.plan import plan
+from architecture.domain.report import Scope
+from architecture.domain.state_files import as_row, flat
+from architecture.domain.steps.report_steps import plan_steps, steps_left
+from architecture.domain.steps.statements import statement_text
+from architecture.domain.steps.step import Step
+from architecture.domain.workflow import Refused
+from architecture.models import Environment, Execution, ExecutionOperation
+from architecture.selectors.authors import carried_out
+from architecture.services.change_policy import policy_in_force
+from architecture.services.executions import refuse_unapproved
+from architecture.services.leases import ExecutionAttempt, note_on
+from architecture.services.previews import (
+    execution_rows,
+    operation_row,
+    plan_preview,
+    rows_without_step,
+    step_row,
+    steps_in,
+)
+from architecture.services.proof import (
+    proven_followed,
+    proven_states,
+    refuse_unproven_execution,
+    refuse_unproven_preview,
+    seal,
+    sign_execution,
+)
+from architecture.services.reports import Basis, basis_of, operations_of, refuse_stale, tables_of, what_moved
+from architecture.services.states import Seen, last_seen
+from architecture.services.undo import mark_before
+from elevata.core.canonical_json import sha256_hex
+from metadata.domain.state import DatasetState
+
+# Verification for the whole scope before the first statement of an attempt. The first attempt creates report and
+# preview again and compares fingerprints. A later one cannot, because finished steps changed the warehouse: it checks
+# that metadata, policy and approvals are unchanged, and that every table matches its finished steps.
+
+
+_SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
+
+
+@dataclass(frozen=True)
+class Todo:
+    """All steps of an execution, and the ordinals of those that are still to be run."""
+
+    steps: tuple[Step, ...]
+    left: tuple[int, ...]
+
+
+def tables_of_execution(execution: Execution) -> frozenset[str]:
+    """Return stable keys of the tables to observe before the execution. Raise Refused EXECUTION_UNPROVEN."""
+    refuse_unproven_execution(execution)
+    known = tables_of(execution.report, begun=bool(execution.planned))
+    return known | {step.table.key for step in steps_in(execution.preview)}
+
+
+@transaction.atomic
+def verify(execution: Execution) -> Todo:
+    """Return the steps left to run.
+
+    Raise Refused or StepProblem, with nothing run, if anything changed since the approval.
+    """
+    refuse_unproven_execution(execution)
+    report, preview = execution.report, execution.preview
+    refuse_unapproved(report, execution.requested_by)
+    refuse_unproven_preview(report, preview)
+    rows = list(execution.operations.order_by("ordinal"))
+    if list(map(_place, rows)) != list(map(_place, execution_rows(execution, preview, operations_of(report)))):
+        raise Refused("EXECUTION_UNPROVEN", "its steps are not those of the report and the preview")
+    if not execution.planned:
+        basis = refuse_stale(report)
+        if plan_preview(report, basis).fingerprint != preview.fingerprint:
+            raise Refused("PREVIEW_STALE")
+        _settle(execution, basis)
+    else:
+        _refuse_moved(execution)
+    steps = steps_in(preview)
+    finished = {row.ordinal for row in rows if row.status == _SUCCEEDED}
+    observed = last_seen(environment=execution.environment).tables
+    return Todo(steps, steps_left(steps, finished=finished, observed=observed))
+
+
+def _place(row: ExecutionOperation) -> tuple[object, ...]:
+    """Return the operation of a step, which determines its effect on applied state."""
+    keys = (str(row.dataset_key), str(row.table_key))
+    return (row.ordinal, row.operation, row.op, *keys, row.qualified_name, row.column_name)
+
+
+def _settle(execution: Execution, basis: Basis) -> None:
+    """Store the plan of the execution for later attempts, the record and an undo."""
+    rows = [operation.as_row() for operation in operations_of(execution.report)]
+    keys = {row["dataset_key"] for row in rows}
+    before, report = basis.before(), execution.report
+    execution.planned = planned_of(
+        rows=rows,
+        basis=basis,
+        through=report.through if report.undo_of_id is None else mark_before(report),
+        scope=execution.report.scope,
+        before={key: before.get(key) for key in keys},
+    )
+    sign_execution(execution)
+
+
+def planned_of(*, rows: list[dict], basis: Basis, through: int, scope: dict, before: dict, **more: object) -> dict:
+    """Return the stored plan: operations, and the states of their datasets before and desired.
+
+    ``marks`` are those of the datasets before, ``through`` the new mark once nothing is left to do.
+    """
+    keys = {row["dataset_key"] for row in rows}
+    desired = {state.key: as_row(flat(state)) for state in basis.desired if state.key in keys}
+    kept = {"before": before, "marks": carried_out(basis.environment, keys), "through": through}
+    return {"rows": rows, "desired": desired, "scope": scope, **kept, **more}
+
+
+def _refuse_moved(execution: Execution) -> None:
+    """Refuse changed metadata or policy; tables are checked step by step."""
+    report = execution.report
+    if policy_in_force(report.environment).as_json() != report.content["policy"]:
+        raise Refused("POLICY_MOVED")
+    made = basis_of(report, begun=True).report()
+    if what_moved(report.content, made.content) == "REPORT_STALE":
+        raise Refused("REPORT_STALE")
+
+
+FORMAT = "automatic-changes/v1"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Pending changes of some datasets.
+
+    ``needing`` lists changes that need a user's decision, one line each; steps are set only without any.
+    """
+
+    basis: Basis
+    operations: tuple[Operation, ...] = ()
+    steps: tuple[Step, ...] = ()
+    needing: tuple[str, ...] = ()
+
+
+def pending_changes(
+    *, environment: Environment, states: Iterable[DatasetState], keys: Collection[str], seen: Seen, through: int
+) -> Pending:
+    """Return the pending operations on the datasets with these keys; ``seen`` are their observed tables.
+
+    ``through`` is the last link of the audit chain sealed before ``states`` were read. Raises Refused
+    POLICY_UNPROVEN or APPLIED_UNPROVEN if the database was changed outside the product.
+    """
+    states, policy = tuple(states), policy_in_force(environment)
+    applied = proven_states(environment=environment)
+    chosen = tuple(state for state in states if state.key in keys)
+    own = tuple(state for state in applied if state.key in keys)
+    kept = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
+    whole = basis = Basis(environment, Scope(), chosen, own, seen, policy, **kept)
+    operations = plan(basis.current, chosen, policy).operations
+    if operations:  # whether a name is free can depend on a dataset that is not loaded
+        others = last_seen(environment=environment)
+        whole = Basis(environment, Scope(), states, applied, _over(others, seen), policy, **kept)
+        operations = plan(whole.current, states, policy, keys).operations
+    needing = _needing(operations, basis)
+    steps = () if needing else whole.steps(operations)
+    return Pending(basis, operations, steps, needing)
+
+
+def _never_applied(operations: tuple[Operation, ...], basis: Basis) -> list[str]:
+    """Return views that a load would compute although no plan has compared them: retired, or of doubtful names."""
+    known = {state.key for state in basis.applied} | {operation.dataset_key for operation in operations}
+    views = (state for state in basis.desired if state.materialization == "view" and state.key not in known)
+    return sorted(state.qualified_name for state in views)
+
+
+def _over(others: Seen, seen: Seen) -> Seen:
+    tables = {key: table for key, table in others.tables.items() if key not in seen.asked}
+    return Seen({**tables, **seen.tables}, others.asked | seen.asked, seen.at)
+
+
+def _needing(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:
+    """Return all operations that are not safe; all operations if the environment requires approval for safe ones."""
+    policy = basis.policy
+    unasked = policy.automatic_safe_changes and not policy.approvals[SAFE].count
+    found = [
+        operation
+        for operation in operations
+        if not unasked or operation.destructive or operation.decision not in (ALLOWED, METADATA_ONLY)
+    ]
+    parts = [f"{one.describe()} ({one.message})" if one.message else one.describe() for one in found]
+    parts += [
+        f"{name}: the view was never applied; take it into use by a report"
+        for name in _never_applied(operations, basis)
+    ]
+    # Differences without an operation need a user, too: a report warns of them.
+    planned = {operation.dataset_key for operation in operations}
+    differing = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
+    return tuple(parts + [step.describe() for step in differing if step.table.dataset_key not in planned])
+
+
+@transaction.atomic
+def begin_execution(
+    *,
+    pending: Pending,
+    reason: str,
+    user: Any = None,
+    scope: Scope | None = None,
+) -> Execution:
+    """Create an execution of pending changes, with a row for each step, in order (ordinals from 0).
+
+    ``scope`` is the scope of the load, for its record; default: everything.
+    """
+    basis, now = pending.basis, timezone.now()
+    rows = [operation.as_row() for operation in pending.operations]
+    before = basis.before()
+    content = {
+        "format": FORMAT,
+        "environment": basis.environment.name,
+        "operations": [_plain_row(row) for row in rows],
+        "steps": [step_row(step) for step in pending.steps],
+        "policy": basis.policy.as_json(),
+    }
+    execution = Execution.objects.create(
+        environment=basis.environment,
+        environment_name=basis.environment.name,
+        status=Execution.Status.RUNNING,
+        attempt=1,
+        reason=reason[:200],
+        command="load",
+        requested_by=user,
+        started_at=now,
+        planned=planned_of(
+            rows=rows,
+            basis=basis,
+            through=basis.through,
+            scope=(scope or basis.scope).as_json(sorted(state.qualified_name for state in basis.desired)),
+            before={row["dataset_key"]: before.get(row["dataset_key"]) for row in rows},
+            report={"report_id": None, "fingerprint": sha256_hex(content), "content": content},
+        ),
+    )
+    sign_execution(execution)
+    warehouse = basis.environment.warehouse
+    steps = [
+        operation_row(execution, ordinal, step, statement_text(step, warehouse))
+        for ordinal, step in enumerate(pending.steps)
+    ]
+    rows_of_steps = steps + rows_without_step(execution, pending.operations, steps)
+    ExecutionOperation.objects.bulk_create(rows_of_steps)
+    note_on(execution, execution_log.begun_by_load(execution.reason, len(rows_of_steps)))
+    return execution
+
+
+def attempt_of_load(execution: Execution) -> ExecutionAttempt:
+    """Return the only attempt of a load run's execution: the run itself is fenced."""
+    return ExecutionAttempt(execution.pk, 1)
+
+
+@transaction.atomic
+def finish_execution(*, execution: Execution) -> Execution:
+    """Close a load run's execution: it succeeded if every step did. Its record is sealed either way. Once only."""
+    unfinished = execution.operations.exclude(status=ExecutionOperation.Status.SUCCEEDED).exists()
+    status = Execution.Status.FAILED if unfinished else Execution.Status.SUCCEEDED
+    ended = attempt_of_load(execution).end(wanted=status)
+    execution.refresh_from_db()
+    if ended is not None:
+        note_on(execution, execution_log.ended(execution.status, execution.seconds, execution.error, 0))
+        seal(execution)
+    return execution
+
+
+def _plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "columns": [list(column) for column in row["columns"]]}

@@ -1,0 +1,372 @@
+"""Approvals of reports and life cycle of executions.
+
+``elevata.jobs`` changes the states of the job. ``leases`` has the writes of an attempt, ``proof`` the sealed
+record.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from architecture.domain import execution_log, workflow
+from architecture.domain.change_policy import REWRITE_TABLE, PolicySet
+from architecture.domain.workflow import Refused
+from architecture.models import Approval, ChangeReport, Environment, Execution, ExecutionOperation, Preview
+from architecture.permissions import (
+    must_be_permitted,
+    on_behalf_of,
+    place_of_execution,
+    place_of_report,
+    role_names,
+    who_answers,
+)
+from architecture.services.change_policy import policy_in_force, policy_of
+from architecture.services.leases import ExecutionAttempt, names_of, note, note_on, release_leases, take_leases
+from architecture.services.notifications import tell_decided, tell_execution_ended
+from architecture.services.previews import execution_rows, newest_preview
+from architecture.services.proof import (
+    refuse_unproven,
+    refuse_unproven_execution,
+    refuse_unproven_preview,
+    seal,
+    sign_execution,
+)
+from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_why_of, refuse_stale
+from elevata.accounts.roles import Permission
+from elevata.audit.services import chain
+from elevata.audit.services.change_log import record_change
+from elevata.jobs import services as jobs
+from elevata.jobs import states
+from elevata.jobs.models import Job
+from elevata.jobs.services import Submitted
+
+
+class Requested(Submitted[Execution]):
+    """Result of asking for an execution; an active one stays as it is."""
+
+    @property
+    def execution(self) -> Execution:
+        return self.job
+
+
+@transaction.atomic
+def request_execution(
+    *, report: ChangeReport, user: Any, preview_fingerprint: str = "", command: str = ""
+) -> Requested:
+    """Request the execution of an approved, previewed report. A repeated request returns the same execution.
+
+    One that failed, was cancelled or lost is queued again, as its next attempt. Raises Refused with a code of
+    ``workflow.CODES`` and writes nothing then.
+    """
+    must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
+    _refuse_elsewhere(report.environment)
+    row = ChangeReport.objects.select_for_update().get(pk=report.pk)
+    known = row.executions.filter(abandoned=False).first()
+    if known is not None:
+        if known.status == states.SUCCEEDED:
+            raise Refused("ALREADY_EXECUTED")
+        if known.status in states.ACTIVE:
+            return Requested(known, requested=False)
+        return Requested(resume_execution(execution=known, user=user))
+    refuse_unapproved(row, user)
+    preview = newest_preview(row)
+    if preview is None:
+        raise Refused("NO_PREVIEW")
+    if preview_fingerprint and preview_fingerprint != preview.fingerprint:
+        raise Refused("PREVIEW_STALE", "a newer preview was made than the one you have seen")
+    refuse_unproven_preview(row, preview)
+    refuse_stale(row)
+    return _create(row, preview, user, command)
+
+
+def refuse_unapproved(report: ChangeReport, user: Any) -> None:
+    """Raise Refused unless the report has all approvals it needs, all proven, and the user may execute it."""
+    refuse_unproven(report)
+    policy = policy_in_force(report.environment)
+    workflow.refuse_execution(
+        status=report.status,
+        decisions=decisions_on(report),
+        fingerprint=report.fingerprint,
+        need=policy.approvals[report.risk],
+        authors=authors_of_report(report),
+        user=who_answers(user) if user is not None else "",
+        approver_may_execute=policy.approver_may_execute,
+    )
+
+
+def _refuse_elsewhere(environment: Environment) -> None:
+    """Refuse reports of another environment: its policy would apply to the warehouse of this one."""
+    if environment.name != settings.ENVIRONMENT:
+        raise Refused("OTHER_ENVIRONMENT")
+
+
+def _create(report: ChangeReport, preview: Preview, user: Any, command: str) -> Requested:
+    try:
+        with transaction.atomic():
+            execution = Execution.objects.create(
+                environment=report.environment,
+                environment_name=report.environment.name,
+                report=report,
+                preview=preview,
+                requested_by=user,
+                requester=user.get_username(),
+                command=command[:200],
+            )
+            sign_execution(execution)
+            ExecutionOperation.objects.bulk_create(execution_rows(execution, preview, operations_of(report)))
+    except IntegrityError:  # concurrent request
+        return Requested(report.executions.filter(abandoned=False).get(), requested=False)
+    with on_behalf_of(user):
+        _log(execution, "requested")
+    note_on(execution, execution_log.requested(execution.who, execution.command))
+    return Requested(execution)
+
+
+@transaction.atomic
+def resume_execution(*, execution: Execution, user: Any) -> Execution:
+    """Queue an execution again that failed, was cancelled or lost: finished steps are not repeated.
+
+    One whose worker has been silent for too long counts as lost, even if not marked yet.
+    """
+    must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
+    if execution.report is None:
+        raise Refused("NOT_RESUMABLE", "it belongs to a load run", "start the load run again")
+    _refuse_elsewhere(execution.environment)
+    refuse_unproven_execution(execution)
+    refuse_unapproved(execution.report, user)
+    jobs.mark_lost(job_pk=execution.pk)
+    queued = jobs.queue_again(job_pk=execution.pk)
+    execution.refresh_from_db()
+    if not queued:
+        _refuse_state(execution, "resumed")
+    execution.operations.filter(status=ExecutionOperation.Status.FAILED).update(
+        status=ExecutionOperation.Status.PLANNED, error="", observed=None, version_after=None, seconds=None
+    )
+    with on_behalf_of(user):
+        _log(execution, "resumed")
+    done = execution.operations.filter(status=ExecutionOperation.Status.SUCCEEDED).count()
+    note_on(execution, execution_log.resumed(user.get_username(), done, execution.operations.count() - done))
+    return execution
+
+
+def claim_execution(*, execution_pk: int, worker: str) -> ExecutionAttempt | None:
+    """Claim a queued execution with the leases of its datasets, all or nothing.
+
+    Returns None if it is claimed already or not queued any more. If a lease is held, the execution stays queued
+    with its holder as reason; the sweep retries it.
+    """
+    try:
+        return _claim(execution_pk, worker)
+    except Refused as held:
+        _wait(execution_pk, f"waiting: {held.message}", execution_log.waiting(held.message))
+        return None
+
+
+@transaction.atomic
+def _wait(execution_pk: int, phase: str, line: execution_log.Line) -> None:
+    """Set the reason why a queued execution waits; the log has it once, however often it is retried."""
+    if jobs.wait(job_pk=execution_pk, phase=phase):
+        note_on(Execution.objects.get(pk=execution_pk), line)
+
+
+def log_failed_wakeup(job: Job, reason: str) -> None:
+    """Add a line to an execution's log: no worker could be woken for it."""
+    note(job.pk, job.attempt, execution_log.not_told(reason))
+
+
+def log_wakeup(job: Job) -> None:
+    """Add a line to an execution's log: the broker takes messages again."""
+    note(job.pk, job.attempt, execution_log.told_again())
+
+
+@transaction.atomic
+def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
+    claimed = jobs.claim(job_pk=execution_pk, worker=worker, keep_start=True)
+    if claimed is None:
+        return None
+    execution = Execution.objects.select_related("environment").get(pk=execution_pk)
+    attempt = ExecutionAttempt(claimed.job_pk, claimed.number)
+    keys = set(execution.operations.values_list("dataset_key", flat=True))
+    leases = take_leases(environment=execution.environment, dataset_keys=keys, holder=attempt.holder)
+    names = names_of(keys, execution.environment)
+    note(execution_pk, attempt.number, execution_log.claimed(attempt.number, worker, names))
+    return replace(attempt, leases=leases)
+
+
+@transaction.atomic
+def cancel_execution(*, execution: Execution, user: Any) -> Execution:
+    """Request that an execution stops between two steps; a queued one is cancelled at once."""
+    must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
+    error = {"code": "CANCELED", "message": f"cancelled by {user.get_username()}"}
+    status = jobs.request_cancel(job_pk=execution.pk, error=error)
+    execution.refresh_from_db()
+    if status is not None:
+        with on_behalf_of(user):
+            _log(execution, "cancelled")
+        at_once = status == states.CANCELED
+        note_on(
+            execution,
+            (execution_log.canceled_at_once if at_once else execution_log.cancel_asked)(user.get_username()),
+        )
+    return execution
+
+
+@transaction.atomic
+def abandon_execution(*, execution: Execution, user: Any, reason: str) -> Execution:
+    """End an execution that will not be resumed, and seal a record of its finished steps."""
+    must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
+    if not reason.strip():
+        raise Refused("NO_REASON")
+    abandoned = jobs.abandon(job_pk=execution.pk, reason=reason.strip()[:200])
+    if abandoned:
+        Execution.objects.filter(pk=execution.pk).update(abandoned=True)
+    execution.refresh_from_db()
+    if not abandoned:
+        _refuse_state(execution, "abandoned")
+    with on_behalf_of(user):
+        _log(execution, "abandoned", reason.strip())
+        note_on(execution, execution_log.abandoned(user.get_username(), reason.strip()))
+        seal(execution)
+    return execution
+
+
+@transaction.atomic
+def end_attempt(*, attempt: ExecutionAttempt, wanted: str, error: dict | None = None) -> Execution | None:
+    """End an attempt, release its leases, and seal the record if nothing is left. None if the attempt is not current.
+
+    ``wanted`` is succeeded or failed; an execution with steps left cannot succeed.
+    """
+    execution = Execution.objects.select_related("environment").get(pk=attempt.job_pk)
+    if wanted == states.SUCCEEDED and execution.operations.exclude(status="succeeded").exists():
+        wanted = states.FAILED
+    end = attempt.end(wanted=wanted, error=error)
+    if end is None:
+        return None
+    released = release_leases(environment=execution.environment, holder=attempt.holder)
+    execution.refresh_from_db()
+    note(execution.pk, attempt.number, execution_log.ended(end, execution.seconds, execution.error, released))
+    tell_execution_ended(execution)
+    if end in states.ENDED:
+        seal(execution)
+    return execution
+
+
+def end_lost_execution(job: Job, error: dict[str, Any]) -> None:
+    """Settle an execution that was marked as lost: its leases, its log and its notices."""
+    execution = Execution.objects.select_related("environment").get(pk=job.pk)
+    attempt = ExecutionAttempt(job.pk, job.attempt)
+    released = release_leases(environment=execution.environment, holder=attempt.holder)
+    note(execution.pk, attempt.number, execution_log.given_up(error, released))
+    tell_execution_ended(execution)
+
+
+def _refuse_state(execution: Execution, wanted: str) -> None:
+    if execution.status in states.ACTIVE:
+        raise Refused("ALREADY_RUNNING")
+    if execution.status == states.SUCCEEDED:
+        raise Refused("ALREADY_EXECUTED")
+    raise Refused("NOT_RESUMABLE", f"an execution that is {execution.status} cannot be {wanted}")
+
+
+def _log(execution: Execution, action: str, reason: str = "") -> None:
+    record_change(
+        action=action,
+        subject_kind="execution",
+        subject_key=str(execution.pk),
+        subject_name=str(execution),
+        after={"status": execution.status},
+        reason=reason,
+    )
+
+
+def approve(*, report: ChangeReport, user: Any, note: str = "", readers_lost: bool = False) -> Approval:
+    """Approve the report for this user.
+
+    It is approved once enough users did. Refused with a code of ``workflow.CODES``.
+    ``readers_lost``: accept that tables lose readers instead of being rewritten. It counts if every approver
+    accepts it; a preview made before is outdated then.
+    """
+    if readers_lost and not rewrites_tables(report):
+        raise Refused("NO_READER_LOST")
+    return _decide(report, user, workflow.YES, note, readers_lost)
+
+
+def rewrites_tables(report: ChangeReport) -> bool:
+    """Return True if the report has operations that rewrite a table to keep its readers."""
+    return any(row.get("code") == REWRITE_TABLE for row in report.document["rows"])
+
+
+def reject(*, report: ChangeReport, user: Any, note: str = "") -> Approval:
+    """Reject the report, which closes it. Authors may do so, too."""
+    return _decide(report, user, workflow.NO, note)
+
+
+def approvals_missing(report: ChangeReport) -> int:
+    """Return the number of approvals the report still needs in its environment."""
+    return _missing(report, policy_of(report.environment))
+
+
+def _missing(report: ChangeReport, policy: PolicySet) -> int:
+    return workflow.approvals_missing(
+        decisions_on(report),
+        fingerprint=report.fingerprint,
+        need=policy.approvals[report.risk],
+        authors=authors_of_report(report),
+    )
+
+
+@transaction.atomic
+def _decide(report: ChangeReport, user: Any, decision: str, note: str, readers_lost: bool = False) -> Approval:
+    must_be_permitted(user, Permission.APPROVE_REPORTS, on=place_of_report(report))
+    row = ChangeReport.objects.select_for_update().get(pk=report.pk)
+    refuse_unproven(row)
+    policy = policy_in_force(row.environment)
+    workflow.refuse_decision(
+        status=row.status,
+        user=who_answers(user),
+        decision=decision,
+        authors=authors_of_report(row),
+        decided=decisions_on(row),
+        needed=policy.approvals[row.risk].count,
+    )
+    if decision == workflow.YES:
+        refuse_stale(row)
+    try:
+        with transaction.atomic():
+            approval = _record(row, user, decision, note, readers_lost)
+    except IntegrityError:  # concurrent decision of the same user
+        raise Refused("ALREADY_DECIDED") from None
+    record_why_of(row, "rejected" if decision == workflow.NO else "approved")
+    if decision == workflow.NO:
+        _become(row, workflow.REJECTED)
+        tell_decided(row, approval)
+    elif not _missing(row, policy):
+        _become(row, workflow.APPROVED)
+        tell_decided(row, approval)
+    report.refresh_from_db()
+    return approval
+
+
+def _record(row: ChangeReport, user: Any, decision: str, note: str, readers_lost: bool) -> Approval:
+    approval = Approval.objects.create(
+        report=row,
+        fingerprint=row.fingerprint,
+        person=user,
+        person_name=user.get_username(),
+        roles=role_names(user, on=place_of_report(row)),
+        decision=decision,
+        note=note.strip(),
+        readers_lost=readers_lost,
+        at=timezone.now(),
+    )
+    chain.append(approval)
+    return approval
+
+
+def _become(row: ChangeReport, target: str) -> None:
+    from_ = states.may_become(target, workflow.REPORT_STEPS)
+    if not ChangeReport.objects.filter(pk=row.pk, status__in=from_).update(status=target):
+        raise Refused("ALREADY_DECIDED")

@@ -1,0 +1,349 @@
+"""Signatures of stored rows, and sealed records.
+
+Approvals are links of the audit chain. Reports, previews, executions and applied state change, so they are no
+links: their deciding columns are signed with the audit key when they are stored.
+"""
+
+from collections.abc import Collection, Iterable
+from importlib import metadata as packages
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model
+from django.utils import timezone
+
+from architecture.domain import artifacts
+from architecture.domain.report import TARGET_ONLY, WITH_DEPENDENCIES
+from architecture.domain.state_files import of_row
+from architecture.domain.workflow import Refused
+from architecture.models import (
+    AppliedDataset,
+    Approval,
+    ChangeReport,
+    Environment,
+    Execution,
+    ExecutionOperation,
+    ExecutionRecord,
+    KeptHistory,
+    Preview,
+)
+from architecture.selectors.environments import applied_by_pk
+from elevata.audit.domain import Problem, Signature
+from elevata.audit.models import AppendOnly, ChainLink
+from elevata.audit.services import chain
+from elevata.audit.services.signing import sign, signature_problem
+from elevata.core.canonical_json import sha256_hex
+from metadata.domain.state import DatasetState
+
+_REPORT, _PREVIEW = "change-report", "preview"
+# Purpose and columns of rows that are signed as they are: all that decides of them.
+_SIGNED: dict[type[Model], tuple[str, tuple[str, ...]]] = {
+    AppliedDataset: (
+        "applied-dataset",
+        ("environment_id", "dataset_key", "qualified_name", "table_versions", "execution_id", "through", "digest"),
+    ),
+    KeptHistory: ("kept-history", ("environment_id", "history_key", "state")),
+    Execution: (
+        "execution",
+        ("id", "environment_id", "report_id", "preview_id", "requested_by_id", "requester", "command", "planned"),
+    ),
+}
+
+
+def sign_report(report: ChangeReport) -> str:
+    """Return the signature of a report's row."""
+    return str(sign(_REPORT, _report_content(report)))
+
+
+def sign_preview(report: ChangeReport, fingerprint: str) -> str:
+    """Return the signature of a preview of this report."""
+    return str(sign(_PREVIEW, _preview_content(report, fingerprint)))
+
+
+def refuse_unproven(report: ChangeReport) -> None:
+    """Raise Refused if the report or one of the decisions on it was written beside the product.
+
+    REPORT_UNPROVEN, APPROVAL_UNPROVEN.
+    """
+    approvals = list(report.approvals.order_by("pk"))
+    missing = {approval.pk for approval in approvals} - chain.proven(*approvals)
+    for approval in approvals:
+        if approval.pk in missing:
+            message = f"the decision of {approval.person_name} does not match the audit chain"
+            raise Refused("APPROVAL_UNPROVEN", message)
+    if signature_problem(Signature.parse(report.signature), _REPORT, _report_content(report)):
+        raise Refused("REPORT_UNPROVEN")
+
+
+def refuse_unproven_preview(report: ChangeReport, preview: Preview) -> None:
+    """Raise Refused PREVIEW_UNPROVEN unless the product made this preview, with these statements, of this report."""
+    content = _preview_content(report, preview.fingerprint)
+    if (
+        signature_problem(Signature.parse(preview.signature), _PREVIEW, content)
+        or sha256_hex(preview.document) != preview.fingerprint
+        or preview.document["report"] != report.fingerprint
+    ):
+        raise Refused("PREVIEW_UNPROVEN")
+
+
+# --- applied state and executions --------------------------------------------------------------
+
+
+def signature_of(row: AppliedDataset | KeptHistory | Execution) -> str:
+    """Return the signature of a row. It covers the id of an execution, which must be set before."""
+    purpose, columns = _SIGNED[type(row)]
+    return str(sign(purpose, _columns(row, columns)))
+
+
+def is_proven(row: AppliedDataset | KeptHistory | Execution) -> bool:
+    """Return whether a row is signed as it is. Of applied state it reads all but the state, if that is deferred."""
+    purpose, columns = _SIGNED[type(row)]
+    if signature_problem(Signature.parse(row.signature), purpose, _columns(row, columns)):
+        return False
+    if not isinstance(row, AppliedDataset) or "state" in row.get_deferred_fields():
+        return True
+    return sha256_hex(row.state) == row.digest
+
+
+def proven_states(*, environment: Environment) -> tuple[DatasetState, ...]:
+    """Return the applied states (flat), ordered by stable key. Raise Refused APPLIED_UNPROVEN for a changed row.
+
+    A state that this process has read is cached and counts as it was when it was signed.
+    """
+    rows = AppliedDataset.objects.filter(environment=environment).order_by("dataset_key")
+    parsed = applied_by_pk(rows)
+    states = []
+    for row in rows.defer("state"):
+        state, digest = parsed.get(row.pk, (None, ""))
+        if state is None or digest != row.digest or not is_proven(row):
+            # It may have been written between the two queries.
+            fresh = AppliedDataset.objects.filter(pk=row.pk).first()
+            if fresh is None:
+                continue
+            refuse_unproven_row(fresh)
+            state = of_row(fresh.state)
+        states.append(state)
+    return tuple(states)
+
+
+def proven_followed(*, environment: Environment, states: Iterable[DatasetState]) -> dict[str, DatasetState]:
+    """Return the last logic of these datasets' retained histories, by the history's stable key.
+
+    Raises Refused APPLIED_UNPROVEN for a changed row.
+    """
+    histories = {state.history_key for state in states} - {None}
+    followed = {}
+    for row in KeptHistory.objects.filter(environment=environment):
+        if str(row.history_key) in histories:
+            refuse_unproven_row(row)
+            followed[str(row.history_key)] = of_row(row.state)
+    return followed
+
+
+def proven_marks(*, environment: Environment, keys: Collection[str]) -> dict[str, int]:
+    """Return the marks of these datasets; a changed row has none."""
+    rows = AppliedDataset.objects.filter(environment=environment, dataset_key__among=keys).defer("state")
+    return {str(row.dataset_key): row.through for row in rows if is_proven(row)}
+
+
+def refuse_unproven_row(row: AppliedDataset | KeptHistory) -> None:
+    """Raise Refused APPLIED_UNPROVEN unless the row is signed as it is."""
+    if not is_proven(row):
+        raise Refused("APPLIED_UNPROVEN", f"{_named(row)} was altered in the database")
+
+
+def refuse_unproven_execution(execution: Execution) -> None:
+    """Raise Refused EXECUTION_UNPROVEN unless the product created the execution, with this plan."""
+    if not is_proven(execution):
+        raise Refused("EXECUTION_UNPROVEN")
+
+
+def sign_execution(execution: Execution) -> None:
+    """Store the signature of an execution, including its plan."""
+    execution.signature = signature_of(execution)
+    rows = Execution.objects.filter(pk=execution.pk)
+    rows.update(planned=execution.planned, signature=execution.signature)
+
+
+def unproven_row() -> Problem | None:
+    """Return the first row of applied state, retained histories and executions whose signature does not match."""
+    for model, code in _CODES.items():
+        for row in model.objects.order_by("pk").iterator(chunk_size=200):
+            if not is_proven(row):
+                message = f"{_named(row)} was altered in the database"
+                return Problem(code, message, kind=_SIGNED[model][0], subject=row.pk)
+    return None
+
+
+_CODES = {AppliedDataset: "applied_unproven", KeptHistory: "applied_unproven", Execution: "execution_unproven"}
+
+
+def _named(row: AppliedDataset | KeptHistory | Execution) -> str:
+    if isinstance(row, AppliedDataset):
+        return f"what was applied of {row.qualified_name}"
+    return f"the logic that history {row.history_key} followed" if isinstance(row, KeptHistory) else str(row)
+
+
+def _columns(row: Model, names: Iterable[str]) -> dict[str, Any]:
+    return {name: _signed(getattr(row, name)) for name in names}
+
+
+# --- contents ----------------------------------------------------------------------------------
+
+# Set after a report is stored, or by storing it: its state is made again from decisions, which are links.
+_NOT_SIGNED = frozenset({"id", "status", "superseded_by_id", "observed_at", "created_at", "signature"})
+
+
+def _report_content(report: ChangeReport) -> dict[str, Any]:
+    """Return every column but the excluded ones, so that a column added later is signed, too."""
+    columns = [field.attname for field in ChangeReport._meta.concrete_fields]
+    return _columns(report, (name for name in columns if name not in _NOT_SIGNED))
+
+
+def _signed(value: Any) -> Any:
+    """Return a value for canonical JSON; a document by its digest."""
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, dict):
+        return sha256_hex(value)
+    return str(value) if isinstance(value, str) else value
+
+
+def _preview_content(report: ChangeReport, fingerprint: str) -> dict[str, Any]:
+    return {"report": str(report.report_id), "fingerprint": fingerprint}
+
+
+# Sealed records of executions, and their export with the proof that they are unchanged.
+
+
+_SOFTWARE = ("Django", "pyspark", "delta-spark", "sqlglot")
+
+
+def seal(execution: Execution) -> ExecutionRecord:
+    """Write the execution's record, once, in the caller's transaction; the chain links it after commit."""
+    known = ExecutionRecord.objects.filter(execution=execution).first()
+    if known is not None:
+        return known
+    document = record_document(execution)
+    record = ExecutionRecord.objects.create(
+        execution=execution,
+        environment=execution.environment,
+        document=document,
+        digest=sha256_hex(document),
+        outcome=execution.status,
+        created_at=timezone.now(),
+    )
+    chain.append(record)
+    return record
+
+
+def record_document(execution: Execution) -> dict[str, Any]:
+    """Return a record's document. Numbers with fractions are texts: they have one spelling then."""
+    report, preview = execution.report, execution.preview
+    scope = (report.scope if report is not None else execution.planned.get("scope")) or {}
+    alone = scope.get("target_only") or scope.get("dependency_mode") == TARGET_ONLY
+    return {
+        "format": artifacts.RECORD,
+        "execution": execution.pk,
+        "environment": execution.environment.name,
+        "scope": scope,
+        "dependency_mode": TARGET_ONLY if alone else WITH_DEPENDENCIES,
+        "requested_by": execution.who,
+        "reason": execution.reason,
+        "command": execution.command,
+        "software": {**software(), **execution.versions},
+        "report": _report(execution),
+        "undo": report.document.get("undo") if report is not None else None,
+        "approvals": [approval.content() for approval in _approvals(report)],
+        "preview": {"fingerprint": preview.fingerprint, "document": preview.document} if preview else None,
+        "operations": [_operation(row) for row in execution.operations.order_by("ordinal")],
+        "attempts": execution.attempt,
+        "requested_at": _moment(execution.requested_at),
+        "started_at": _moment(execution.started_at),
+        "finished_at": _moment(execution.finished_at),
+        "seconds": _seconds(execution.seconds),
+        "outcome": str(execution.status),
+        "error": execution.error,
+        "chain": chain.head().as_json(),
+    }
+
+
+def software() -> dict[str, str]:
+    """Return the versions of the software that the execution ran on, as far as installed here."""
+    found = {}
+    for name in _SOFTWARE:
+        try:
+            found[name] = packages.version(name)
+        except packages.PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+def record_artifact(record: ExecutionRecord) -> dict[str, Any]:
+    """Return a record as a file for ``verify_artifact``."""
+    return {
+        "format": artifacts.RECORD,
+        "record": str(record.record_id),
+        "document": record.document,
+        "row": record.content(),
+        "link": link_of(record),
+        "chain": chain.head().as_json(),
+    }
+
+
+def approval_artifact(report: ChangeReport) -> dict[str, Any]:
+    """Return a report and its approvals as a file for ``verify_artifact``."""
+    return {
+        "format": artifacts.APPROVALS,
+        "report": {
+            "report_id": str(report.report_id),
+            "fingerprint": report.fingerprint,
+            "status": report.status,
+            "content": report.content,
+        },
+        "approvals": [{"row": approval.content(), "link": link_of(approval)} for approval in _approvals(report)],
+        "chain": chain.head().as_json(),
+    }
+
+
+def link_of(row: AppendOnly) -> dict[str, Any]:
+    """Return the row's link in the chain. A row committed just before is linked first."""
+    chain.seal(wait=True)
+    return dict(vars(chain.link_of(ChainLink.objects.get(kind=row.CHAIN.name, subject_id=row.pk))))
+
+
+def _approvals(report: ChangeReport | None) -> list[Approval]:
+    return [] if report is None else list(report.approvals.select_related("report").order_by("pk"))
+
+
+def _report(execution: Execution) -> dict[str, Any] | None:
+    report = execution.report
+    if report is None:
+        return execution.planned.get("report")
+    return {"report_id": str(report.report_id), "fingerprint": report.fingerprint, "content": report.content}
+
+
+def _operation(row: ExecutionOperation) -> dict[str, Any]:
+    return {
+        "ordinal": row.ordinal,
+        "operation": row.operation,
+        "op": row.op,
+        "dataset": row.qualified_name,
+        "table": str(row.table_key),
+        "column": row.column_name,
+        "statement": row.statement,
+        "status": str(row.status),
+        "attempt": row.attempt,
+        "version_before": row.version_before,
+        "version_after": row.version_after,
+        "error": row.error,
+        "seconds": _seconds(row.seconds),
+    }
+
+
+def _moment(at: Any) -> str | None:
+    return at.isoformat(timespec="microseconds") if at is not None else None
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"

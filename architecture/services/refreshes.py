@@ -1,0 +1,103 @@
+"""Refreshes: jobs that observe tables, for a report, a preview, the drift, or a command that waits for them."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils.module_loading import import_string
+
+from architecture.models import ChangeReport, Environment, Refresh
+from architecture.services.states import Seen, current_environment, last_seen
+from elevata.core.errors import ProductError
+from elevata.jobs import states
+from elevata.jobs.models import Job
+from elevata.jobs.registry import live_workers
+from elevata.jobs.services import Submitted, withdraw
+from elevata.jobs.waiting import NoWorker, follow_job
+
+_NOT_DONE = "the warehouse was not observed"
+
+
+class CannotRefresh(ProductError):
+    """Error raised when the warehouse cannot be observed now."""
+
+    code = "cannot_refresh"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = " ".join(message.split())
+
+
+def request_refresh(
+    *,
+    keys: Collection[str],
+    purpose: str = Refresh.Purpose.OBSERVATION,
+    scope: dict[str, Any] | None = None,
+    report: ChangeReport | None = None,
+    sizes: bool = False,
+    user: Any = None,
+    reason: str = "",
+    wake_worker: bool = True,
+) -> Submitted[Refresh]:
+    """Submit a refresh of these tables; the worker then serves its purpose on behalf of the user.
+
+    A report needs its ``scope``, a preview its ``report``.
+    """
+    with transaction.atomic():
+        refresh = Refresh.objects.create(
+            environment=current_environment(),
+            purpose=purpose,
+            tables=sorted(keys),
+            sizes=sizes,
+            scope=scope,
+            report=report,
+            requested_by=user,
+            reason=reason,
+        )
+        submitted = Submitted(refresh)
+        if wake_worker:
+            submitted.wake_after_commit()
+    return submitted
+
+
+def refreshes_of(user: Any) -> QuerySet[Refresh]:
+    """Return the refreshes that a user requested by page or REST."""
+    return Refresh.objects.filter(requested_by=user).select_related("environment", "report", "preview")
+
+
+def refresh_now(
+    *, environment: Environment, keys: Collection[str], sizes: bool = False, local: bool | None = None
+) -> Seen:
+    """Observe tables, wait, and return the observations. Raise CannotRefresh.
+
+    ``local``: in this process, not by a worker; None: by a worker if one answers.
+    """
+    if keys:
+        observe(keys=keys, sizes=sizes, local=local)
+    return last_seen(environment=environment)
+
+
+def observe(*, keys: Collection[str], sizes: bool, local: bool | None) -> None:
+    """Observe tables by a worker or in this process, and wait. Raise CannotRefresh."""
+    here = not live_workers().exists() if local is None else local
+    submitted = request_refresh(keys=keys, sizes=sizes, wake_worker=not here)
+    pk = submitted.job.pk
+    problem = import_string(settings.LOCAL_WORKER)(pk) if here else _no_worker(submitted)
+    if problem:
+        withdraw(Job.objects.filter(pk=pk), error={"code": "WITHDRAWN", "message": problem})
+        raise CannotRefresh(problem)
+    try:
+        refresh = follow_job(Refresh.objects.get(pk=pk))
+    except NoWorker as nobody:
+        raise CannotRefresh(nobody.one_line()) from nobody
+    if refresh.status != states.SUCCEEDED:
+        raise CannotRefresh((refresh.error or {}).get("message") or _NOT_DONE)
+
+
+def _no_worker(submitted: Submitted[Refresh]) -> str:
+    """Return why no worker will perform the job, or an empty string."""
+    if submitted.wakeup_sent is False:
+        return f"the broker does not answer: {submitted.reason}"
+    return "" if live_workers().exists() else NoWorker().one_line()

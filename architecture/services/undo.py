@@ -1,0 +1,377 @@
+"""Undo options of a record, and undo reports."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils.module_loading import import_string
+
+from architecture.domain import report as domain
+from architecture.domain import undo, workflow
+from architecture.domain.operations import Operation, Warning, operation_of
+from architecture.domain.report import ALL, DATASET, Scope
+from architecture.domain.state_files import as_row, of_row, with_references
+from architecture.domain.steps import report_steps
+from architecture.domain.steps.step import Step, inverse, shape_of
+from architecture.domain.undo import Answered, Ground, Problem, TakenBack, stands_on, take_back, what_can_be
+from architecture.domain.undo_groups import Executed, State, Subject, WayBack, ways_back
+from architecture.domain.workflow import NO_CHANGES, Refused
+from architecture.models import ChangeReport, Environment, ExecutionOperation, ExecutionRecord
+from architecture.selectors.authors import carried_out
+from architecture.selectors.environments import applied_states
+from architecture.services.proof import refuse_unproven_execution
+from architecture.services.reports import STANDING, Basis, gather, record_why_of, store_report, views_of
+from architecture.services.states import NOTHING, Seen, last_seen
+from elevata.jobs import states
+from elevata.jobs import states as job_states
+
+# Load runs that wrote rows into a dataset: a setting names the query.
+
+
+def runs_that_wrote(
+    *, environment: Environment, dataset_keys: Collection[str], after: datetime
+) -> Mapping[str, Sequence[str]]:
+    """Return the runs that wrote into these datasets, or their histories, after a time; only keys with runs."""
+    query = import_string(settings.WRITING_RUNS)
+    return query(environment=environment, dataset_keys=dataset_keys, after=after) if dataset_keys else {}
+
+
+# Undo options of a record: for each executed operation the way to undo it, and whether it can be undone now.
+
+
+_SUCCEEDED = ExecutionOperation.Status.SUCCEEDED
+_RUNS_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Offered:
+    """Executed operation (with its other side): ``back`` is the list of undo steps.
+
+    ``refused`` is why it cannot be undone now, None if it can (together with all others that can).
+    """
+
+    way: WayBack
+    back: tuple[str, ...]
+    refused: Refused | None
+
+    @property
+    def ordinals(self) -> tuple[int, ...]:
+        return self.way.ordinals
+
+    @property
+    def done(self) -> tuple[str, ...]:
+        """Return descriptions of the executed steps."""
+        return tuple(step.describe() for step in self.way.steps) or (self.way.describe(),)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "operations": list(self.ordinals),
+            "done": list(self.done),
+            "back": list(self.back),
+            "possible": self.refused is None,
+            "refused": self.refused.as_json() if self.refused is not None else None,
+        }
+
+
+def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
+    """Return the record's undo options in the order in which they would be undone: the last first."""
+    ways, ground = ways_of(record), ground_of(record)
+    first = what_can_be(ways, ground)
+    written = {way.ordinals: refused for way, refused in written_since(record, first.ways)}
+    tried = what_can_be([way for way in first.ways if way.ordinals not in written], ground)
+    reasons = {way.ordinals: already(way) for way in first.back} | written
+    possible = {way.ordinals for way in tried.ways}
+    for problem in (*first.problems, *tried.problems):
+        others = [way for way in ways if way.ordinals not in possible and way.ordinals not in reasons]
+        reasons[problem.way.ordinals] = why(problem, record, [way for way in others if way != problem.way])
+    return tuple(Offered(way, _back(way), reasons.get(way.ordinals)) for way in reversed(ways))
+
+
+def _back(way: WayBack) -> tuple[str, ...]:
+    found = [inverse(one.step, one.version_before) for one in reversed(way.executed) if one.step is not None]
+    return tuple(step.describe() for step in found if step is not None)
+
+
+def ways_of(record: ExecutionRecord) -> tuple[WayBack, ...]:
+    """Return the executed operations as groups, in order."""
+    planned = record.execution.planned
+    operations = [operation_of(row) for row in planned.get("rows", ())]
+    steps = step_rows_of(record)
+    done = record.execution.operations.filter(status=_SUCCEEDED, operation__isnull=False).order_by("ordinal")
+    executed = [
+        Executed(
+            row.ordinal,
+            row.operation,
+            report_steps.of_row(steps[row.ordinal]) if row.ordinal < len(steps) else None,
+            row.version_before,
+        )
+        for row in done
+    ]
+    before, left = _states(record)
+    return ways_back(operations, executed, Ground({}, before, left, {}).described)
+
+
+def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
+    """Return the steps of an execution from its preview, or from its load's plan."""
+    preview = record.execution.preview
+    if preview is None:
+        return list(record.execution.planned.get("report", {}).get("content", {}).get("steps", ()))
+    return [{name: value for name, value in row.items() if name != "statement"} for row in preview.document["steps"]]
+
+
+def ground_of(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
+    """Return the state now, before the record and after it. ``seen`` defaults to the last observations."""
+    environment = record.environment
+    seen = last_seen(environment=environment) if seen is None else seen
+    before, left = _states(record)
+    applied = {state.key: state for state in applied_states(environment=environment)}
+    shapes = {key: shape for key, table in seen.tables.items() if (shape := shape_of(table)) is not None}
+    return Ground(applied, before, left, shapes)
+
+
+def _states(record: ExecutionRecord) -> tuple[dict[str, Any], dict[str, Any]]:
+    planned = record.execution.planned
+    before, left = (
+        {key: None if row is None else of_row(row) for key, row in (planned.get(side) or {}).items()}
+        for side in ("before", "desired")
+    )
+    return before, left
+
+
+# --- why not -----------------------------------------------------------------------------------
+
+
+def already(way: WayBack) -> Refused:
+    """Return the refusal of an operation undone before, by an undo or by a change of the metadata."""
+    return Refused("ALREADY_UNDONE", f"{way.describe()} was already undone")
+
+
+def why(problem: Problem, record: ExecutionRecord, others: Sequence[WayBack]) -> Refused:
+    """Return why an operation cannot be undone, naming its dependents among ``others``, or later changes."""
+    what = problem.way.describe()
+    if problem.way.version_is_lost:
+        return Refused("NO_WAY_BACK", f"{what} cannot be undone: {problem.differs}")
+    if problem.reader:
+        return Refused("LATER_OPERATIONS", f"{what} cannot be undone: {problem.differs}")
+    later = stands_on(problem.way, others)
+    if later is not None:
+        message = f"{what} cannot be undone alone: {later.describe()} depends on it"
+        return Refused("LATER_OPERATIONS", message, "undo both")
+    row = _done_since(record, problem.way.dataset_key)
+    if row is None:
+        return Refused("TABLE_MOVED", f"{what} cannot be undone: {problem.differs}")
+    on = f"{row.qualified_name}.{row.column_name}" if row.column_name else row.qualified_name
+    message = f"{what} cannot be undone: {problem.differs}; execution {row.execution_id} did {row.op} {on} since"
+    return Refused("LATER_OPERATIONS", message, f"take execution {row.execution_id} back first")
+
+
+def _done_since(record: ExecutionRecord, dataset_key: str) -> ExecutionOperation | None:
+    """Return the newest operation on a dataset by an execution after the record's."""
+    after = Q(execution__finished_at__isnull=True) | Q(execution__finished_at__gt=_ended(record))
+    rows = ExecutionOperation.objects.filter(
+        after, execution__environment=record.environment, dataset_key=dataset_key, status=_SUCCEEDED
+    )
+    return rows.exclude(execution=record.execution_id).order_by("-execution_id", "-ordinal").first()
+
+
+def written_since(record: ExecutionRecord, ways: Iterable[WayBack]) -> list[tuple[WayBack, Refused]]:
+    """Return version restores that would also remove rows of later loads."""
+    going = [way for way in ways if way.goes_to_version]
+    wrote = runs_that_wrote(
+        environment=record.environment,
+        dataset_keys={way.dataset_key for way in going},
+        after=_ended(record),
+    )
+    return [(way, _written(way, wrote[way.dataset_key])) for way in going if wrote.get(way.dataset_key)]
+
+
+def _ended(record: ExecutionRecord) -> datetime:
+    """Return the time after which other writes may have happened; an abandoned execution ended before its end time."""
+    execution = record.execution
+    given_up = execution.status == states.ABANDONED
+    return (execution.started_at if given_up else execution.finished_at) or record.created_at
+
+
+def _written(way: WayBack, runs: Sequence[str]) -> Refused:
+    named = ", ".join(runs[:_RUNS_NAMED]) + (f" and {len(runs) - _RUNS_NAMED} more" if len(runs) > _RUNS_NAMED else "")
+    message = f"load run{'s' if len(runs) > 1 else ''} {named} wrote rows since, which would go along"
+    return Refused("WRITTEN_SINCE", f"{way.describe()} cannot be undone: {message}")
+
+
+_REPEAT = "METADATA_UNCHANGED"
+
+
+@transaction.atomic
+def undo_report(
+    *, record: ExecutionRecord, user: Any, operations: Collection[int] | None = None, seen: Seen | None = None
+) -> ChangeReport:
+    """Create the report that undoes a record's operations; its requester is its author.
+
+    ``operations`` are ordinals of the record; any one of a group (a rename of base and history) selects the whole
+    group. None selects all not undone yet. A repeated request returns the same report. Raises Refused with a code
+    of ``workflow.CODES``, naming the obstacle and the remedy.
+    """
+    if user is None or not user.is_authenticated:
+        raise Refused("NO_PERSON")
+    Environment.objects.select_for_update().get(pk=record.environment_id)
+    seen = last_seen(environment=record.environment) if seen is None else seen
+    refuse_unproven_execution(record.execution)
+    ways, ground = ways_of(record), ground_of(record, seen)
+    chosen = ways if operations is None else _chosen(ways, operations)
+    others = _besides(ways, chosen)
+    taken = _taken_back(record, ground, chosen, others, strict=operations is not None)
+    basis = _basis(record, taken.states, seen)
+    made = basis.report()
+    if made.status == NO_CHANGES:
+        raise Refused("NOTHING_TO_UNDO")
+    found = undo.answered(taken.ways, made.operations, ground.described)
+    _refuse_foreign(found.foreign, others)
+    if found.kept:
+        _taken_back(record, ground, found.done, found.kept, strict=True)
+    report = _standing(record, made, found) or _store(record, basis, made, found, user)
+    record_why_of(report, "requested")
+    return report
+
+
+def _taken_back(
+    record: ExecutionRecord, ground: Ground, chosen: Sequence[WayBack], others: Sequence[WayBack], *, strict: bool
+) -> TakenBack:
+    """Return the state after undoing these.
+
+    Refused unless all can be undone; if not ``strict``, some may be undone already.
+    """
+    taken = take_back(chosen, ground)
+    if taken.back and (strict or not taken.ways):
+        raise already(taken.back[0])
+    if not taken.ways:
+        raise Refused("NOTHING_TO_UNDO")
+    for problem in taken.problems:
+        raise why(problem, record, others)
+    for _, refused in written_since(record, taken.ways):
+        raise refused
+    return taken
+
+
+def _chosen(ways: Collection[WayBack], ordinals: Collection[int]) -> tuple[WayBack, ...]:
+    known = {ordinal for way in ways for ordinal in way.ordinals}
+    for ordinal in sorted(set(ordinals) - known):
+        raise Refused("UNKNOWN_OPERATION", f"the record has no operation {ordinal} that was done")
+    return tuple(way for way in ways if not set(ordinals).isdisjoint(way.ordinals))
+
+
+def _besides(ways: Iterable[WayBack], chosen: Iterable[WayBack]) -> tuple[WayBack, ...]:
+    known = {way.ordinals for way in chosen}
+    return tuple(way for way in ways if way.ordinals not in known)
+
+
+def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> Basis:
+    """Return the inputs of the undo report, limited to the datasets it undoes something of."""
+    desired = [state for state in states.values() if state is not None]
+    basis = gather(environment=record.environment, scope=Scope(ALL), seen=seen, desired=desired, only=set(states))
+    if len(states) != 1:
+        return basis
+    (one,) = basis.desired or basis.applied
+    return replace(basis, scope=Scope(DATASET, one.qualified_name, target_only=True))
+
+
+def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collection[WayBack]) -> None:
+    """Refuse an undo report with an operation about anything else, since no undo step would execute it."""
+    for operation, subject in foreign:
+        needed = next((way for way in others if way.answered_by(operation, subject)), None)
+        if needed is not None:
+            message = f"this cannot be undone without {needed.describe()}"
+            raise Refused("LATER_OPERATIONS", message, "undo both")
+        message = f"{operation.dataset} is not as it was left: {operation.describe()} would be needed, too"
+        raise Refused("TABLE_MOVED", message)
+
+
+def _standing(record: ExecutionRecord, made: domain.ChangeReport, found: Answered) -> ChangeReport | None:
+    """Return the open undo report of the same operations."""
+    same = record.undo_reports.filter(fingerprint=made.fingerprint, status__in=STANDING)
+    same = same.exclude(executions__status__in=job_states.ENDED).order_by("-pk")
+    return next((row for row in same if _ordinals(row) == _ordinals_of(found.done)), None)
+
+
+def _store(
+    record: ExecutionRecord, basis: Basis, made: domain.ChangeReport, found: Answered, user: Any
+) -> ChangeReport:
+    names = ("step", "version_before", "operation")
+    desired = {
+        "states": [as_row(state) for state in basis.desired],
+        "keys": sorted(basis.keys()),
+        "executed": [dict(zip(names, (report_steps.as_row(step), *rest), strict=True)) for step, *rest in found.steps],
+    }
+    undoes = {"record": str(record.record_id), "operations": _ordinals_of(found.done)}
+    told = (*made.warnings, *(_stays(way) for way in found.kept if way.changes_tables), _reminder(basis))
+    extra = {"desired": desired, "undo": undoes, "warnings": [warning.as_json() for warning in told]}
+    row = store_report(basis, made, user, undo_of=record, extra=extra)
+    _supersede(row)
+    return row
+
+
+def _ordinals_of(ways: Iterable[WayBack]) -> list[int]:
+    return sorted(ordinal for way in ways for ordinal in way.ordinals)
+
+
+def _supersede(row: ChangeReport) -> None:
+    """Close the open undo reports that would take some of the same operations back."""
+    older = ChangeReport.objects.filter(undo_of=row.undo_of, executions__isnull=True, pk__lt=row.pk)
+    for one in older.filter(status__in=job_states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)):
+        if not set(_ordinals(one)).isdisjoint(_ordinals(row)):
+            ChangeReport.objects.filter(pk=one.pk).update(status=workflow.SUPERSEDED, superseded_by=row)
+
+
+def _ordinals(report: ChangeReport) -> list[int]:
+    return (report.document.get("undo") or {}).get("operations", [])
+
+
+def _stays(way: WayBack) -> Warning:
+    message = f"{way.describe()} stays: nothing that is described asks for it to go"
+    return Warning("STAYS", way.operations[0].dataset, message=message)
+
+
+def _reminder(basis: Basis) -> Warning:
+    names = ", ".join(state.qualified_name for state in basis.desired) or "what was new"
+    return Warning(
+        _REPEAT,
+        basis.desired[0].qualified_name if basis.desired else "",
+        message=f"this does not change the metadata of {names}: change it back as well, or the next report or load "
+        f"repeats the change",
+    )
+
+
+def mark_before(report: ChangeReport) -> int:
+    """Return the mark after an undo: later edits are pending again, with their authors.
+
+    Never later than the current marks, which a pending edit may hold back.
+    """
+    keys = report.document["desired"]["keys"]
+    refuse_unproven_execution(report.undo_of.execution)
+    before = report.undo_of.execution.planned.get("marks") or {}
+    now = carried_out(report.environment, keys)
+    return min((min(before.get(key, NOTHING), now[key]) for key in keys), default=NOTHING)
+
+
+def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
+    """Return the steps that undo the executed steps of an undo report, as steps of its operations.
+
+    Raises Refused WRITTEN_SINCE, or StepProblem TABLE_MOVED if that is impossible by now.
+    """
+    rows = report.document["desired"]["executed"]
+    executed = [(report_steps.of_row(row["step"]), row["version_before"], row["operation"]) for row in rows]
+    _refuse_written(report)
+    shapes = {key: shape for key, table in basis.seen.tables.items() if (shape := shape_of(table)) is not None}
+    states = [with_references(state) for state in basis.desired]
+    views = views_of(states, {state.key for state in states})
+    return undo.undo_steps(executed, shapes, views, readers=basis.policy.readers)
+
+
+def _refuse_written(report: ChangeReport) -> None:
+    wanted = set(_ordinals(report))
+    ways = [way for way in ways_of(report.undo_of) if not wanted.isdisjoint(way.ordinals)]
+    for _, refused in written_since(report.undo_of, ways):
+        raise refused

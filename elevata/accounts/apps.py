@@ -1,0 +1,20 @@
+from typing import Any
+
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class AccountsConfig(AppConfig):
+    name = "elevata.accounts"
+
+    def ready(self) -> None:
+        # After Django's own handlers, which create the permissions that roles give.
+        post_migrate.connect(_sync_roles, dispatch_uid="accounts.sync_roles")
+
+
+def _sync_roles(*, sender: AppConfig, **_: Any) -> None:
+    from elevata.accounts.roles import Permission
+    from elevata.accounts.services.users import sync_roles
+
+    if any(permission.startswith(f"{sender.label}.") for permission in Permission):
+        sync_roles(app_label=sender.label)

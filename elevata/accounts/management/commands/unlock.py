@@ -1,0 +1,39 @@
+"""Command that unlocks a user, or an address, after too many wrong passwords."""
+
+from argparse import ArgumentParser
+from ipaddress import ip_address
+from typing import Any
+
+from elevata.accounts.cli import INVALID, ProductCommand
+from elevata.accounts.lockouts import unlock, unlock_address
+from elevata.core.errors import MetadataError
+
+
+class Command(ProductCommand):
+    help = (
+        "Unlock a name that gave too many wrong passwords, wherever they came from, or an address where too many "
+        "names were tried. Stands in the change log."
+    )
+    refused_exit = INVALID
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("name", metavar="NAME", nargs="?", default="", help="the name that was tried")
+        which.add_argument("--address", default="", metavar="ADDRESS", help="the address it was tried from")
+
+    def run(self, *, name: str, address: str, **options: Any) -> None:
+        if address:
+            self._address(address)
+            return
+        opened = unlock(name=name)
+        self.say(f"{opened} locks of {name} opened" if opened else f"{name} is not locked")
+        self.print_json({"name": name, "opened": opened})
+
+    def _address(self, address: str) -> None:
+        try:
+            known = str(ip_address(address))
+        except ValueError:
+            raise MetadataError("invalid", f"{address!r} is no address", "address") from None
+        was_locked = unlock_address(address=known)
+        self.say(f"{known} is open again" if was_locked else f"{known} is not locked")
+        self.print_json({"address": known, "opened": int(was_locked)})

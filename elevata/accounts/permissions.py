@@ -1,0 +1,299 @@
+"""Current actor, permission checks, places of grants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.module_loading import import_string
+
+from elevata.accounts.models import RoleGrant, ServiceAccount
+from elevata.accounts.roles import (
+    LAYERS,
+    ROLES,
+    USERS_ONLY,
+    GrantedRole,
+    Permission,
+    Place,
+    Role,
+    allows,
+    needed_role,
+    permissions_of,
+    roles_at,
+)
+from elevata.core.errors import MetadataError, as_sentence
+
+# Current actor of the running code: a user, a user's token, or the system.
+#
+# Pages, API and commands set it once around their work; threads start as the system. All services read it.
+
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractBaseUser
+
+PERSON, TOKEN, SYSTEM_KIND = "person", "token", "system"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Actor of a change: ``kind`` is person (signed in), token (a program of a user) or system (no user).
+
+    ``user`` is the user's row, None for the system; ``request_id`` identifies the request or command.
+    ``read_only``: acts by a token with scope read. ``shell_user``: the server account that runs a command without a
+    token.
+    """
+
+    name: str
+    kind: str
+    user: AbstractBaseUser | None = field(default=None, compare=False)
+    request_id: str = ""
+    read_only: bool = False
+    shell_user: str = ""
+
+    @property
+    def described(self) -> str:
+        """Return the actor as the subject of a sentence."""
+        if self.shell_user:
+            return f"The shell user {self.shell_user} on the server"
+        return "The system" if self.user is None else self.name
+
+    @property
+    def reason(self) -> str:
+        """Return a change-log reason that names the shell user, or an empty text.
+
+        The log's actor of a shell user is only ``system``.
+        """
+        return f"by the shell user {self.shell_user} on the server" if self.shell_user else ""
+
+    @property
+    def user_id(self) -> int | None:
+        return None if self.user is None else self.user.pk
+
+    @classmethod
+    def of(cls, user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False) -> Actor:
+        """Return the actor of a user; None or an unauthenticated user gives the system."""
+        if user is None or not getattr(user, "is_authenticated", False):
+            return cls("system", SYSTEM_KIND, request_id=request_id)
+        return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id, read_only)
+
+
+SYSTEM = Actor("system", SYSTEM_KIND)
+_who: ContextVar[Callable[[], Actor] | None] = ContextVar("who_acts", default=None)
+
+
+def current_actor() -> Actor:
+    """Return the current actor; the system if none was set."""
+    who = _who.get()
+    return SYSTEM if who is None else who()
+
+
+@contextmanager
+def acting(who: Callable[[], Actor]) -> Iterator[None]:
+    """Set the function that returns the current actor inside of the block; it is called on demand."""
+    before = _who.set(who)
+    try:
+        yield
+    finally:
+        _who.reset(before)
+
+
+@contextmanager
+def acting_as(
+    user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False
+) -> Iterator[Actor]:
+    """Set the current actor inside of the block: a user, an Actor, or None for the system."""
+    told = {"by_token": by_token, "request_id": request_id, "read_only": read_only}
+    actor = user if isinstance(user, Actor) else Actor.of(user, **told)
+    with acting(lambda: actor):
+        yield actor
+
+
+View = Callable[..., HttpResponse]
+# A place, or a function that returns it on demand.
+Where = Place | Callable[[], Place] | None
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+NO_ROLE = "Your account has no role yet. Ask an administrator."
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
+_GRANTED = "_granted_roles"
+_HAS_GRANTS = "has_role_grants"
+_IS_PROGRAM = "is_program"
+
+
+def may(user: Any, permission: Permission | str, on: Where = None) -> bool:
+    """Return whether the user is active and has the permission, by role or as superuser.
+
+    ``on`` is the place of the action: a role granted for that place counts, too. Without it only roles for all
+    places do. A service account never has a permission of ``USERS_ONLY``.
+    """
+    if user is None or not user.is_active:
+        return False
+    if _everywhere(user, Permission(permission)):
+        return not _is_refused_to_programs(user, permission)
+    granted = granted_to(user) if on is not None else ()
+    given = bool(granted) and allows(granted, Permission(permission), on() if callable(on) else on)
+    return given and not _is_refused_to_programs(user, permission)
+
+
+def _everywhere(user: Any, permission: Permission) -> bool:
+    """Return whether the user has the permission everywhere.
+
+    Django gives superusers every permission; sensitive values take the role, so that it is recorded.
+    """
+    if permission is Permission.READ_SENSITIVE and user.is_superuser:
+        return permission in permissions_of(roles_of(user))
+    return user.has_perm(str(permission))
+
+
+def may_somewhere(user: Any, permission: Permission | str) -> bool:
+    """Return whether the user has the permission anywhere. Views check this; the service checks the place."""
+    if may(user, permission):
+        return True
+    given = user is not None and bool(user.is_active) and allows(granted_to(user), Permission(permission))
+    return given and not _is_refused_to_programs(user, permission)
+
+
+def is_service_account(user: Any) -> bool:
+    """Return True for the user of a program; cached on the user object."""
+    if not hasattr(user, _IS_PROGRAM):
+        setattr(user, _IS_PROGRAM, ServiceAccount.objects.filter(user_id=user.pk).exists())
+    return bool(getattr(user, _IS_PROGRAM))
+
+
+def _is_refused_to_programs(user: Any, permission: Permission | str) -> bool:
+    return permission in USERS_ONLY and is_service_account(user)
+
+
+def users_who_may(permission: Permission, place: Place | None = None) -> list[Any]:
+    """Return active users who have a permission, by a role everywhere or by one granted at ``place``; by name."""
+    users = get_user_model().objects
+    users_only = {"service_account": None} if permission in USERS_ONLY else {}
+    # Of several ways to sign in, only one has roles.
+    everywhere = list(users.with_perm(str(permission), backend=MODEL_BACKEND).filter(**users_only))
+    if place is None:
+        return sorted(everywhere, key=lambda user: user.get_username())
+    granted = users.filter(is_active=True, role_grants__isnull=False, **users_only).exclude(
+        pk__in=[one.pk for one in everywhere]
+    )
+    here = [user for user in granted.distinct() if may(user, permission, place)]
+    return sorted([*everywhere, *here], key=lambda user: user.get_username())
+
+
+def granted_to(user: Any) -> tuple[GrantedRole, ...]:
+    """Return a user's roles for single places; cached on the user object, as Django does with permissions."""
+    if user is None or user.pk is None:
+        return ()
+    found = getattr(user, _GRANTED, None) if getattr(user, _HAS_GRANTS, True) else ()
+    if found is None:
+        found = tuple(row.as_rule() for row in RoleGrant.objects.filter(user_id=user.pk))
+        setattr(user, _GRANTED, found)
+    return found
+
+
+def knowing_grants(users: QuerySet) -> QuerySet:
+    """Return users annotated with their roles for single places and whether they are service accounts."""
+    own = {"user_id": OuterRef("pk")}
+    return users.annotate(
+        **{
+            _HAS_GRANTS: Exists(RoleGrant.objects.filter(**own)),
+            _IS_PROGRAM: Exists(ServiceAccount.objects.filter(**own)),
+        }
+    )
+
+
+def roles_of(user: Any, on: Where = None) -> frozenset[Role]:
+    """Return a user's roles, with those granted for the place; a superuser is an admin."""
+    if user is None or user.pk is None:
+        return frozenset()
+    names = set(user.groups.values_list("name", flat=True))
+    given = frozenset(role for role in ROLES if role.value in names)
+    given |= {Role.ADMIN} if user.is_superuser else frozenset()
+    granted = granted_to(user) if on is not None else ()
+    return given | roles_at(granted, on() if callable(on) else on) if granted else given
+
+
+def must_write() -> None:
+    """Raise MetadataError ``token_scope`` if the actor uses a read-only token."""
+    if current_actor().read_only:
+        raise MetadataError("token_scope", "the personal token may only read; make one that may write")
+
+
+# --- permissions of views ----------------------------------------------------------------------
+
+
+def permitted(permission: Permission, *, on: Where = None, methods: Iterable[str] = ()) -> Callable[[View], View]:
+    """Return a decorator that answers 403 without the permission at a place, or anywhere if no place is named.
+
+    ``methods`` are those that need it, all if none is named.
+    """
+    return only(
+        lambda user: may_somewhere(user, permission) if on is None else may(user, permission, on),
+        as_sentence(needed_role(permission)),
+        needs=frozenset({permission}),
+        methods=methods,
+    )
+
+
+def only(
+    allowed: Callable[[Any], bool], said: str, *, needs: frozenset[Permission], methods: Iterable[str] = ()
+) -> Callable[[View], View]:
+    """Return a decorator that answers 403 with this message if the condition is not met.
+
+    ``needs`` declares the equivalent permissions, of which any is enough (see ``needs_of``).
+    """
+    asked = frozenset(methods)
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if (not asked or request.method in asked) and not allowed(request.user):
+                raise PermissionDenied(said)
+            return view(request, *args, **kwargs)
+
+        guarded.needs, guarded.needs_on = needs, asked
+        return guarded
+
+    return decorate
+
+
+def for_everybody(view: View) -> View:
+    """Declare that a view is open to all users who read metadata."""
+    view.needs, view.needs_on = frozenset(), frozenset()
+    return view
+
+
+def without_role(view: View) -> View:
+    """Declare that users without any role may use the view, too: all others refuse them."""
+    view.open_without_role = True
+    return for_everybody(view)
+
+
+def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
+    """Return the permissions that a view declares: any of them is enough, an empty set means signed in.
+
+    None for a view that writes and declares nothing, which a test refuses.
+    """
+    needs = getattr(view, "needs", None)
+    if needs is None:
+        return frozenset() if method in SAFE_METHODS else None
+    methods = getattr(view, "needs_on", frozenset())
+    return needs if not methods or method in methods else frozenset()
+
+
+# Places that a role can be granted for: environments, layers, schemas.
+
+
+KINDS = ("environment", "layer", "schema")
+
+
+def known_places(kind: str) -> list[str]:
+    """Return the names of the places of a kind, from the functions in ``ROLE_PLACES``."""
+    return list(LAYERS) if kind == "layer" else list(import_string(settings.ROLE_PLACES[kind])())

@@ -1,0 +1,376 @@
+"""Users, service accounts, their roles and their grants for one place."""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+
+from elevata.accounts.models import Identity, RoleGrant, ServiceAccount, TemporaryPassword
+from elevata.accounts.permissions import current_actor, is_service_account, known_places, may, must_write, roles_of
+from elevata.accounts.roles import LAYERS, ROLES, Role, is_for_users, needed_role
+from elevata.accounts.roles import Permission as RolePermission
+from elevata.audit.services.change_log import record_change, writing
+from elevata.core.errors import MetadataError
+from elevata.notifications.services import tell_account_changed
+
+
+def create_user(*, name: str, roles: Iterable[Role | str], password: str | None = None, announced: bool = True) -> Any:
+    """Create an account; without a password it cannot sign in, but its owner's tokens work."""
+    with writing():
+        _refuse_known(name)
+        return ensure_user(name=name, roles=roles, password=password, announced=announced)
+
+
+def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str] = ()) -> Any:
+    """Create a user for a program, permanently without a password; ``owner`` is the accountable user."""
+    with writing():
+        _refuse_known(name)
+        if is_service_account(owner):
+            raise MetadataError("invalid", "is a service account, which cannot own another", "owner", str(owner))
+        if not owner.is_active:
+            raise MetadataError("invalid", "is inactive", "owner", str(owner))
+        wanted = frozenset(map(_role, roles))
+        _refuse_roles_for_users(name, wanted)
+        user = ensure_user(name=name, roles=wanted, announced=False)
+        ServiceAccount.objects.create(user=user, owner=owner)
+        _record(user, {}, {"owner": owner.get_username()})
+        return type(user).objects.get(pk=user.pk)
+
+
+def ensure_user(
+    *,
+    name: str,
+    roles: Iterable[Role | str],
+    password: str | None = None,
+    temporary: bool = True,
+    announced: bool = True,
+) -> Any:
+    """Return the user with exactly these roles, created if needed; a given password is set.
+
+    A password set for another user is ``temporary``: its owner replaces it at the next sign-in. Only the
+    demo, which prints its passwords, sets it to False. ``announced`` is False if single sign-on changes the
+    account, and not a user.
+
+    Raises MetadataError: ``invalid`` for an invalid name or role, ``weak_password``.
+    """
+    wanted = frozenset(_role(role) for role in roles)
+    _must_manage()
+    with writing():
+        user = get_user_model().objects.select_for_update(no_key=True).filter(username=name).first()
+        fresh = user is None
+        user = user or get_user_model()(username=name)
+        before = {} if fresh else _told(user)
+        _set_password(user, password, fresh=fresh)
+        if not user.is_active:
+            user.is_active = True
+        try:
+            user.full_clean(exclude=["password"])
+        except ValidationError as error:
+            raise MetadataError("invalid", error.messages[0], "name", name) from None
+        user.save()
+        _set_groups(user, wanted)
+        after = _told(user)
+        if password is not None:
+            _mark_password(user, temporary=temporary)
+            after |= {} if fresh else {"password": "changed"}
+        _record(user, before, after, action="created" if fresh else "changed", announced=announced)
+        return user
+
+
+def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
+    """Set the user's global roles to exactly these; grants for one place are not changed."""
+    wanted = frozenset(_role(role) for role in roles)
+    _must_manage()
+    with writing():
+        lock_user(user)
+        before = _told(user)
+        _set_groups(user, wanted)
+        _record(user, before, _told(user))
+
+
+def set_password(*, user: Any, password: str) -> None:
+    """Set one's own password or, as an administrator, another user's, who replaces it at the next sign-in.
+
+    Raises MetadataError ``weak_password``, also for an owner who sets the temporary password again.
+    """
+    must_write()
+    own = current_actor().user == user
+    if not own:
+        _must_manage()
+    with writing():
+        if own and TemporaryPassword.objects.filter(user=user).exists() and user.check_password(password):
+            message = "is the password that was set for you: choose another"
+            raise MetadataError("weak_password", message, "password", user.get_username())
+        _set_password(user, password, fresh=False)
+        user.save(update_fields=["password"])
+        _mark_password(user)
+        _record(user, {}, {"password": "changed"}, announced=not own)
+
+
+def deactivate_user(*, user: Any) -> None:
+    """Deactivate a user: they cannot sign in, and their tokens and their service accounts' tokens are refused."""
+    if current_actor().user == user:
+        raise MetadataError("invalid", "you cannot deactivate your own account", "name", str(user))
+    _set_active(user, False)
+
+
+def activate_user(*, user: Any) -> None:
+    """Reactivate a user; tokens that were not revoked meanwhile are accepted again."""
+    _set_active(user, True)
+
+
+def grant_role(*, user: Any, role: Role | str, environment: str = "", layer: str = "", schema: str = "") -> RoleGrant:
+    """Grant a role for one environment, one layer or one schema; return the existing grant if there is one.
+
+    Raises MetadataError ``invalid`` unless exactly one place is given.
+    """
+    given = _role(role)
+    if sum(map(bool, (environment, layer, schema))) != 1:
+        raise MetadataError("invalid", "name one environment, one layer or one schema", "place")
+    if layer and layer not in LAYERS:
+        raise MetadataError("invalid", f"there is no layer {layer!r}", "layer")
+    if schema and schema not in known_places("schema"):
+        raise MetadataError("unknown_schema", "there is no schema of this name", "schema", schema)
+    _must_manage()
+    if is_service_account(user):
+        _refuse_roles_for_users(user.get_username(), {given})
+    with writing():
+        lock_user(user)
+        grant, created = RoleGrant.objects.get_or_create(
+            user=user, role=given.value, environment=environment, layer=layer, schema=schema
+        )
+        if created:
+            _record(user, {}, {"granted": str(grant)})
+        return grant
+
+
+def rename_schema(*, old: str, new: str) -> None:
+    """Move the grants for a schema to its new name."""
+    RoleGrant.objects.filter(schema=old).update(schema=new)
+
+
+def revoke_grant(*, grant: RoleGrant) -> None:
+    """Revoke a role for one place."""
+    _must_manage()
+    with writing():
+        granted, user = str(grant), grant.user
+        lock_user(user)
+        if RoleGrant.objects.filter(pk=grant.pk).delete()[0]:
+            _record(user, {"granted": granted}, {})
+
+
+def link_identity(*, user: Any, issuer: str, subject: str, announced: bool = True) -> Identity:
+    """Link the provider's subject to a user, for all later sign-ins.
+
+    Raises MetadataError ``in_use`` if the subject belongs to another user.
+    """
+    _must_manage()
+    with writing():
+        if is_service_account(user):
+            raise MetadataError("invalid", "is a service account, which signs in nowhere", "name", str(user))
+        identity, created = Identity.objects.get_or_create(issuer=issuer, subject=subject, defaults={"user": user})
+        if identity.user_id != user.pk:
+            raise MetadataError("in_use", f"signs in as {identity.user} already", "subject", subject)
+        if created:
+            _record(user, {}, {"identity": str(identity)}, announced=announced)
+        return identity
+
+
+def lock_user(user: Any) -> Any:
+    """Return the user as stored now, with roles and active state locked until the transaction ends.
+
+    Rows that only refer to the user, like sessions, can still be written.
+    """
+    return get_user_model().objects.select_for_update(no_key=True).get(pk=user.pk)
+
+
+def user_named(name: str) -> Any:
+    """Return the user of this name; MetadataError ``unknown_user`` if there is none."""
+    user = get_user_model().objects.filter(username=name).first()
+    if user is None:
+        raise MetadataError("unknown_user", "there is no user with this name", "name", name)
+    return user
+
+
+def sync_roles(*, app_label: str) -> None:
+    """Set the permissions of the roles' groups to those of ``ROLES``, for the permissions of ``app_label``."""
+    known = {
+        f"{app_label}.{codename}": pk
+        for codename, pk in Permission.objects.filter(content_type__app_label=app_label).values_list("codename", "pk")
+    }
+    for group in _groups(frozenset(ROLES)):
+        wanted = {known[name] for name in map(str, ROLES[Role(group.name)]) if name in known}
+        given = set(group.permissions.filter(content_type__app_label=app_label).values_list("pk", flat=True))
+        group.permissions.add(*(wanted - given))
+        group.permissions.remove(*(given - wanted))
+
+
+def _must_manage() -> None:
+    """Raise MetadataError ``not_permitted`` unless the actor may manage users.
+
+    The system may: it acts for the server's shell.
+    """
+    must_write()
+    user = current_actor().user
+    if user is not None and not may(user, RolePermission.MANAGE_USERS):
+        raise MetadataError("not_permitted", needed_role(RolePermission.MANAGE_USERS))
+
+
+def _refuse_known(name: str) -> None:
+    if get_user_model().objects.filter(username=name).exists():
+        raise MetadataError("name_taken", "a user with this name already exists", "name", name)
+
+
+def _set_password(user: Any, password: str | None, *, fresh: bool) -> None:
+    if password is not None:
+        if not fresh and is_service_account(user):
+            raise MetadataError("invalid", "is a service account, which has no password", "password", str(user))
+        _check_password(password, user)
+        user.set_password(password)
+    elif fresh:
+        user.set_unusable_password()
+
+
+def _set_active(user: Any, active: bool) -> None:
+    _must_manage()
+    with writing():
+        row = lock_user(user)
+        if row.is_active is not active:
+            before = _told(row)
+            row.is_active = user.is_active = active
+            row.save(update_fields=["is_active"])
+            _record(row, before, _told(row))
+
+
+def _mark_password(user: Any, *, temporary: bool = True) -> None:
+    """Mark the password as temporary if another actor set it, else remove the mark."""
+    actor = current_actor()
+    if temporary and actor.user != user:
+        TemporaryPassword.objects.update_or_create(user=user, defaults={"set_by": actor.described[:150]})
+    else:
+        TemporaryPassword.objects.filter(user=user).delete()
+
+
+def _record(
+    user: Any, before: dict[str, Any], after: dict[str, Any], *, action: str = "changed", announced: bool = True
+) -> None:
+    """Log the changes of an account, and notify its owner and all other administrators."""
+    if before == after:
+        return
+    name, why = user.get_username(), current_actor().reason
+    record_change(
+        action=action,
+        subject_kind="user",
+        subject_key=name,
+        subject_name=name,
+        before=before,
+        after=after,
+        reason=why,
+    )
+    if announced:
+        implied = {"name", "active"} if action == "created" else {"name"}
+        fields = [field for field in sorted({*before, *after} - implied) if before.get(field) != after.get(field)]
+        changes = "; ".join(_change(field, before.get(field), after.get(field), action) for field in fields)
+        tell_account_changed(
+            user=user,
+            done=f"{action} the account {name}" + (f": {changes}" if changes.strip("; ") else ""),
+            new=action == "created",
+            facts={"action": action, "fields": fields},
+        )
+
+
+def _change(field: str, before: Any, after: Any, action: str) -> str:
+    """Return the change of one account field in words."""
+    if field == "password":
+        return "password set for the owner to replace"
+    if isinstance(after, bool):
+        return f"{field} {'yes' if after else 'no'}"
+    if isinstance(after, list):
+        return f"{field} {', '.join(after) or 'none'}"
+    return f"{field} {after}" if after is not None else f"no longer {field} {before}"
+
+
+def _refuse_roles_for_users(name: str, roles: Collection[Role]) -> None:
+    """Raise MetadataError ``service_account`` for roles with a permission that only persons may have."""
+    unfit = sorted(role.value for role in roles if is_for_users(role))
+    if unfit:
+        message = f"is a service account: {' and '.join(unfit)} are roles for users who approve or manage policies"
+        raise MetadataError("service_account", message, "role", name)
+
+
+def _set_groups(user: Any, roles: frozenset[Role]) -> None:
+    if is_service_account(user):
+        _refuse_roles_for_users(user.get_username(), roles)
+    others = user.groups.exclude(name__in=[role.value for role in ROLES])
+    user.groups.set([*others, *_groups(roles)])
+
+
+def _groups(roles: frozenset[Role]) -> list[Group]:
+    names = [role.value for role in roles]
+    found = {group.name: group for group in Group.objects.filter(name__in=names)}
+    Group.objects.bulk_create([Group(name=name) for name in names if name not in found], ignore_conflicts=True)
+    return list(Group.objects.filter(name__in=names)) if len(found) < len(names) else list(found.values())
+
+
+def _role(given: Role | str) -> Role:
+    try:
+        return Role(given)
+    except ValueError:
+        known = ", ".join(role.value for role in Role)
+        raise MetadataError("invalid", f"there is no role {given!r}; known are {known}", "role") from None
+
+
+def _check_password(password: str, user: Any) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise MetadataError("weak_password", " ".join(error.messages), "password", user.get_username()) from None
+
+
+def _told(user: Any) -> dict[str, Any]:
+    roles = sorted(role.value for role in roles_of(user))
+    return {"name": user.get_username(), "active": user.is_active, "roles": roles}
+
+
+# Users of single sign-on, identified by issuer and subject, and created at their first sign-in.
+
+
+_LONGEST = 150
+_NOT_IN_NAMES = re.compile(r"[^\w.@+-]+")
+
+
+def user_of_identity(*, issuer: str, subject: str, name: str, email: str, roles: frozenset[Role] | None) -> Any:
+    """Return the user of this subject, with exactly these roles; None leaves the roles as they are.
+
+    A new user is called ``name``, else after the verified ``email``, else after the subject. A name that is
+    taken is refused: an administrator links the accounts. Raises MetadataError: ``no_role`` if roles are
+    given and empty, ``out_of_use``, ``name_taken``.
+    """
+    if roles is not None and not roles:
+        raise MetadataError("no_role", "None of your groups has a role here. Ask an administrator.")
+    with writing("single sign-on"):
+        known = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
+        if known is None:
+            return _made(issuer, subject, name or email.partition("@")[0] or subject, email, roles)
+        if not known.user.is_active:
+            raise MetadataError("out_of_use", "Your account is inactive.")
+        if roles is not None and roles_of(known.user) != roles and not known.user.is_superuser:
+            return ensure_user(name=known.user.get_username(), roles=roles, announced=False)
+        return known.user
+
+
+def _made(issuer: str, subject: str, wanted: str, email: str, roles: frozenset[Role] | None) -> Any:
+    name = _NOT_IN_NAMES.sub("-", wanted).strip("-")[:_LONGEST]
+    if get_user_model().objects.filter(username__iexact=name).exists():
+        message = f"A user {name} already exists. If it is you, ask an administrator to link the accounts."
+        raise MetadataError("name_taken", message)
+    user = create_user(name=name, roles=roles or (), announced=False)
+    if email:
+        user.email = email
+        user.save(update_fields=["email"])
+    link_identity(user=user, issuer=issuer, subject=subject, announced=False)
+    return user

@@ -1,0 +1,159 @@
+"""OpenAPI description of the API: parameters and responses that every operation shares."""
+
+from typing import Any
+
+from django.db import connection, models
+from django.db.backends.base.operations import BaseDatabaseOperations
+from drf_spectacular.openapi import AutoSchema
+from rest_framework import serializers
+
+from elevata.api.preconditions import HEADER, KEY_LENGTH, REPLAYED, Idempotent
+from elevata.api.requests import MAY_BE_EMPTY, PARAMETER, SparseFields
+
+PROBLEM_TYPE = "application/problem+json"
+
+
+_TEXT = {"type": "string"}
+
+
+_IF_MATCH = "ETag of the version read. `412` with the current tag if it changed."
+
+
+_NO_STAR = " `*` is refused."
+
+
+class RowProblemSerializer(serializers.Serializer):
+    """Reason why one row of many was refused."""
+
+    at = serializers.CharField(help_text="List and position, for example update.3.")
+    code = serializers.CharField()
+    field = serializers.CharField(allow_blank=True)
+    message = serializers.CharField()
+
+
+class ProblemSerializer(serializers.Serializer):
+    """Error of a request (RFC 9457)."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField(allow_blank=True)
+    code = serializers.CharField(help_text="For programs: it never changes.")
+    request_id = serializers.CharField(allow_blank=True)
+    errors = serializers.DictField(required=False, help_text="Messages by field.")
+    rows = RowProblemSerializer(many=True, required=False, help_text="For bulk requests: every refused row.")
+
+
+class DescribedSchema(AutoSchema):
+    """An operation with its headers, its sparse fields and its problems."""
+
+    def get_request_serializer(self) -> Any:
+        """Return the serializer of the input with which a view set creates or changes a row."""
+        kinds = {"create": "create_serializer", "partial_update": "change_serializer"}
+        named = kinds.get(getattr(self.view, "action", ""))
+        return getattr(self.view, named) if named and hasattr(self.view, named) else super().get_request_serializer()
+
+    def get_summary(self) -> str | None:
+        """Return the first sentence of the description, for lists of operations."""
+        first = self.get_description().strip().partition("\n")[0].partition(". ")[0]
+        return super().get_summary() or first.rstrip(".") or None
+
+    def _insert_min_max(self, field: Any, content: dict[str, Any]) -> None:
+        """Limit whole numbers to a range that every database can store.
+
+        Databases keep more or less of one kind of column, SQLite 64 bits of each; promised is what all keep.
+        """
+        super()._insert_min_max(field, content)
+        kind = _kind_of_column(field)
+        if kind in BaseDatabaseOperations.integer_field_ranges:
+            here = connection.ops.integer_field_range(kind)
+            everywhere = BaseDatabaseOperations.integer_field_ranges[kind]
+            for bound, kept, promised in zip(("minimum", "maximum"), here, everywhere, strict=True):
+                if content.get(bound) == kept:
+                    content[bound] = promised
+
+    def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        operation = super().get_operation(*args, **kwargs)
+        if operation is None:
+            return None
+        given = operation.setdefault("parameters", [])
+        for parameter in given:
+            _settle_query(parameter)
+        known = {one["name"] for one in given}
+        given += [one for one in self._taken() if one["name"] not in known]
+        if not given:
+            del operation["parameters"]
+        self._answered(operation["responses"])
+        return operation
+
+    def _taken(self) -> list[dict[str, Any]]:
+        """Return the headers and parameters that the kernel reads for this operation."""
+        taken = []
+        if self.method == "POST" and isinstance(self.view, Idempotent):
+            said = "A repeated request with the same body returns the same response and is not executed again."
+            taken.append(_header(HEADER, said, {"minLength": 1, "maxLength": KEY_LENGTH}))
+        if self._is_compared():
+            exact = self.view.action in self.view.must_see
+            required = exact or self.view.action in self.view.must_match
+            taken.append(_header("If-Match", _IF_MATCH + (_NO_STAR if exact else ""), required=required))
+        if self._has_tag():
+            taken.append(_header("If-None-Match", "`304` if the answer still has this ETag."))
+        if self.method == "GET" and isinstance(self.view, SparseFields) and self.view.action in ("list", "retrieve"):
+            said = "Only these fields, by name, with commas between."
+            taken.append({"name": PARAMETER, "in": "query", "description": said, "schema": _TEXT | {"minLength": 1}})
+        return taken
+
+    def _is_compared(self) -> bool:
+        """Return whether the operation reads If-Match."""
+        view = self.view
+        from elevata.api.resources import Resource  # whose decorators need this module first
+
+        return isinstance(view, Resource) and view.action in view.must_match | view.must_see | view.may_match
+
+    def _has_tag(self) -> bool:
+        from elevata.api.resources import ReadOnly  # whose decorators need this module first
+
+        return getattr(self.view, "action", None) == "retrieve" and isinstance(self.view, ReadOnly) and self.view.tagged
+
+    def _answered(self, responses: dict[str, Any]) -> None:
+        """Return the responses that every operation may give."""
+        tag = {"ETag": {"schema": _TEXT, "description": "Version of the resource."}}
+        if self._has_tag():
+            responses["200"].setdefault("headers", {}).update(tag)
+            responses["304"] = {"description": "It is what `If-None-Match` says.", "headers": tag}
+        if self.method == "POST" and isinstance(self.view, Idempotent):
+            said = {"schema": _TEXT, "description": "`true` for a repeated request."}
+            for code, response in responses.items():
+                if code.startswith("2"):
+                    response.setdefault("headers", {})[REPLAYED] = said
+        problem = self._get_response_for_code(ProblemSerializer, "4XX", [PROBLEM_TYPE])
+        scheme = {"WWW-Authenticate": {"schema": _TEXT, "description": "`Token`: send a personal token."}}
+        unknown = "No valid token and no session."
+        responses.setdefault("401", problem | {"description": unknown, "headers": scheme})
+        responses.setdefault("4XX", problem | {"description": "Refused; `code` says why."})
+        responses.setdefault("503", problem | {"description": "The control database does not respond."})
+
+
+def _settle_query(parameter: dict[str, Any]) -> None:
+    """Describe yes-no filters as booleans, and texts as not empty."""
+    schema = parameter["schema"]
+    if parameter["in"] != "query":
+        return
+    if schema.get("type") == "boolean":
+        schema.pop("enum", None)
+    is_text = schema.get("type") == "string" and not {"enum", "format"} & schema.keys()
+    if is_text and parameter["name"] not in MAY_BE_EMPTY:
+        schema["minLength"] = 1
+
+
+def _kind_of_column(field: Any) -> str:
+    """Return the kind of the model's column that a response's field shows; empty if it shows none."""
+    model = getattr(getattr(field.parent, "Meta", None), "model", None)
+    columns = {column.name: column for column in model._meta.get_fields()} if model is not None else {}
+    column = columns.get(field.source)
+    return column.get_internal_type() if isinstance(column, models.Field) else ""
+
+
+def _header(name: str, description: str, schema: dict[str, Any] | None = None, required: bool = False) -> dict:
+    described = {"name": name, "in": "header", "description": description, "schema": _TEXT | (schema or {})}
+    return described | ({"required": True} if required else {})

@@ -1,0 +1,193 @@
+"""Pages of lists in the API: by number (``?page=2``), or by key (``?cursor=``).
+
+Pages by key are stable under concurrent writes: a page begins after the last row of the page before, by its place
+in the list's order with the primary key at the end. No row is skipped or repeated when rows are inserted or deleted,
+and each page costs the same. Orders are those of the list's FilterSet.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.core.exceptions import ValidationError as FieldError
+from django.core.serializers.json import DjangoJSONEncoder
+from django.core.signing import BadSignature, Signer
+from django.db.models import F, Field, Model, OrderBy, Q, QuerySet
+from django.db.models.constants import LOOKUP_SEP
+from rest_framework.exceptions import ValidationError
+from rest_framework.pagination import PageNumberPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import remove_query_param, replace_query_param
+
+from elevata.web.paging import KeyedPages
+
+CURSOR = "cursor"
+_signer = Signer(salt="elevata.cursor")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One field of an order. NULL is sorted last, ascending and descending."""
+
+    name: str
+    descending: bool
+    field: Field
+
+    def ordering(self) -> OrderBy:
+        place = F(self.name)
+        return place.desc(nulls_last=True) if self.descending else place.asc(nulls_last=True)
+
+    def equal(self, value: Any) -> Q:
+        return Q(**{f"{self.name}__isnull": True}) if value is None else Q(**{self.name: value})
+
+    def after(self, value: Any) -> Q | None:
+        """Return the condition for rows after a value; None if there are none."""
+        if value is None:
+            return None
+        beyond = Q(**{f"{self.name}__{'lt' if self.descending else 'gt'}": value})
+        return beyond | Q(**{f"{self.name}__isnull": True}) if self.field.null else beyond
+
+    def of(self, row: Any) -> Any:
+        for step in self.name.split(LOOKUP_SEP):
+            row = getattr(row, step, None)
+        # Ordering by a related row means ordering by its key.
+        return row.pk if isinstance(row, Model) else row
+
+
+class Paging(PageNumberPagination):
+    """``?page=&page_size=`` with a count, or ``?cursor=&page_size=`` (empty to begin); at most 500 rows."""
+
+    page_size_query_param = "page_size"
+    max_page_size = 500
+    _by_key = False
+
+    def get_page_size(self, request: Request) -> int:
+        """Return the page size, at most the maximum. Raise ValidationError for anything but a positive number."""
+        given = request.query_params.get(self.page_size_query_param)
+        return self.page_size if given is None else min(_whole(self.page_size_query_param, given), self.max_page_size)
+
+    def get_page_number(self, request: Request, paginator: Any) -> int:
+        return _whole(self.page_query_param, request.query_params.get(self.page_query_param, "1"))
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list | None:
+        if CURSOR not in request.query_params or not isinstance(queryset, QuerySet):
+            self._page_by_keys(queryset, request, view)
+            return super().paginate_queryset(queryset, request, view)
+        if self.page_query_param in request.query_params:
+            raise ValidationError({CURSOR: ["Pages go by number or by key, not by both."]})
+        self.request, self._by_key = request, True
+        size = self.get_page_size(request)
+        parts = _order_of(queryset)
+        rows = queryset.order_by(*(part.ordering() for part in parts))
+        given = request.query_params[CURSOR]
+        if given:
+            rows = rows.filter(_beyond(parts, _read(given, parts)))
+        shown = list(rows[: size + 1])
+        self._next = _write(parts, shown[size - 1]) if len(shown) > size else None
+        return shown[:size]
+
+    def _page_by_keys(self, queryset: Any, request: Request, view: Any) -> None:
+        """Select far pages and search results by key; a first page is faster without."""
+        searched = bool(request.query_params.get("q"))
+        far = request.query_params.get(self.page_query_param, "1") != "1"
+        if isinstance(queryset, QuerySet) and (searched or far):
+            self.django_paginator_class = partial(KeyedPages, every=view.get_queryset(), once=searched)
+
+    def get_paginated_response(self, data: Any) -> Response:
+        if not self._by_key:
+            return super().get_paginated_response(data)
+        return Response({"next": self._link(), "results": data})
+
+    def _link(self) -> str | None:
+        if self._next is None:
+            return None
+        return replace_query_param(
+            remove_query_param(self.request.build_absolute_uri(), self.page_query_param), CURSOR, self._next
+        )
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict]:
+        text = "Pages by key instead of by number: empty to begin, then what `next` says. `count` is left out."
+        numbers = super().get_schema_operation_parameters(view)
+        for parameter in numbers:
+            parameter["schema"]["minimum"] = 1
+        return [
+            *numbers,
+            {"name": CURSOR, "required": False, "in": "query", "description": text, "schema": {"type": "string"}},
+        ]
+
+    def get_paginated_response_schema(self, schema: dict) -> dict:
+        described = super().get_paginated_response_schema(schema)
+        described["required"] = ["results", "next"]
+        return described
+
+
+def _whole(name: str, given: str) -> int:
+    """Return a positive number. Raise ValidationError for anything else."""
+    if not (given.isascii() and given.isdigit() and int(given[:20])):
+        raise ValidationError({name: ["Must be a whole number of at least 1."]})
+    return int(given[:20])
+
+
+def _order_of(queryset: QuerySet) -> list[_Part]:
+    """Return the fields of a list's order, with the primary key at the end."""
+    model = queryset.model
+    names = [str(name) for name in queryset.query.order_by or model._meta.ordering]
+    parts: dict[str, _Part] = {}
+    for text in (*names, "pk"):
+        name = text.lstrip("-")
+        if name not in parts:
+            parts[name] = _Part(name, text.startswith("-"), _field(queryset, name))
+    return list(parts.values())
+
+
+def _field(queryset: QuerySet, name: str) -> Field:
+    annotation = queryset.query.annotations.get(name)
+    if annotation is not None:
+        return annotation.output_field
+    model, field = queryset.model, None
+    for step in name.split(LOOKUP_SEP):
+        field = model._meta.pk if step == "pk" else model._meta.get_field(step)
+        model = field.related_model or model
+    return field
+
+
+def _beyond(parts: list[_Part], values: list[Any]) -> Q:
+    """Return the condition for rows after these values in the order."""
+    beyond, equal = Q(pk__in=[]), Q()
+    for part, value in zip(parts, values, strict=True):
+        after = part.after(value)
+        if after is not None:
+            beyond |= equal & after
+        equal &= part.equal(value)
+    return beyond
+
+
+def _write(parts: list[_Part], row: Any) -> str:
+    place = {"order": [_text(part) for part in parts], "at": [part.of(row) for part in parts]}
+    return _signer.sign_object(json.loads(json.dumps(place, cls=_Exact)), compress=True)
+
+
+def _read(text: str, parts: list[_Part]) -> list[Any]:
+    wrong = ValidationError({CURSOR: ["Is not one of this list in this order: begin again with an empty one."]})
+    try:
+        place = _signer.unsign_object(text)
+        if place["order"] != [_text(part) for part in parts]:
+            raise wrong
+        return [part.field.to_python(value) for part, value in zip(parts, place["at"], strict=True)]
+    except (BadSignature, FieldError, KeyError, TypeError, ValueError):
+        raise wrong from None
+
+
+def _text(part: _Part) -> str:
+    return f"-{part.name}" if part.descending else part.name
+
+
+class _Exact(DjangoJSONEncoder):
+    """Encoder that keeps microseconds; Django's truncates times to milliseconds."""
+
+    def default(self, value: Any) -> Any:
+        return value.isoformat() if hasattr(value, "isoformat") else super().default(value)

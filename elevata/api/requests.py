@@ -1,0 +1,144 @@
+"""Request bodies and query parameters: strict fields, sparse fields, shared serializers."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+# Query parameters: unknown, empty and duplicate ones are refused, never ignored.
+
+
+# An empty cursor starts a list; an empty reason means none.
+MAY_BE_EMPTY = frozenset({"cursor", "changelog_message"})
+
+
+def check_parameters(request: Request, known: Collection[str]) -> None:
+    """Raise ValidationError for parameters that are not known, are empty, or are given more than once."""
+    given = request.query_params
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        names = ", ".join(sorted(known))
+        message = f"There is no such parameter; known are {names}." if known else "None is taken here."
+        raise ValidationError({name: [message] for name in unknown}, code="unknown_parameter")
+    wrong = {name: "Is given more than once." for name in given if len(given.getlist(name)) > 1}
+    wrong |= {name: "Is empty: leave it out." for name in given if not given[name].strip() and name not in MAY_BE_EMPTY}
+    if wrong:
+        raise ValidationError({name: [message] for name, message in wrong.items()})
+
+
+class KnownValues(DjangoFilterBackend):
+    """Filters as on pages, but unknown values are refused: a program would trust the empty list.
+
+    A FilterSet says by ``known`` how to find out whether there is what a value names.
+    """
+
+    def filter_queryset(self, request: Request, queryset: QuerySet, view: APIView) -> Any:
+        filterset = self.get_filterset(request, queryset, view)
+        if filterset is not None and filterset.is_valid():
+            given = filterset.form.cleaned_data
+            known = getattr(filterset, "known", {})
+            if "ordering" in given and not all(request.query_params.get("ordering", "x").split(",")):
+                raise ValidationError(
+                    {"ordering": ["Must be names of fields with commas between, none of them empty."]}
+                )
+            wrong = [name for name, is_there in known.items() if given.get(name) and not is_there(given[name])]
+            if wrong:
+                raise ValidationError({name: [f"There is no such {name.replace('_', ' ')}."] for name in wrong})
+        return super().filter_queryset(request, queryset, view)
+
+
+# ``?fields=a,b``: a response with only these fields.
+
+
+PARAMETER = "fields"
+
+
+def wanted(request: Request) -> list[str] | None:
+    """Return the requested fields; None for all."""
+    if PARAMETER not in request.query_params:
+        return None
+    names = [name.strip() for name in request.query_params[PARAMETER].split(",")]
+    if not all(names):
+        raise ValidationError({PARAMETER: ["Must be names of fields with commas between, none of them empty."]})
+    return names
+
+
+class SparseFields:
+    """For view sets: restrict serializers of responses to the fields of ``?fields=``."""
+
+    def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
+        serializer = super().get_serializer(*args, **kwargs)
+        # The OpenAPI generator uses serializers without a request.
+        request = getattr(self, "request", None)
+        if request is None or getattr(self, "swagger_fake_view", False):
+            return serializer
+        names = wanted(request)
+        if names is not None:
+            fields = getattr(serializer, "child", serializer).fields
+            unknown = [name for name in names if name not in fields]
+            if unknown:
+                message = f"There is no field {unknown[0]!r}; known are {', '.join(fields)}."
+                raise ValidationError({PARAMETER: [message]})
+            for name in set(fields) - set(names):
+                fields.pop(name)
+        return serializer
+
+
+# Bodies without unknown fields: a misspelt field is an error.
+
+
+MESSAGE_LENGTH = 1000
+
+
+class StrictSerializer(serializers.Serializer):
+    """Serializer that refuses unknown and read-only fields."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            known = [name for name, field in self.fields.items() if not field.read_only]
+            unknown = {
+                str(name): [f"There is no such field; known are {', '.join(known)}."]
+                for name in data
+                if name not in known
+            }
+            if unknown:
+                raise serializers.ValidationError(unknown, code="unknown_field")
+            wrong = {
+                name: ["A valid integer is required."]
+                for name, field in self.fields.items()
+                if isinstance(field, serializers.IntegerField)
+                and isinstance(data.get(name), str)
+                and not data[name].isascii()
+            }
+            if wrong:
+                raise serializers.ValidationError(wrong, code="invalid")
+        return super().to_internal_value(data)
+
+
+class ChangeSerializer(StrictSerializer):
+    """Fields of every write: its reason, for the change log."""
+
+    changelog_message = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=MESSAGE_LENGTH,
+        help_text="Reason, recorded in the change log.",
+    )
+
+
+def both(reason: str, message: str) -> str:
+    """Join the reason of an action and the change-log message of the request."""
+    return ": ".join(part for part in (reason.strip(), message.strip()) if part)
+
+
+class NothingSerializer(ChangeSerializer):
+    """Request without parameters except an optional reason."""
+
+
+class RenameSerializer(ChangeSerializer):
+    name = serializers.CharField(max_length=200)

@@ -1,0 +1,121 @@
+"""Files with exports of the audit chain: atomic writes, verified reads, and checks of the audit folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, TextIO
+
+from django.conf import settings
+
+from elevata.audit.domain import FORMAT, Exported, Head, Problem, parse_head, verify_lines
+from elevata.audit.models import AuditSegment, ChainLink
+from elevata.audit.services import recorded_heads
+from elevata.audit.services.recorded_heads import Restore
+from elevata.core.errors import MetadataError
+
+
+def write_whole(path: Path, lines: Iterable[bytes]) -> int:
+    """Write a new file atomically, readable by its owner only, and return its number of lines."""
+    count = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            pending = Path(file.name)
+            try:
+                for count, line in enumerate(lines, start=1):  # noqa: B007
+                    file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                pending.unlink()
+                raise
+        # A link, not a rename: a file of this name that is there already is not written over.
+        try:
+            os.link(pending, path)
+        finally:
+            pending.unlink()
+    except FileExistsError:
+        raise MetadataError("exists", "is there already; give another name", place=str(path)) from None
+    except OSError as error:
+        raise MetadataError("unwritable", f"cannot be written: {error.strerror}", place=str(path)) from None
+    return count
+
+
+def read_export(path: Path) -> Exported:
+    """Return the content of an export; Broken if it was changed, MetadataError if it cannot be read."""
+    try:
+        with path.open("rb") as lines:
+            return verify_lines(lines)
+    except OSError as error:
+        raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
+    except MetadataError as problem:
+        raise problem.about(place=str(path)) from None
+
+
+def head_in(path: Path) -> Head:
+    """Return the chain head in an exported file; MetadataError if it cannot be read or has none."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return parse_head(_document(file))
+    except OSError as error:
+        raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=str(path)) from None
+    except (ValueError, RecursionError) as error:
+        raise MetadataError("invalid", f"is no JSON document: {error}", place=str(path)) from None
+    except MetadataError as problem:
+        raise problem.about(place=str(path)) from None
+
+
+def _document(file: TextIO) -> Any:
+    """Return the file's JSON document; of an export, its first line, which has the head."""
+    first = file.readline()
+    if f'"{FORMAT}"' in first:
+        return json.loads(first)
+    return json.loads(first + file.read())
+
+
+def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
+    """Return the problem of the first segment whose file changed since its entries were removed.
+
+    ``complete``: a missing file is a problem, too.
+    """
+    for segment in AuditSegment.objects.order_by("first"):
+        at = {"kind": "segment", "subject": segment.pk}
+        path = folder / Path(segment.file).name
+        if not path.is_file():
+            if not complete:
+                continue
+            return Problem("export_missing", f"the export of {segment} ({segment.file}) is not in {folder}", **at)
+        if _digest(path) != segment.digest:
+            return Problem("export_changed", f"the export of {segment} ({path}) is not what it was", **at)
+    return None
+
+
+def wrong_files(restores: Iterable[Restore] = ()) -> Problem | None:
+    """Return the problem of the first file in the audit folder that is not of this chain.
+
+    Files that are not exports are skipped. A head of links that were lost in one of the ``restores`` is
+    accepted.
+    """
+    folder = Path(settings.AUDIT_FOLDER)
+    for path in sorted((*folder.glob("*.json"), *folder.glob("*.jsonl"))):
+        if path.name == recorded_heads.NAME:
+            continue
+        try:
+            head = head_in(path)
+        except MetadataError:
+            continue
+        lost = any(restore.lost(head) for restore in restores)
+        if head.sequence and not lost and not ChainLink.objects.filter(sequence=head.sequence, hash=head.hash).exists():
+            message = f"{path} was made when link {head.sequence} ended the chain, and this chain has no such link"
+            return Problem("artifact_differs", message, head.sequence)
+    return wrong_exports(folder, complete=False)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,55 @@
+"""Strict JSON reader: a text has the same meaning in every program, or is refused."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+# Far more than any value needs; readers of JSON have limits of their own beyond.
+MOST_DIGITS = 1000
+
+
+class BadJson(ValueError):
+    """Error of a text that is not strict JSON. ``line`` and ``column`` are 0 where the place is not known."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+def loads(text: str, *, parse_int: Callable[[str], Any] = int, parse_float: Callable[[str], Any] = float) -> Any:
+    """Return the value of a JSON text. Raise BadJson.
+
+    No object has a name twice, no number is NaN or infinite, no integer has more than ``MOST_DIGITS`` digits, and
+    nesting has an end.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_constant,
+            parse_int=lambda digits: _integer(digits, parse_int),
+            parse_float=parse_float,
+        )
+    except json.JSONDecodeError as error:
+        raise BadJson(f"{error.msg} (column {error.colno})", error.lineno, error.colno) from None
+    except RecursionError:
+        raise BadJson("nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise BadJson(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return fields
+
+
+def _constant(name: str) -> Any:
+    raise BadJson(f"{name} is no value")
+
+
+def _integer(digits: str, parse: Callable[[str], Any]) -> Any:
+    if len(digits) > MOST_DIGITS:
+        raise BadJson(f"a number has more than {MOST_DIGITS} digits ({digits[:20]}…)")
+    return parse(digits)

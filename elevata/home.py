@@ -1,0 +1,301 @@
+"""Home page, page frame, health, errors and deleted objects."""
+
+import hashlib
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError, InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from architecture.selectors.inbox import count_for
+from architecture.services.states import current_environment
+from elevata.accounts.permissions import may_somewhere
+from elevata.accounts.roles import Permission
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.selectors import entries
+from elevata.jobs.registry import live_workers
+from elevata.web import middleware
+from elevata.web.middleware import body_too_big
+from loader import selectors
+from loader.selectors import active_executions, active_runs, newest_runs, schedules
+from metadata.models import SourceDataset, TargetDataset
+from metadata.selectors.columns import layer_counts
+from metadata.selectors.datasets import systems
+
+# Context of the frame around every page. Computed when a template asks, so fragments cost nothing.
+
+
+@dataclass(frozen=True)
+class NavItem:
+    """A main page. ``active``: the address is this page or below it; ``here``: exactly this page."""
+
+    label: str
+    url: str
+    icon: str
+    active: bool
+    here: bool
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """State of the workers, and a sentence about it."""
+
+    alive: bool
+    text: str
+
+
+# What is below a main page, besides its own address, by the addresses' beginnings.
+_PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("Home", "home", "home", ()),
+    ("Datasets", "dataset_list", "database", ()),
+    ("Sources", "source_list", "plug", ("/systems/", "/register-system/")),
+    ("SQL", "sql_page", "sql", ()),
+    ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
+    (
+        "Architecture",
+        "report_list",
+        "git-compare",
+        ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/"),
+    ),
+)
+
+
+class Shell:
+    """Navigation, worker, environment and what waits, of one request."""
+
+    environment = settings.ENVIRONMENT
+
+    def __init__(self, path: str, user: Any = None):
+        self._path = path
+        self._user = user
+
+    @cached_property
+    def nav(self) -> list[NavItem]:
+        found = []
+        for label, name, icon, also in _PAGES:
+            url = reverse(name)
+            here = self._path == url
+            below = self._path.startswith((url, *also)) if url != "/" else False
+            found.append(NavItem(label, url, icon, here or below, here))
+        return found
+
+    @cached_property
+    def worker(self) -> WorkerState:
+        """Asked once for a page."""
+        names = [worker.name for worker in live_workers()]
+        if not names:
+            return WorkerState(False, "No worker is running. Start one with: make serve")
+        return WorkerState(True, f"Answering: {', '.join(names)}")
+
+    @cached_property
+    def waiting(self) -> int:
+        """Number of requests that wait for the signed-in user."""
+        return count_for(self._user)
+
+
+class Can:
+    """Permissions of the signed-in user anywhere, for templates: ``can.change_metadata``."""
+
+    _BY_NAME: ClassVar[dict[str, Permission]] = {permission.rpartition(".")[2]: permission for permission in Permission}
+
+    def __init__(self, user: Any):
+        self._user = user
+
+    def __getattr__(self, name: str) -> bool:
+        if name not in self._BY_NAME:
+            raise AttributeError(name)
+        return may_somewhere(self._user, self._BY_NAME[name])
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor: ``shell`` and ``can``."""
+    user = getattr(request, "user", None)
+    return {"shell": Shell(request.path, user), "can": Can(user)}
+
+
+# Deleted objects by the address they had, according to the change log.
+
+
+DELETED = ChangeLogEntry.Action.DELETED
+# Kinds that have pages, with the list of those that are there: by stable key, and by name.
+_LISTS = {
+    "dataset": ("dataset_list", "All datasets"),
+    "column": ("dataset_list", "All datasets"),
+    "source_dataset": ("source_list", "All sources"),
+    "source_column": ("source_list", "All sources"),
+    "schedule": ("schedule_list", "All schedules"),
+    "schema": ("schema_list", "All schemas"),
+    "system": ("source_list", "All sources"),
+}
+
+
+@dataclass(frozen=True)
+class Gone:
+    """``went_with``: the dataset whose deletion took it along. ``log``, ``part_of``, ``others``: the ways on."""
+
+    kind: str
+    name: str
+    by: str
+    at: datetime
+    reason: str
+    went_with: str
+    log: str
+    part_of: str
+    others: str
+    others_called: str
+
+
+def what_is_gone(request: HttpRequest) -> Gone | None:
+    """Return the deleted object that the request's address belonged to; None for users who are not signed in."""
+    match = request.resolver_match
+    named = [str(match.kwargs[name]) for name in ("key", "name") if name in match.kwargs] if match else []
+    try:
+        if not named or not request.user.is_authenticated:
+            return None
+        return _gone(named)
+    except DatabaseError:
+        # The page that says "not found" is shown all the same.
+        return None
+
+
+def _gone(keys: Iterable[str]) -> Gone | None:
+    last = entries().filter(subject_kind__in=_LISTS, subject_key__in=list(keys)).first()
+    if last is None:
+        return None
+    deletion = last if last.action == DELETED else _deletion_of(last.dataset_key)
+    if deletion is None:
+        return None
+    others, called = _LISTS[last.subject_kind]
+    return Gone(
+        kind=last.subject_kind,
+        name=last.subject_name,
+        by=deletion.actor,
+        at=deletion.at,
+        reason=deletion.reason,
+        went_with=deletion.subject_name if deletion is not last else "",
+        log=f"{reverse('change_list')}?{urlencode({'q': deletion.subject_name})}",
+        part_of=_page_of(last.dataset_key),
+        others=reverse(others),
+        others_called=called,
+    )
+
+
+def _deletion_of(dataset_key: UUID | None) -> ChangeLogEntry | None:
+    """Return the entry of a dataset's deletion, if it is the dataset's newest entry."""
+    kinds = ("dataset", "source_dataset")
+    last = entries().filter(subject_kind__in=kinds, subject_key=str(dataset_key)).first()
+    return last if last is not None and last.action == DELETED else None
+
+
+def _page_of(dataset_key: UUID | None) -> str:
+    if TargetDataset.objects.filter(key=dataset_key).exists():
+        return reverse("dataset_page", args=[dataset_key])
+    if SourceDataset.objects.filter(key=dataset_key).exists():
+        return reverse("source_page", args=[dataset_key])
+    return ""
+
+
+LATEST, COMING = 8, 5
+
+
+@never_cache
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    """Show the state of the warehouse.
+
+    Described datasets, active work, problems, and first steps on an empty installation.
+    """
+    context = {"system_count": systems().count(), "layers": layer_counts(), **_now(request)}
+    return render(request, "home/page.html", context)
+
+
+@never_cache
+@require_safe
+def home_now(request: HttpRequest) -> HttpResponse:
+    """Show the changing part of the home page; 204 if it has not changed."""
+    context = _now(request)
+    if context["seen"] == request.GET.get("seen") and context["busy"]:
+        return HttpResponse(status=204)
+    return render(request, "home/now.html", context)
+
+
+@never_cache
+@require_safe
+def home_warehouse(request: HttpRequest) -> HttpResponse:
+    """Show the warehouse on the home page; it takes a moment, so it is loaded after the page."""
+    context = {"warehouse": selectors.warehouse(), "drift": selectors.drift_glance(current_environment())}
+    return render(request, "home/warehouse.html", context)
+
+
+def _now(request: HttpRequest) -> dict[str, Any]:
+    """Return the active work as HTML, whether there is any, and a digest for the next request's comparison."""
+    environment = current_environment()
+    runs = list(active_runs()[:LATEST])
+    under_way = list(active_executions(environment=environment)[:LATEST])
+    leases = selectors.leases_in_force(environment)
+    due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
+    context = {
+        "latest": selectors.with_totals(newest_runs()[:LATEST]),
+        "runs": runs,
+        "executions": under_way,
+        "leases": leases,
+        "coming": list(due[:COMING]),
+        "troubles": selectors.troubles(),
+        "failing": selectors.failing_schedules(environment),
+        "alive": live_workers().exists(),
+    }
+    html = render_to_string("home/state.html", context, request=request)
+    seen = hashlib.sha256(html.encode()).hexdigest()[:16]
+    return {"now": html, "seen": seen, "busy": bool(runs or under_way or leases.count)}
+
+
+@login_not_required
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Answer that the web process runs, without a check of database or worker."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return body_too_big(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    return middleware.answer(
+        request, status=400, title="Bad request", detail="The request could not be understood.", code="bad_request"
+    )
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 403 with the account and the missing permission."""
+    said, more = str(exception), {"account": request.user.get_username()}
+    return middleware.answer(request, status=403, title="Not allowed", detail=said, code="permission_denied", more=more)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 404; for a deleted row with its name, who deleted it and when."""
+    said = "There is nothing at this address."
+    more = {"gone": what_is_gone(request)}
+    return middleware.answer(request, status=404, title="Not found", detail=said, code="not_found", more=more)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer 500, or 503 if the control database does not respond."""
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        return middleware.database_down(request)
+    return middleware.answer(request, status=500, title="Server error", detail="", code="server_error")

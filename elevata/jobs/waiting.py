@@ -1,0 +1,44 @@
+"""Waiting of a command for a job that a worker performs."""
+
+import threading
+import time
+from typing import TypeVar
+
+from elevata.core.database import retried
+from elevata.core.errors import ProductError
+from elevata.jobs import states
+from elevata.jobs.models import Job
+from elevata.jobs.registry import live_workers
+from elevata.jobs.services import withdraw
+
+# The work is done in another process, which reports it in the database only.
+POLL_SECONDS = 0.25
+
+J = TypeVar("J", bound=Job)
+
+
+class NoWorker(ProductError):
+    """Error raised if no worker is alive for the work, which was withdrawn."""
+
+    code = "no_worker"
+    message = "no worker is running: start one with 'make serve', or use --local"
+
+
+def follow_job(job: J) -> J:
+    """Wait until a job is finished. It is withdrawn on Ctrl-C, or if no worker is alive for it: raise NoWorker."""
+    pause = threading.Event()
+    seen = time.monotonic()
+    try:
+        while not job.is_finished:
+            workers = live_workers()
+            if retried((workers.filter(name=job.claimed_by) if job.claimed_by else workers).exists):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > states.WORKER_SILENT_AFTER.total_seconds():
+                raise NoWorker
+            pause.wait(POLL_SECONDS)
+            retried(job.refresh_from_db)
+    except (KeyboardInterrupt, NoWorker):
+        error = {"code": "WITHDRAWN", "message": "nobody waited for the answer any more"}
+        withdraw(Job.objects.filter(pk=job.pk), error=error)
+        raise
+    return job

@@ -1,0 +1,177 @@
+"""Event kinds for users and webhooks, and the format and retry times of webhook requests.
+
+A request follows the Standard Webhooks convention. It is signed over id, time and body with every active
+secret, so that a secret can be replaced without losing a webhook delivery.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from elevata.core.canonical_json import canonical_json
+from elevata.core.errors import MetadataError
+
+
+class Kind(StrEnum):
+    """Kinds of events; the values are part of webhook bodies and never change."""
+
+    REPORT_WAITING = "report.waiting"
+    REPORT_APPROVED = "report.approved"
+    REPORT_REJECTED = "report.rejected"
+    REPORT_EXECUTED = "report.executed"
+    EXECUTION_FAILED = "execution.failed"
+    DRIFT_FOUND = "drift.found"
+    LOAD_FAILED = "load.failed"
+    ACCOUNT_CHANGED = "account.changed"
+    POLICY_PROPOSED = "policy.proposed"
+    POLICY_DECIDED = "policy.decided"
+    WEBHOOK_TEST = "webhook.test"
+
+
+WORDS: dict[Kind, str] = {
+    Kind.REPORT_WAITING: "A report waits for approval",
+    Kind.REPORT_APPROVED: "A report was approved",
+    Kind.REPORT_REJECTED: "A report was rejected",
+    Kind.REPORT_EXECUTED: "A report was executed",
+    Kind.EXECUTION_FAILED: "An execution failed",
+    Kind.DRIFT_FOUND: "Drift was found",
+    Kind.LOAD_FAILED: "A load failed",
+    Kind.ACCOUNT_CHANGED: "An account was changed",
+    Kind.POLICY_PROPOSED: "A looser policy waits for a second user",
+    Kind.POLICY_DECIDED: "A looser policy was accepted or rejected",
+    Kind.WEBHOOK_TEST: "A test of a webhook",
+}
+# Kinds that users and webhooks select from; a test event goes to its own webhook only.
+CHOICES: tuple[Kind, ...] = tuple(kind for kind in Kind if kind is not Kind.WEBHOOK_TEST)
+# Always in the list, whatever a user selects: changes of accounts and of change policies.
+ALWAYS_LISTED = frozenset({Kind.ACCOUNT_CHANGED, Kind.POLICY_PROPOSED, Kind.POLICY_DECIDED})
+
+# Tries of a delivery: the last one is given up some 13 hours after the first.
+TRIES = 8
+_FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=6)
+
+# Only variables made for this can be named: any other would sign with the product's own secrets.
+SECRET_PREFIX = "ELEVATA_WEBHOOK_SECRET_"
+_SECRET = re.compile(rf"{SECRET_PREFIX}[A-Z0-9_]{{1,80}}", re.ASCII)
+_FILE_SUFFIX = "_FILE"
+URL_LENGTH = 1000
+_BASE64 = "whsec_"
+
+
+@dataclass(frozen=True)
+class Told:
+    """Event as sent to a webhook.
+
+    ``time`` is ISO 8601; ``page`` is a URL, or a path if no public address is set.
+    """
+
+    event_id: str
+    kind: str
+    time: str
+    environment: str
+    title: str
+    subject: Mapping[str, str]
+    page: str
+    facts: Mapping[str, object]
+
+    def body(self) -> bytes:
+        """Return the canonical JSON, so that every attempt sends the same bytes."""
+        return canonical_json(
+            {
+                "id": self.event_id,
+                "type": self.kind,
+                "time": self.time,
+                "environment": self.environment,
+                "title": self.title,
+                "subject": dict(self.subject),
+                "links": {"page": self.page},
+                "facts": dict(self.facts),
+            }
+        )
+
+
+def signature(*, event_id: str, timestamp: int, body: bytes, secrets: Iterable[str]) -> str:
+    """Return the header ``webhook-signature``: ``v1,`` and the HMAC-SHA-256 in base64, for each secret."""
+    signed = f"{event_id}.{timestamp}.".encode() + body
+    digests = (hmac.new(_key(secret), signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def _key(secret: str) -> bytes:
+    """Return the key bytes of a secret: base64 after the prefix ``whsec_``, else the text itself."""
+    if not secret.startswith(_BASE64):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix(_BASE64), validate=True)
+    except binascii.Error:
+        raise MetadataError("bad_secret", "the secret begins with whsec_, but what follows is no base64") from None
+
+
+def wait_after(attempt: int, spread: float) -> timedelta:
+    """Return the wait after failed attempt number ``attempt`` (from 1); ``spread``, 0 to 1, adds jitter."""
+    whole = min(_FIRST_WAIT * 4 ** min(attempt - 1, 20), _LONGEST_WAIT)
+    return whole * (0.75 + 0.5 * spread)
+
+
+def check_url(url: str) -> None:
+    """Raise MetadataError ``bad_url`` for a text that is not a webhook URL.
+
+    The address it resolves to is checked when a request is sent.
+    """
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        raise _bad("is no URL") from None
+    if parts.scheme not in ("https", "http") or not host:
+        raise _bad("must be like https://hooks.example.org/elevata")
+    if len(url) > URL_LENGTH:
+        raise _bad(f"is longer than {URL_LENGTH} characters")
+    if parts.username is not None or parts.password is not None:
+        raise _bad("holds a user or password, which would be stored and shown; requests are proven by their signature")
+    if port == 0 or parts.fragment:
+        raise _bad("must have a port above 0, and nothing behind a #")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise _bad("may hold printable ASCII only; write other characters as %…")
+
+
+def shown_url(url: str) -> str:
+    """Return the URL without its path and parameters, which often contain a secret."""
+    parts = urlsplit(url)
+    more = "/…" if parts.path.strip("/") or parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}{more}"
+
+
+def check_secret_name(name: str, field: str) -> None:
+    """Refuse a name that is not an ``ELEVATA_WEBHOOK_SECRET_…`` variable for a webhook's secret."""
+    if not _SECRET.fullmatch(name) or name.endswith(_FILE_SUFFIX):
+        raise MetadataError(
+            "bad_secret",
+            f"names an environment variable of its own: {SECRET_PREFIX} and capital letters, digits or _, like "
+            f"{SECRET_PREFIX}TEAM. The secret itself never stands here",
+            field,
+        )
+
+
+def check_kinds(kinds: Collection[str], field: str = "events", *, needed: bool = False) -> list[str]:
+    """Return these event kinds without duplicates, in the order of ``CHOICES``.
+
+    Raises MetadataError ``unknown_event``, or ``invalid`` if ``needed`` and there is none.
+    """
+    unknown = sorted(set(kinds) - set(CHOICES))
+    if unknown:
+        raise MetadataError("unknown_event", f"unknown are {', '.join(unknown)}; there are {', '.join(CHOICES)}", field)
+    if needed and not kinds:
+        raise MetadataError("invalid", "choose at least one", field)
+    return [str(kind) for kind in CHOICES if kind in kinds]
+
+
+def _bad(message: str) -> MetadataError:
+    return MetadataError("bad_url", message, "url")

@@ -1,0 +1,301 @@
+"""Notices, webhooks and their deliveries.
+
+A rollback discards them; a commit guarantees them, even if the process dies right after: deliveries are jobs, which
+a worker performs (``elevata.notifications.deliveries``).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+
+from elevata.accounts.models import ServiceAccount
+from elevata.accounts.permissions import current_actor, may, may_somewhere, users_who_may
+from elevata.accounts.roles import Permission
+from elevata.audit.services.change_log import assign, check_fields, claim, record_change, record_why, writing
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.errors import MetadataError
+from elevata.jobs import states
+from elevata.jobs.services import wake
+from elevata.notifications.kinds import (
+    ALWAYS_LISTED,
+    CHOICES,
+    TRIES,
+    Kind,
+    check_kinds,
+    check_secret_name,
+    check_url,
+    shown_url,
+)
+from elevata.notifications.models import Delivery, Event, Notice, NoticeChoice, Webhook
+
+# Retention of events, with their notices and deliveries.
+KEPT_FOR = timedelta(days=90)
+_TITLE, _NAME = 500, 400
+
+
+def tell(
+    *,
+    event: Kind,
+    subject_kind: str,
+    subject_key: str,
+    subject_name: str,
+    title: str,
+    link: str,
+    users: Iterable[Any] = (),
+    environment: str = "",
+    facts: Mapping[str, Any] | None = None,
+) -> Event:
+    """Create an event, with notices for these users and deliveries for every subscribed webhook.
+
+    Must be called in the transaction that does the work. Users who are inactive, have no role, or opted out
+    of the event, are left out.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("an event is told in the transaction of the work it tells of")
+    told = Event.objects.create(
+        kind=event,
+        environment=environment,
+        subject_kind=subject_kind,
+        subject_key=subject_key,
+        subject_name=subject_name[:_NAME],
+        title=title[:_TITLE],
+        link=link,
+        facts=dict(facts or {}),
+    )
+    concerned = {user.pk: user for user in users if user is not None and may_be_told(user, event)}
+    choices = {row.user_id: row for row in NoticeChoice.objects.filter(user__in=concerned)}
+    always = event in ALWAYS_LISTED
+    listed = [pk for pk in concerned if always or pk not in choices or event in choices[pk].listed]
+    Notice.objects.bulk_create(Notice(event=told, user_id=pk) for pk in sorted(listed))
+    emailed = [pk for pk in concerned if pk in choices and event in choices[pk].emailed and concerned[pk].email]
+    _deliver(told, webhooks=_wanting(event), users=sorted(emailed) if settings.EMAIL_ENABLED else ())
+    return told
+
+
+def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapping[str, Any] | None = None) -> None:
+    """Notify the account's user, or a service account's owner, and all administrators except the actor.
+
+    ``done`` completes a sentence that begins with the actor. The user of a ``new`` account is not notified.
+    """
+    actor, name = current_actor(), user.get_username()
+    account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
+    users = [account.owner if account is not None else user, *users_who_may(Permission.MANAGE_USERS)]
+    tell(
+        event=Kind.ACCOUNT_CHANGED,
+        subject_kind="user",
+        subject_key=name,
+        subject_name=name,
+        title=f"{actor.described} {done}",
+        link=f"{reverse('change_list')}?{urlencode({'q': name})}",
+        users=[told for told in users if told.pk != actor.user_id and not (new and told.pk == user.pk)],
+        facts={"by": actor.name, **(facts or {})},
+    )
+
+
+def may_be_told(user: Any, event: str) -> bool:
+    """Return True if a user may get an event; a user without a role gets those of their own account only."""
+    own = user.is_active and event == Kind.ACCOUNT_CHANGED
+    return own or may_somewhere(user, Permission.READ_METADATA)
+
+
+def deliver_to(event: Event, webhook: Webhook) -> Delivery:
+    """Create the delivery of an event to one webhook, in the open transaction."""
+    return _deliver(event, webhooks=[webhook])[0]
+
+
+def _wanting(event: Kind) -> list[Webhook]:
+    return [one for one in Webhook.objects.filter(active=True) if event in one.events]
+
+
+def _deliver(event: Event, *, webhooks: Collection[Webhook] = (), users: Collection[int] = ()) -> list[Delivery]:
+    now = timezone.now()
+    rows = [Delivery(event=event, webhook=webhook, tries=TRIES, not_before=now) for webhook in webhooks]
+    rows += [Delivery(kind=Delivery.Kind.EMAIL, event=event, user_id=pk, tries=TRIES, not_before=now) for pk in users]
+    for row in rows:
+        row.save()
+    if rows:
+        # They go one after another, so one wake-up is enough; without a broker the sweep sends it later.
+        transaction.on_commit(partial(wake, rows[0].pk), robust=True)
+    return rows
+
+
+def mark_read(*, user: Any, notice: Notice | None = None) -> int:
+    """Mark one of a user's notices as read, or all; return the number that were unread."""
+    unread = Notice.objects.filter(user=user, read_at__isnull=True)
+    if notice is not None:
+        unread = unread.filter(pk=notice.pk)
+    count = unread.update(read_at=timezone.now())
+    if count:
+        who = user.get_username()
+        key, name = (who, f"all of {who}") if notice is None else (str(notice.pk), f"{notice.pk} of {who}")
+        record_why(action="read", subject_kind="notice", subject_key=key, subject_name=name)
+    return count
+
+
+def choose_events(
+    *, user: Any, listed: Collection[str], emailed: Collection[str], address: str | None = None
+) -> NoticeChoice:
+    """Store which events a user wants in their list and by e-mail and, if given, the e-mail address.
+
+    Raises MetadataError ``unknown_event`` or ``bad_address``. The log records that the address changed, but
+    not the address.
+    """
+    wanted = check_kinds({*listed, *ALWAYS_LISTED}, "listed")
+    values = {"listed": wanted, "emailed": check_kinds(emailed, "emailed")}
+    with writing():
+        if address is not None and address != user.email:
+            _set_address(user, address)
+        return NoticeChoice.objects.update_or_create(user=user, defaults=values)[0]
+
+
+def _set_address(user: Any, address: str) -> None:
+    try:
+        if address:
+            validate_email(address)
+    except ValidationError:
+        raise MetadataError("bad_address", "is no e-mail address", "address") from None
+    user.email = address
+    user.save(update_fields=["email"])
+    name = user.get_username()
+    said = {"e-mail": "changed" if address else "removed"}
+    record_change(action="changed", subject_kind="user", subject_key=name, subject_name=name, after=said)
+
+
+def choices_of(user: Any) -> NoticeChoice:
+    """Return a user's notification settings; by default, every event is listed and none is e-mailed."""
+    known = NoticeChoice.objects.filter(user=user).first()
+    return known or NoticeChoice(user=user, listed=[str(kind) for kind in CHOICES], emailed=[])
+
+
+def active_users(names: Iterable[str]) -> list[Any]:
+    """Return the active users with these names; unknown and inactive names are left out."""
+    return list(get_user_model().objects.filter(username__in=set(names), is_active=True))
+
+
+def forget_old_events() -> int:
+    """Delete events older than 90 days with their notices and deliveries, except those still to be sent."""
+    old = Event.objects.filter(at__lt=timezone.now() - KEPT_FOR)
+    waiting = Delivery.objects.filter(status__in=states.ACTIVE)
+    gone, _ = old.exclude(pk__in=waiting.values("event")).delete()
+    return gone
+
+
+# Webhooks, which administrators manage. The change log never contains a whole URL.
+
+
+# Events leave the installation as a whole: a role for one place does not count.
+MANAGE = Permission.MANAGE_WEBHOOKS
+FIELDS = ("name", "url", "events", "secret", "former_secret", "active")
+
+
+def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
+    """Create a webhook: ``events`` and ``secret`` are required; it is ``active`` by default.
+
+    Raises MetadataError for the field: ``bad_url``, ``bad_secret``, ``unknown_event``, ``name_taken``.
+    """
+    with writing():
+        must_manage()
+        webhook = Webhook()
+        assign(webhook, _plain({"name": name, "url": url, **described}), FIELDS)
+        _check(webhook)
+        webhook.save()
+        _log("created", webhook, after=told(webhook))
+        return webhook
+
+
+def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -> Webhook:
+    """Change fields of a webhook; StaleVersion if it was changed meanwhile.
+
+    Queued deliveries go to the new URL.
+    """
+    with writing():
+        must_manage()
+        row = claim(webhook, expected_version)
+        before = told(row)
+        if not assign(row, _plain(changes), FIELDS):
+            return row
+        _check(row)
+        row.version += 1
+        row.save()
+        after = told(row)
+        _log("renamed" if before["name"] != after["name"] else "changed", row, before=before, after=after)
+        return row
+
+
+def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
+    """Delete a webhook with its deliveries."""
+    with writing():
+        must_manage()
+        row = claim(webhook, expected_version)
+        _log("deleted", row, before=told(row))
+        row.delete()
+
+
+def test_webhook(*, webhook: Webhook) -> Delivery:
+    """Send a test event to this webhook only, active or not."""
+    with writing():
+        must_manage()
+        event = tell(
+            event=Kind.WEBHOOK_TEST,
+            subject_kind="webhook",
+            subject_key=str(webhook.key),
+            subject_name=webhook.name,
+            title=f"Test of the webhook {webhook.name}",
+            link=f"/webhooks/{webhook.key}/",
+            facts={"asked_at": timezone.now().isoformat(timespec="seconds")},
+        )
+        key, name = str(webhook.key), webhook.name
+        record_why(action="tested", subject_kind="webhook", subject_key=key, subject_name=name)
+        return deliver_to(event, webhook)
+
+
+def must_manage() -> None:
+    """Raise MetadataError ``not_permitted`` for a user who may not manage webhooks; the system may."""
+    user = current_actor().user
+    if user is not None and not may(user, MANAGE):
+        raise MetadataError("not_permitted", f"managing webhooks needs the admin role, {user}")
+
+
+def told(webhook: Webhook) -> dict[str, Any]:
+    """Return the webhook's fields for the change log, with a shortened URL and a digest that identifies it."""
+    return {
+        "name": webhook.name,
+        "url": f"{shown_url(webhook.url)} (sha256 {sha256_hex(webhook.url)[:12]})",
+        "events": list(webhook.events),
+        "secret": webhook.secret,
+        "former_secret": webhook.former_secret,
+        "active": webhook.active,
+    }
+
+
+def _plain(described: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.strip() if isinstance(value, str) else value for name, value in described.items()}
+
+
+def _check(webhook: Webhook) -> None:
+    if not webhook.name:
+        raise MetadataError("invalid", "needs a name", "name")
+    if Webhook.objects.filter(name=webhook.name).exclude(pk=webhook.pk).exists():
+        raise MetadataError("name_taken", f"there is a webhook {webhook.name} already", "name")
+    check_url(webhook.url)
+    check_secret_name(webhook.secret, "secret")
+    if webhook.former_secret:
+        check_secret_name(webhook.former_secret, "former_secret")
+    webhook.events = check_kinds(webhook.events, needed=True)
+    check_fields(webhook, webhook.name)
+
+
+def _log(action: str, webhook: Webhook, **sides: dict[str, Any]) -> None:
+    record_change(
+        action=action, subject_kind="webhook", subject_key=str(webhook.key), subject_name=webhook.name, **sides
+    )

@@ -1,0 +1,22 @@
+"""URLs of notifications and webhooks."""
+
+from django.urls import path
+
+from elevata.notifications import views
+
+urlpatterns = [
+    path("notices/", views.NoticeList.as_view(), name="notice_list"),
+    path("notices/bell/", views.notice_bell, name="notice_bell"),
+    path("notices/read/", views.notices_read, name="notices_read"),
+    path("notices/settings/", views.NoticeSettings.as_view(), name="notice_settings"),
+    path("notices/<int:pk>/", views.notice_go, name="notice_go"),
+    path("webhooks/", views.WebhookList.as_view(), name="webhook_list"),
+    path("webhooks/new/", views.WebhookCreate.as_view(), name="webhook_new"),
+    path("webhooks/<uuid:key>/", views.WebhookDetail.as_view(), name="webhook_page"),
+    path("webhooks/<uuid:key>/edit/", views.WebhookEdit.as_view(), name="webhook_edit"),
+    path("webhooks/<uuid:key>/delete/", views.WebhookDelete.as_view(), name="webhook_delete"),
+    path("webhooks/<uuid:key>/test/", views.WebhookTest.as_view(), name="webhook_test"),
+    path("deliveries/", views.DeliveryList.as_view(), name="delivery_list"),
+    path("deliveries/<int:pk>/", views.DeliveryDetail.as_view(), name="delivery_page"),
+    path("deliveries/<int:pk>/replay/", views.DeliveryReplay.as_view(), name="delivery_replay"),
+]

@@ -1,0 +1,238 @@
+"""Pages of notices, notification settings, webhooks and deliveries."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+from elevata.accounts.permissions import for_everybody, may
+from elevata.accounts.roles import Place
+from elevata.audit.selectors import ShownEntry, fields_of, of_row
+from elevata.notifications.deliveries import replay
+from elevata.notifications.forms import NewWebhookForm, NoticeChoiceForm, ReadForm, WebhookForm
+from elevata.notifications.kinds import WORDS, Kind
+from elevata.notifications.models import Delivery, Webhook
+from elevata.notifications.selectors import (
+    KINDS,
+    DeliveryFilter,
+    NoticeFilter,
+    deliveries,
+    notices_of,
+    unread_count,
+    webhooks,
+)
+from elevata.notifications.services import (
+    MANAGE,
+    choices_of,
+    choose_events,
+    create_webhook,
+    delete_webhook,
+    mark_read,
+    test_webhook,
+    update_webhook,
+)
+from elevata.web.views import (
+    ButtonPage,
+    CreatePage,
+    DeletePage,
+    DetailPage,
+    EditPage,
+    FormPage,
+    ListPage,
+    Page,
+    RowPage,
+    TemplatePage,
+)
+
+MAX_SHOWN = 99
+LATEST = 20
+
+
+class NoticeList(ListPage):
+    """The user's own notices, newest first."""
+
+    filterset = NoticeFilter
+    template_name = "notifications/notice_list.html"
+
+    def listed(self) -> Any:
+        return notices_of(self.request.user)
+
+    def context(self) -> dict[str, Any]:
+        user = self.request.user
+        return super().context() | {
+            "kinds": KINDS,
+            "read_states": (("true", "unread"), ("false", "read")),
+            "unread": unread_count(user),
+            "may_manage": may(user, MANAGE),
+        }
+
+
+@require_safe
+def notice_bell(request: HttpRequest) -> HttpResponse:
+    """Show the number of unread notices; requested after the page has loaded, so that no page waits for it."""
+    unread = unread_count(request.user)
+    context = {"unread": unread, "shown": f"{MAX_SHOWN}+" if unread > MAX_SHOWN else unread}
+    return render(request, "parts/notice_bell.html", context)
+
+
+@require_safe
+def notice_go(request: HttpRequest, pk: int) -> HttpResponse:
+    """Mark a notice as read and redirect to the page that it is about."""
+    notice = get_object_or_404(notices_of(request.user), pk=pk)
+    mark_read(user=request.user, notice=notice)
+    # The product writes these links itself; a link to another host would still not be followed.
+    is_inside = url_has_allowed_host_and_scheme(notice.event.link, allowed_hosts=None)
+    return redirect(notice.event.link if is_inside else "notice_list")
+
+
+@require_POST
+@for_everybody
+def notices_read(request: HttpRequest) -> HttpResponse:
+    """Mark one notice, or all, as read."""
+    form = ReadForm(request.POST)
+    if form.is_valid():
+        pk = form.cleaned_data["notice"]
+        notice = get_object_or_404(notices_of(request.user), pk=pk) if pk is not None else None
+        mark_read(user=request.user, notice=notice)
+    return redirect("notice_list")
+
+
+class NoticeSettings(FormPage):
+    """Events that the user wants in their list and by e-mail."""
+
+    permissions = ()
+    form_class = NoticeChoiceForm
+    template_name = "notifications/notice_settings.html"
+    message = "Notification settings saved."
+
+    def options(self) -> dict[str, Any]:
+        choice = choices_of(self.request.user)
+        address = self.request.user.email
+        return {"initial": {"listed": choice.listed, "emailed": choice.emailed, "address": address}}
+
+    def context(self) -> dict[str, Any]:
+        return {"mails": settings.EMAIL_ENABLED, "may_manage": may(self.request.user, MANAGE)}
+
+    def save(self, form: NoticeChoiceForm) -> Any:
+        return choose_events(user=self.request.user, **form.cleaned_data)
+
+    def address(self, row: Any) -> str:
+        return reverse("notice_settings")
+
+
+# Webhooks and deliveries, for administrators.
+
+
+class ForManagers(Page):
+    """Base of pages that need the permission to manage webhooks everywhere."""
+
+    permissions, place = (MANAGE,), Place
+
+
+class WebhookList(ForManagers, TemplatePage):
+    """All webhooks, with their queued and failed deliveries."""
+
+    template_name = "notifications/webhook_list.html"
+
+    def context(self) -> dict[str, Any]:
+        return {"rows": webhooks()}
+
+
+class WebhookPage(ForManagers, RowPage):
+    """Base of the pages about one webhook."""
+
+    model, name, page = Webhook, "webhook", "webhook_page"
+
+
+class WebhookDetail(WebhookPage, DetailPage):
+    """One webhook: its events, its latest deliveries and changes."""
+
+    template_name = "notifications/webhook_page.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "events": [WORDS[Kind(kind)] for kind in self.row.events],
+            "deliveries": deliveries().filter(webhook=self.row).prefetch_related("tried")[:LATEST],
+            "changes": [ShownEntry(entry, fields_of(entry)) for entry in of_row(self.row)[:LATEST]],
+        }
+
+
+class WebhookCreate(ForManagers, CreatePage):
+    """Create a webhook."""
+
+    form_class, service, page = NewWebhookForm, staticmethod(create_webhook), "webhook_page"
+    template_name = "notifications/webhook_form.html"
+    message = "Webhook {row.name} created. Send a test event."
+
+
+class WebhookEdit(WebhookPage, EditPage):
+    """Change a webhook."""
+
+    form_class, service = WebhookForm, staticmethod(update_webhook)
+    template_name = "notifications/webhook_form.html"
+    message = "Webhook {row.name} is saved."
+
+
+class WebhookDelete(WebhookPage, DeletePage):
+    """Delete a webhook with its deliveries."""
+
+    service, list_page = staticmethod(delete_webhook), "webhook_list"
+    template_name = "notifications/webhook_delete.html"
+    message = "Webhook {row.name} is deleted."
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"count": self.row.deliveries.count()}
+
+
+class WebhookTest(WebhookPage, ButtonPage):
+    """Send a test event to the webhook."""
+
+    def act(self) -> str:
+        return reverse("delivery_page", args=[test_webhook(webhook=self.row).pk])
+
+
+class DeliveryList(ForManagers, ListPage):
+    """All deliveries, newest first."""
+
+    filterset = DeliveryFilter
+    template_name = "notifications/delivery_list.html"
+    listed = staticmethod(deliveries)
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "kinds": KINDS,
+            "states": [(status, label.lower()) for status, label in Delivery.STATUSES],
+            "webhooks": list(Webhook.objects.values_list("key", "name")),
+        }
+
+
+class DeliveryPage(ForManagers, RowPage):
+    """Base of the pages about one delivery."""
+
+    rows = staticmethod(deliveries)
+    name, by, page = "delivery", "pk", "delivery_page"
+
+
+class DeliveryDetail(DeliveryPage, DetailPage):
+    """One delivery with its attempts; an unfinished one is refreshed by its page."""
+
+    template_name = "notifications/delivery_page.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        seen = f"{self.row.status}-{self.row.attempt}"
+        is_part = request.htmx and not request.htmx.boosted
+        if is_part and request.GET.get("seen") == seen:
+            return HttpResponse(status=204)
+        template = "notifications/delivery_state.html" if is_part else ""
+        return self.render(template, tried=self.row.tried.all(), seen=seen)
+
+
+class DeliveryReplay(DeliveryPage, ButtonPage):
+    """Send a finished delivery again."""
+
+    def act(self) -> None:
+        replay(delivery=self.row)

@@ -1,0 +1,124 @@
+"""Conflict page: two users edited the same row.
+
+For any ``EditForm``. The response is 409: a page, or for htmx the fragment alone. The second user keeps the saved
+values, saves their own over them (with the version they now know), or continues editing: then the request contains
+``again`` and the view shows the form without saving.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from elevata.audit.models import Versioned
+from elevata.audit.selectors import since_version
+from elevata.web.forms import EditForm
+
+AGAIN = "again"
+STATUS = 409
+
+
+@dataclass(frozen=True)
+class FieldSides:
+    """One field as text: its initial value, the saved value and the user's own value.
+
+    ``touched``: the user changed it. ``moved``: another user did.
+    """
+
+    label: str
+    was: str
+    saved: str
+    mine: str
+    touched: bool
+    moved: bool
+
+    @property
+    def both(self) -> bool:
+        return self.touched and self.moved and self.saved != self.mine
+
+
+def goes_on(request: HttpRequest) -> bool:
+    """Return whether the user continues editing after a conflict: nothing is saved yet."""
+    return AGAIN in request.POST
+
+
+def conflict(
+    request: HttpRequest,
+    *,
+    form: EditForm,
+    now: EditForm,
+    row: Versioned,
+    back: str,
+    action: str = "",
+    verb: str = "Overwrite with mine",
+) -> HttpResponse:
+    """Return the response to StaleVersion.
+
+    ``form`` is the sent form, valid; ``now`` the same form with the current values of ``row``. ``back`` is the
+    address for a user who keeps the saved values; ``action`` receives the form again (default: the requested
+    address); ``verb`` labels the button that saves.
+    """
+    context = {
+        "row": row,
+        "fields": [field for field in sides(form, now) if field.touched or field.moved],
+        "changes": since_version(row, form.over),
+        "resend": list(_resent(form, now)),
+        "may_go_on": bool(form.seen),
+        "action": action or request.path,
+        "back": back,
+        "verb": verb,
+    }
+    is_part = bool(request.htmx) and not request.htmx.boosted
+    template = "parts/conflict.html" if is_part else "metadata/conflict_page.html"
+    return render(request, template, context, status=STATUS)
+
+
+def sides(form: EditForm, now: EditForm) -> list[FieldSides]:
+    """Return every field of the row with its initial, saved and typed value."""
+    rows = []
+    for name in form.seen:
+        field, was = form.fields[name], _initial(form, name)
+        saved, mine = now.initial.get(name), form.cleaned_data.get(name)
+        touched = name in form.changed_data
+        texts = [as_text(field, value) for value in (was, saved, mine if touched else saved)]
+        rows.append(FieldSides(form[name].label, *texts, touched=touched, moved=texts[0] != texts[1]))
+    return rows
+
+
+def as_text(field: forms.Field, value: Any) -> str:
+    """Return a field's value as text for users."""
+    if isinstance(field, forms.BooleanField):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(_label(field, item) for item in value)
+    return "" if value is None else _label(field, value)
+
+
+def _label(field: forms.Field, value: Any) -> str:
+    for choice, label in getattr(field, "choices", ()):
+        options = label if isinstance(label, list | tuple) else [(choice, label)]
+        for option, text in options:
+            if str(option) == str(value):
+                return str(text)
+    return str(value)
+
+
+def _initial(form: EditForm, name: str) -> Any:
+    """Return the field's initial value, as the browser sent it back."""
+    bound = form[name]
+    sent = form._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
+    try:
+        return bound.field.to_python(sent)
+    except forms.ValidationError:
+        return sent
+
+
+def _resent(form: EditForm, now: EditForm) -> Iterator[tuple[str, str]]:
+    """Yield the fields to post again: the user's value where they changed it, else the saved value."""
+    mine = {name: value for name, value in form.cleaned_data.items() if name != "version"}
+    typed = {name: value for name, value in mine.items() if name not in form.seen or name in form.changed_data}
+    for name, values in now.as_posted(typed).lists():
+        yield from ((name, value) for value in values)

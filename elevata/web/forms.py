@@ -1,0 +1,183 @@
+"""Forms of pages, and forms over stored rows.
+
+A form over a row sends each field with its initial value, so that only changed fields go to the service and
+concurrent changes of other fields are kept.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+from django import forms
+from django.http import QueryDict
+
+from elevata.audit.models import Versioned
+from elevata.core.errors import MetadataError, ProductError, StaleVersion, as_sentence
+
+T = TypeVar("T")
+
+_CLASSES: tuple[tuple[type[forms.Widget], str], ...] = (
+    (forms.CheckboxInput, "form-check-input"),
+    (forms.Select, "form-select"),
+    (forms.Widget, "form-control"),
+)
+
+
+class MetadataForm(forms.Form):
+    """A form with the product's classes on its widgets.
+
+    ``elsewhere`` maps fields, or codes of errors, of the services to the fields of the form that show them.
+    """
+
+    elsewhere: Mapping[str, str] = {}
+    use_required_attribute = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for field in self.fields.values():
+            if not field.widget.is_hidden:
+                look = next(look for kind, look in _CLASSES if isinstance(field.widget, kind))
+                field.widget.attrs["class"] = f"{look} {field.widget.attrs.get('class', '')}".strip()
+                if field.required:
+                    field.widget.attrs["aria-required"] = "true"
+
+    def given(self) -> dict[str, Any]:
+        """Return the arguments of the service that creates a row."""
+        return dict(self.cleaned_data)
+
+    def add_problem(self, problem: ProductError) -> None:
+        """Add a service's error to its field; errors without a field of this form go to the top."""
+        name = problem.field.partition(".")[0]
+        place = self.elsewhere.get(problem.field) or self.elsewhere.get(problem.code, name)
+        if place in self.fields:
+            self.add_error(place, error_text(problem, problem.message))
+        else:
+            self.add_error(None, error_text(problem, problem.one_line()))
+
+    def attempt(self, save: Callable[[], T]) -> T | None:
+        """Return the result of ``save``; None if the form or the service refused it: the errors are then in the form.
+
+        StaleVersion passes: the view answers it with the conflict page (``elevata.web.conflict``).
+        """
+        result = None
+        if self.is_valid():
+            try:
+                result = save()
+            except StaleVersion:
+                raise
+            except ProductError as problem:
+                self.add_problem(problem)
+        first = next((name for name in self.fields if name in self.errors), None)
+        if first is not None:
+            self.fields[first].widget.attrs["autofocus"] = True
+        return result
+
+
+def error_text(problem: ProductError, text: str) -> str:
+    """Return an error as sentences; the hint of a refusal is one of its own."""
+    if isinstance(problem, MetadataError):
+        return as_sentence(text)
+    parts = (problem.message, getattr(problem, "hint", ""))
+    return " ".join(as_sentence(part) for part in parts if part)
+
+
+class EditForm(MetadataForm):
+    """A form over a stored row. ``seen`` names the fields whose values come from the row."""
+
+    seen: Iterable[str] = ()
+
+    version = forms.IntegerField(
+        widget=forms.HiddenInput, error_messages={"required": "The form is incomplete. Reload the page."}
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in self.seen:
+            self.fields[name].show_hidden_initial = True
+
+    @classmethod
+    def of(cls, row: Versioned, **options: Any) -> Self:
+        """Return the form, filled with the row's current values."""
+        return cls(initial={**cls.values(row), "version": row.version}, **options)
+
+    @classmethod
+    def values(cls, row: Versioned) -> dict[str, Any]:
+        """Return the fields' values for a row."""
+        return {name: getattr(row, name) for name in cls.seen}
+
+    @property
+    def over(self) -> int:
+        """Return the version of the row that the user edited."""
+        return self.cleaned_data["version"]
+
+    def as_posted(self, typed: Mapping[str, Any], seen: Mapping[str, Any] | None = None) -> QueryDict:
+        """Return the data that a browser sends for a row's form, with these fields replaced.
+
+        ``seen`` holds the initial values of fields that differ from the row's current values.
+        """
+        initial = {**self.initial, **(seen or {})}
+        posted = QueryDict(mutable=True)
+        for name, field in self.fields.items():
+            posted.setlist(self[name].html_name, sent(field, typed.get(name, initial.get(name))))
+            if name in self.seen:
+                posted.setlist(self[name].html_initial_name, sent(field, initial.get(name)))
+        return posted
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields that the user changed, with their new values."""
+        return {name: self.cleaned_data[name] for name in self.seen if name in self.changed_data}
+
+
+def sent(field: forms.Field, value: Any) -> list[str]:
+    """Return a field's value as a browser sends it: a list of texts."""
+    prepared = field.prepare_value(value)
+    if prepared is None:
+        return []
+    return [str(item) for item in prepared] if isinstance(prepared, list | tuple) else [str(prepared)]
+
+
+class TextField(forms.CharField):
+    """Text of several lines; line ends that a browser sends as CR LF are stored as LF."""
+
+    widget = forms.Textarea
+
+    def to_python(self, value: Any) -> str:
+        return super().to_python(value).replace("\r\n", "\n")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(initial) != self.to_python(data)
+
+
+class TagsField(forms.CharField):
+    """Comma-separated words as a list without duplicates."""
+
+    def to_python(self, value: Any) -> list[str]:
+        words = value if isinstance(value, list) else (value or "").replace("\n", ",").split(",")
+        return list(dict.fromkeys(word.strip() for word in words if word.strip()))
+
+    def prepare_value(self, value: Any) -> str:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(initial) != self.to_python(data)
+
+
+class DescribedFields(forms.Form):
+    """Description fields of an object."""
+
+    description = TextField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="Shown on pages and in search results.",
+    )
+    owner = forms.CharField(required=False, max_length=200, help_text="Responsible user or team.")
+    tags = TagsField(required=False, help_text="Words separated by commas.")
+
+
+class ReasonField(forms.CharField):
+    """Reason of a change, for the change log."""
+
+    def __init__(self, **options: Any) -> None:
+        required = options.setdefault("required", True)
+        options.setdefault("help_text", "Recorded in the change log." + ("" if required else " Optional."))
+        missing = {"required": "Enter a reason. It is recorded in the change log."}
+        super().__init__(max_length=500, error_messages=missing, **options)

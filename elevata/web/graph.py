@@ -1,0 +1,135 @@
+"""Graphs of datasets, as ``static/js/graph/graph.js`` draws them and lists describe them.
+
+Pure: callers make the nodes and edges, and ``templates/parts/graph.html`` renders them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass
+
+# Layers from left to right, with their headings; sources and histories are drawn as layers of their own.
+LAYERS = {
+    "source": "Source",
+    "raw": "Raw",
+    "stage": "Stage",
+    "rawcore": "Rawcore",
+    "history": "History",
+    "bizcore": "Bizcore",
+    "serving": "Serving",
+}
+# Kinds of edges. References have no influence on the layout.
+INPUT, HISTORY, REFERENCE = "input", "history", "reference"
+KINDS = {INPUT: "rows flow", HISTORY: "versions are kept", REFERENCE: "refers to"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A dataset. ``layer`` sets its colour and place, ``state`` a second colour with ``said`` as its label.
+
+    ``here``: the subject of the page. ``marked``: highlighted (a critical path). ``muted``: retired.
+    """
+
+    id: str
+    title: str
+    sub: str = ""
+    layer: str = ""
+    state: str = ""
+    said: str = ""
+    url: str = ""
+    here: bool = False
+    marked: bool = False
+    muted: bool = False
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An edge of a kind of ``KINDS``; ``label`` is its tooltip."""
+
+    start: str
+    end: str
+    kind: str = INPUT
+    label: str = ""
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and edges. Raise ValueError for duplicate ids, and for edges to unknown nodes."""
+
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    def __post_init__(self) -> None:
+        ids = {node.id for node in self.nodes}
+        if len(ids) != len(self.nodes):
+            raise ValueError("two nodes have the same id")
+        lost = next((edge for edge in self.edges if not {edge.start, edge.end} <= ids), None)
+        if lost is not None:
+            raise ValueError(f"there is no node for the edge from {lost.start} to {lost.end}")
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """Return the column of each node, from 0: that of its layer, or further right if it reads its own layer.
+
+        Empty where a layer is not known: then the columns follow from the edges alone.
+        """
+        if any(node.layer not in LAYERS for node in self.nodes):
+            return {}
+        order = {layer: place for place, layer in enumerate(LAYERS)}
+        ranks = {node.id: order[node.layer] * len(self.nodes) for node in self.nodes}
+        flows = [edge for edge in self.edges if edge.kind != REFERENCE]
+        for _ in self.nodes:  # bounds the loop if the graph is cyclic
+            moved = False
+            for edge in flows:
+                if ranks[edge.end] <= ranks[edge.start] and edge.end != edge.start:
+                    ranks[edge.end], moved = ranks[edge.start] + 1, True
+            if not moved:
+                break
+        used = {rank: place for place, rank in enumerate(sorted(set(ranks.values())))}
+        return {node: used[rank] for node, rank in ranks.items()}
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        """Return the heading above each column of the drawing; empty where several layers share it."""
+        layers: dict[int, set[str]] = {}
+        for node in self.nodes:
+            if self.ranks:
+                layers.setdefault(self.ranks[node.id], set()).add(node.layer)
+        return tuple(LAYERS[min(names)] if len(names) == 1 else "" for _, names in sorted(layers.items()))
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Return the layers of the graph, from left to right, for the key."""
+        used = {node.layer for node in self.nodes}
+        return tuple(layer for layer in LAYERS if layer in used)
+
+    @property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """Return the kinds of edges of the graph with their labels, for the key."""
+        used = {edge.kind for edge in self.edges}
+        return tuple((kind, label) for kind, label in KINDS.items() if kind in used)
+
+    @property
+    def states(self) -> tuple[tuple[str, str], ...]:
+        """Return the states of the graph with their labels, in order of appearance, for the key."""
+        return tuple(dict.fromkeys((node.state, node.said) for node in self.nodes if node.state and node.said))
+
+    @property
+    def has_marked(self) -> bool:
+        return any(item.marked for item in (*self.nodes, *self.edges))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the input of ``static/js/graph``; empty parts are left out."""
+        ranked = [_plain(node) | ({"rank": self.ranks[node.id]} if self.ranks else {}) for node in self.nodes]
+        drawn: dict[str, Any] = {"nodes": ranked, "edges": [_plain(edge) for edge in self.edges]}
+        return drawn | ({"heads": list(self.heads)} if any(self.heads) else {})
+
+
+def _plain(item: Node | Edge) -> dict[str, Any]:
+    return {field.name: value for field in fields(item) if (value := getattr(item, field.name))}
+

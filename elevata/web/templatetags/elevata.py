@@ -1,0 +1,181 @@
+"""Shared template tags and SQL highlighting."""
+
+import re
+from typing import Any
+
+from django import template
+from django.template.loader import render_to_string
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from elevata.web.graph import LAYERS
+
+# SQL as HTML, with a class for keywords, names, strings, numbers, comments and placeholders.
+
+
+_WORDS = """
+    add all alter and as asc between by case cast column columns comment create cross delete desc distinct drop
+    else end except exists false from full group having if in inner insert intersect into is join left like limit
+    location matched merge not null on or order outer overwrite partitioned rename replace right select set source
+    table target tblproperties then to true type union unset update using values view when where with
+    array bigint binary boolean date decimal double float int integer smallint string timestamp tinyint varchar
+"""
+_KEYWORDS = frozenset(_WORDS.split())
+_TOKEN = re.compile(
+    r"(?P<c>--[^\n]*|/\*.*?\*/)"
+    r"|(?P<p>\{\{.*?\}\})"
+    r"|(?P<s>'(?:[^'\\]|\\.|'')*')"
+    r"|(?P<n>`(?:[^`]|``)*`)"
+    r"|(?P<d>\b\d+(?:\.\d+)?\b)"
+    r"|(?P<word>[^\W\d]\w*)",
+    re.DOTALL,
+)
+
+
+def highlight(sql: str) -> SafeString:
+    """Return escaped SQL with a span around each coloured token."""
+    parts, at = [], 0
+    for match in _TOKEN.finditer(sql):
+        parts.append(escape(sql[at : match.start()]))
+        at = match.end()
+        kind, text = match.lastgroup, escape(match.group())
+        if kind == "word":
+            kind = "k" if match.group().lower() in _KEYWORDS else None
+        parts.append(f'<span class="{kind}">{text}</span>' if kind else text)
+    parts.append(escape(sql[at:]))
+    return mark_safe("".join(parts))
+
+
+register = template.Library()
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """Render a decorative icon of the sprite that set-up creates from elevata/bootstrap/icons.txt."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true" focusable="false"><use href="{}#tabler-{}"></use></svg>',
+        static("vendor/tabler/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def state(status: str, label: str = "") -> SafeString:
+    """Render a state as a coloured dot and its label."""
+    return format_html('<span class="state state-{}">{}</span>', status, label or status)
+
+
+@register.simple_tag
+def layer(name: str) -> SafeString:
+    """Render a layer in its colour."""
+    return format_html('<span class="layer layer-{}">{}</span>', name, LAYERS.get(name, name))
+
+
+@register.simple_tag
+def layer_of(dataset: Any) -> SafeString:
+    """Render a target dataset's layer; history is shown as a layer of its own."""
+    return layer("history" if dataset.history_of_id else dataset.schema.layer)
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """Format a duration: ``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 10 min``; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+@register.filter
+def number(value: Any) -> str:
+    """Format a count with thousands separators; empty for None."""
+    if value is None or value == "":
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@register.filter
+def at_second(instant: Any) -> str:
+    """Format an instant in UTC: ``2026-11-21 08:15:00``."""
+    return f"{instant:%Y-%m-%d %H:%M:%S}" if instant else ""
+
+
+@register.filter
+def iso(instant: Any) -> str:
+    return instant.isoformat() if instant else ""
+
+
+@register.filter
+def at(mapping: dict, key: str) -> Any:
+    """Return the value of a mapping for a key in a variable."""
+    return mapping.get(key) if mapping else None
+
+
+@register.filter
+def sql(text: str) -> SafeString:
+    return highlight(text)
+
+
+@register.inclusion_tag("parts/refusal.html")
+def refusal(error: dict | None, level: str = "error") -> dict:
+    """Return the context of a recorded refusal: message, place, count, samples, hint."""
+    return {"error": error, "level": level}
+
+
+@register.inclusion_tag("parts/pager.html", takes_context=True)
+def pager(context: dict, page: Any, noun: str) -> dict:
+    """Return the context of a pager: shown rows, their total, and links that keep the address's filters."""
+    return {"page": page, "noun": noun, "request": context["request"]}
+
+
+@register.filter
+def span(length: Any) -> str:
+    """Format a timedelta by its two largest units: ``1 year 34 days``, ``3 h 20 min``."""
+    seconds = int(length.total_seconds())
+    parts = []
+    for size, singular, plural in (
+        (31_536_000, "year", "years"),
+        (86_400, "day", "days"),
+        (3_600, "h", "h"),
+        (60, "min", "min"),
+        (1, "s", "s"),
+    ):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {singular if count == 1 else plural}")
+    return " ".join(parts[:2]) or "no time"
+
+
+# Filters of lists.
+
+
+@register.simple_block_tag
+def filters(content: SafeString, chosen: Any, route: str, label: str = "Search", rows: str = "rows", **key: Any) -> str:
+    """Render the form with the filters of a list around its fields; each change replaces the element ``rows``.
+
+    ``label`` is that of the search field, empty for a list without one.
+    """
+    context = {"content": content, "form": chosen.form, "address": reverse(route, kwargs=key)}
+    return render_to_string("parts/filters.html", context | {"label": label, "rows": rows})
+
+
+@register.inclusion_tag("parts/filter_select.html")
+def filter_select(field: Any, label: str, options: Any = None, empty: str = "all") -> dict:
+    """Render a filter as a select: of ``options`` (texts, or pairs of value and label), else of its own choices."""
+    choices = field.field.choices if options is None else options
+    pairs = [(item, item.replace("_", " ")) if isinstance(item, str) else item for item in choices]
+    return {"field": field, "label": label, "options": [pair for pair in pairs if pair[0] != ""], "empty": empty}
+
+
+@register.inclusion_tag("parts/filter_text.html")
+def filter_text(field: Any, label: str, type: str = "text", suggestions: str = "", placeholder: str = "") -> dict:
+    """Render a filter as an input; ``suggestions`` is the id of a datalist."""
+    return {"field": field, "label": label, "type": type, "suggestions": suggestions, "placeholder": placeholder}

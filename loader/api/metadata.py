@@ -1,0 +1,94 @@
+"""Endpoints of metadata that loading extends: permitted places, search."""
+
+from typing import Any
+
+from django.db.models import Q
+
+from architecture.models import ChangeReport
+from loader.models import LoadRun, Schedule
+from loader.sources.limits import must_be_allowed
+from metadata.api import exchange, search, views
+from metadata.models import SourceDataset, System
+from metadata.selectors.search import Kind
+
+
+class SystemViewSet(views.SystemViewSet):
+    __doc__ = views.SystemViewSet.__doc__
+
+    def make(self, **given: Any) -> System:
+        must_be_allowed(System(**{name: given[name] for name in ("kind", "location") if name in given}))
+        return super().make(**given)
+
+    def change(self, row: System, expected_version: int, **given: Any) -> System:
+        placed = System(kind=given.get("kind", row.kind), location=given.get("location", row.location))
+        # Places that came by YAML stay, if other fields of the system are edited.
+        if (placed.kind, placed.location) != (row.kind, row.location):
+            must_be_allowed(placed, row.datasets.values_list("location", flat=True))
+        return super().change(row, expected_version, **given)
+
+
+class SourceDatasetViewSet(views.SourceDatasetViewSet):
+    __doc__ = views.SourceDatasetViewSet.__doc__
+
+    def make(self, **given: Any) -> SourceDataset:
+        must_be_allowed(given["system"], [given["location"]])
+        return super().make(**given)
+
+    def change(self, row: SourceDataset, expected_version: int, **given: Any) -> SourceDataset:
+        if given.get("location", row.location) != row.location:
+            must_be_allowed(row.system, [given["location"]])
+        return super().change(row, expected_version, **given)
+
+
+class MetadataViewSet(exchange.MetadataViewSet):
+    __doc__ = exchange.MetadataViewSet.__doc__
+
+    def places(self) -> set[tuple[Any, ...]]:
+        """Return every system's and source dataset's place."""
+        named = System.objects.values_list("short_name", "kind", "location")
+        return {*named, *SourceDataset.objects.values_list("key", "system_id", "location")}
+
+    def must_be_allowed(self, before: set[tuple[Any, ...]]) -> None:
+        """Raise MetadataError for a new place outside of the allowed roots; places that were there before stay."""
+        for system in System.objects.prefetch_related("datasets"):
+            moved = (system.short_name, system.kind, system.location) not in before
+            datasets = system.datasets.all()
+            fresh = [row.location for row in datasets if moved or (row.key, system.pk, row.location) not in before]
+            if moved or fresh:
+                must_be_allowed(system, fresh)
+
+
+# Search that also covers reports, load runs and schedules.
+
+
+_REPORT = Kind(
+    "report",
+    lambda: ChangeReport.objects.select_related("environment").defer("document", "content"),
+    lambda text: Q(scope__name__icontains=text) | Q(fingerprint__istartswith=text),
+    lambda row: str(row.report_id),
+    lambda row: row.environment.name,
+    called="fingerprint",
+)
+_RUN = Kind(
+    "load_run",
+    lambda: LoadRun.objects.all(),
+    lambda text: Q(run_id__icontains=text),
+    lambda row: row.run_id,
+    called="run_id",
+)
+_SCHEDULE = Kind(
+    "schedule",
+    lambda: Schedule.objects.select_related("environment"),
+    lambda text: Q(name__icontains=text),
+    lambda row: str(row.key),
+    lambda row: row.environment.name,
+)
+
+
+class SearchViewSet(search.SearchViewSet):
+    __doc__ = search.SearchViewSet.__doc__
+
+    kinds = {
+        **search.SearchViewSet.kinds,
+        **{kind.name: (kind, f"api-{kind.name.replace('_', '-')}-detail") for kind in (_REPORT, _RUN, _SCHEDULE)},
+    }

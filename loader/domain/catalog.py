@@ -1,0 +1,199 @@
+"""Catalog of published names: Delta tables with their addresses, and views with their queries.
+
+Pure: it works on dataset states. ``render`` turns a catalog into statements that define every name in another
+engine, tables before the views that read them.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from architecture.domain.tables import ColumnSpec, TableSpec, history_table, history_views, raw_table, rawcore_table
+from loader.domain.historization.layers import view_sql
+from loader.domain.historization.stage import query_of, view_branches
+from loader.domain.refusals import Refusal
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.state import DatasetState
+
+TABLE, VIEW = "table", "view"
+DUCKDB, SPARK = "duckdb", "spark"
+
+_VIEW_NAME = re.compile(r"CREATE OR REPLACE VIEW `(\w+)`\.`(\w+)`")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Published name.
+
+    ``table`` describes its columns; of a view over a history it is that of the history, whose columns the view
+    derives from. ``dataset`` is the stable key of the dataset that decides who may read it. ``reads`` are the names
+    of the tables that a view's ``query`` reads. ``portable`` is the query without partition columns.
+    """
+
+    name: str
+    kind: str
+    dataset: str
+    table: TableSpec
+    location: str | None = None
+    query: str | None = None
+    reads: tuple[str, ...] = ()
+    portable: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "location": self.location, "query": self.query}
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """Return schema and name."""
+        schema, _, name = self.name.partition(".")
+        return schema, name
+
+
+def catalog_of(
+    states: Iterable[DatasetState], *, warehouse: str, missing: Collection[str] = frozenset()
+) -> tuple[Entry, ...]:
+    """Return every published name, tables first, each kind sorted by name.
+
+    ``states`` are the datasets as they were applied; ``missing`` are stable keys of tables that are known not to
+    exist. A view that reads a missing table is left out.
+    """
+    by_key = {state.key: state for state in states}
+    tables: list[Entry] = []
+    views: list[Entry] = []
+    for state in by_key.values():
+        if state.materialization != "table":
+            continue
+        for table in _tables(state):
+            if table.key not in missing:
+                location = f"{warehouse.rstrip('/')}/{table.key}"
+                tables.append(Entry(table.qualified_name, TABLE, state.key, table, location=location))
+        views += _history_views(state)
+    views += filter(None, (_view(state, by_key) for state in by_key.values() if state.materialization == "view"))
+    existing = {entry.name for entry in tables}
+    readable = [entry for entry in views if existing.issuperset(entry.reads)]
+    return (*sorted(tables, key=_by_name), *sorted(readable, key=_by_name))
+
+
+def _by_name(entry: Entry) -> str:
+    return entry.name
+
+
+def _tables(state: DatasetState) -> list[TableSpec]:
+    """Return the published tables: without the event log of a history."""
+    if state.layer == "raw":
+        return [raw_table(state)]
+    history = [history_table(state)] if state.historize and state.history_key is not None else []
+    return [rawcore_table(state), *history]
+
+
+def _history_views(state: DatasetState) -> list[Entry]:
+    if not state.active or state.history_key is None or not state.historize:
+        return []
+    history, entries = history_table(state), []
+    for statement, portable in zip(history_views(state), history_views(state, by_partition=False), strict=True):
+        named, query = _VIEW_NAME.match(statement), query_of(statement)
+        if named is not None and query:
+            name, reads = f"{named[1]}.{named[2]}", (history.qualified_name,)
+            entries.append(Entry(name, VIEW, state.key, history, None, query, reads, query_of(portable)))
+    return entries
+
+
+def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | None:
+    """Return the entry of a described view; None for a retired one, and where its query cannot be built."""
+    if not state.active:
+        return None
+    try:
+        reads = tuple(dict.fromkeys(branch.table.qualified_name for branch in view_branches(state, by_key)))
+        query = query_of(view_sql(state, by_key))
+    except Refusal:
+        return None
+    if not reads or not query:
+        return None
+    columns = tuple(
+        ColumnSpec(active_column.key, active_column.name, active_column.type, "attribute")
+        for active_column in state.active_columns
+    )
+    table = TableSpec(state.key, state.schema, state.name, VIEW, columns)
+    return Entry(state.qualified_name, VIEW, state.key, table, query=query, reads=reads)
+
+
+# Statements that define a catalog in another engine.
+
+
+def render(entries: Sequence[Entry], engine: str) -> str:
+    """Return the statements that define every entry in ``duckdb`` or ``spark``, each ended by a semicolon."""
+    name, table, view = {
+        DUCKDB: (_duckdb_name, _duckdb_table, _duckdb_view),
+        SPARK: (quote_identifier, _spark_table, _spark_view),
+    }[engine]
+    schemas = sorted({entry.parts[0] for entry in entries})
+    statements = [f"CREATE SCHEMA IF NOT EXISTS {name(schema)}" for schema in schemas]
+    statements += [table(entry) if entry.kind == TABLE else view(entry) for entry in entries]
+    return "".join(f"{statement};\n" for statement in statements)
+
+
+def _duckdb_name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _duckdb_table(entry: Entry) -> str:
+    """Return a view over a Delta table, without partition columns.
+
+    DuckDB's reader returns NULL for the partition columns of a table with column mapping.
+    """
+    location = re.sub(r"\As3[an]://", "s3://", entry.location or "").replace("'", "''")
+    left_out = ", ".join(map(_duckdb_name, entry.table.partition_by))
+    columns = f"* EXCLUDE ({left_out})" if left_out else "*"
+    return f"CREATE OR REPLACE VIEW {_qualified(entry, _duckdb_name)} AS SELECT {columns} FROM delta_scan('{location}')"
+
+
+def _duckdb_view(entry: Entry) -> str:
+    query = duckdb_query(entry.portable or entry.query or "")
+    return f"CREATE OR REPLACE VIEW {_qualified(entry, _duckdb_name)} AS {query}"
+
+
+def duckdb_query(query: str) -> str:
+    """Return a query of a view in DuckDB's SQL. Raise Refusal NOT_TRANSLATED for one that cannot be read."""
+    try:
+        tree = sqlglot.parse_one(query, read="spark")
+        return tree.transform(_strict_cast).sql("duckdb")
+    except (SqlglotError, ValueError) as error:
+        raise Refusal("NOT_TRANSLATED", f"the query cannot be written for DuckDB: {error}") from error
+
+
+def _strict_cast(node: exp.Expression) -> exp.Expression:
+    """Return a cast that fails as Spark's does: sqlglot takes Spark's CAST for one that returns NULL instead."""
+    if isinstance(node, exp.TryCast) and not node.args.get("safe"):
+        return exp.Cast(**node.args)
+    return node
+
+
+def _spark_table(entry: Entry) -> str:
+    location = quote_text(entry.location or "")
+    return f"CREATE TABLE IF NOT EXISTS {_qualified(entry, quote_identifier)} USING delta LOCATION {location}"
+
+
+def _spark_view(entry: Entry) -> str:
+    return f"CREATE OR REPLACE VIEW {_qualified(entry, quote_identifier)} AS\n{entry.query}"
+
+
+def _qualified(entry: Entry, quoted: Any) -> str:
+    return ".".join(map(quoted, entry.parts))
+
+
+def with_described_views(
+    applied: Iterable[DatasetState], described: Iterable[DatasetState]
+) -> tuple[DatasetState, ...]:
+    """Return the applied tables, and the described views over them.
+
+    A view stores no rows and has no applied state before its first execution, so its description is used. A table's
+    name, columns and policy are the applied ones: a described table without applied state does not exist.
+    """
+    tables = {state.key: state for state in applied if state.materialization == "table"}
+    views = [state for state in described if state.materialization == "view" and state.key not in tables]
+    return (*tables.values(), *views)

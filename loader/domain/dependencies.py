@@ -1,0 +1,344 @@
+"""Datasets of a load run: their order and the critical path.
+
+A run loads raw and rawcore datasets (a rawcore's history with it). Views between them are not
+loaded but resolved to the tables that they read. A rawcore waits for the tables its stage
+reads and for the parents of its references.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+
+from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import BATCH_FILES, HistoryPolicy
+from metadata.domain.state import DatasetState
+
+ALL, SCHEMA, DATASET = "all", "schema", "dataset"
+LOADED_LAYERS = ("raw", "rawcore")
+HISTORY_SUFFIX = "_hist"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Requested datasets of a run. ``target_only`` leaves out the datasets they depend on."""
+
+    kind: str = ALL
+    name: str = ""
+    target_only: bool = False
+
+    def as_json(self) -> dict:
+        return {"kind": self.kind, "name": self.name, "target_only": self.target_only}
+
+    @classmethod
+    def from_json(cls, described: Mapping) -> "Scope":
+        return cls(described["kind"], described.get("name", ""), described.get("target_only", False))
+
+    def __str__(self) -> str:
+        if self.kind == ALL:
+            return "everything"
+        alone = " alone" if self.target_only else ""
+        return f"{self.kind} {self.name}{alone}"
+
+
+@dataclass(frozen=True)
+class LoadStep:
+    """A dataset that is loaded, and the datasets of the same run that it waits for (stable keys)."""
+
+    dataset: DatasetState
+    depends_on: tuple[str, ...]
+
+
+def load_steps(states: Iterable[DatasetState], scope: Scope = Scope()) -> tuple[LoadStep, ...]:
+    """Return the datasets of a scope, each after those it depends on.
+
+    Datasets fed by history batches are left out. Raise Refusal BY_BATCH_FILES if the scope is one such dataset.
+    """
+    by_key = {state.key: state for state in states}
+    waits_for = dependencies(by_key)
+    chosen = _chosen(by_key, scope)
+    by_files = come_by_files(by_key)
+    if scope.kind == DATASET and chosen <= by_files:
+        named = by_key[min(chosen)]
+        raise Refusal(
+            "BY_BATCH_FILES",
+            f"{named.qualified_name} has no delivery that a load run could read: its history comes as batch files",
+            hint=f"manage.py load_history_batch {named.qualified_name} takes them",
+        )
+    if not scope.target_only:
+        chosen = with_upstreams(chosen, waits_for)
+    chosen -= by_files
+    return tuple(
+        LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
+        for key in _ordered(chosen, waits_for, by_key)
+    )
+
+
+def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]]:
+    """Return for every loaded dataset the loaded datasets it waits for.
+
+    Raise Refusal CIRCULAR_INPUTS for datasets that read each other in a circle. References may form one (orders and
+    their latest invoice): a foreign key is hashed without reading the parent, so the edge that closes it is left out.
+    """
+    loaded = {key: state for key, state in by_key.items() if is_loaded(state)}
+    graph = {key: {table.key for table in tables_read(state, by_key)} & loaded.keys() for key, state in loaded.items()}
+    _refuse_circles(graph, by_key)
+    for state in sorted(loaded.values(), key=_place):
+        for reference in sorted(state.references, key=lambda item: item.key):
+            parent = reference.parent
+            if parent in loaded and state.key not in with_upstreams({parent}, graph):
+                graph[state.key].add(parent)
+    return {key: frozenset(upstreams) for key, upstreams in graph.items()}
+
+
+def come_by_files(by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    """Return the keys of datasets that no delivery feeds.
+
+    These are datasets whose history comes as batch files, and raw tables that only those read.
+    """
+    feeds = {
+        key
+        for key, state in by_key.items()
+        if is_loaded(state) and state.historize and HistoryPolicy.from_dict(state.history_policy).input == BATCH_FILES
+    }
+    if feeds:
+        readers: dict[str, set[str]] = {}
+        for state in by_key.values():
+            if is_loaded(state):
+                for table in tables_read(state, by_key):
+                    readers.setdefault(table.key, set()).add(state.key)
+        feeds |= {key for key, keys in readers.items() if by_key[key].layer == "raw" and keys <= feeds}
+    return frozenset(feeds)
+
+
+def is_loaded(state: DatasetState) -> bool:
+    """Return whether a load run writes this dataset's table."""
+    return state.active and state.materialization == "table" and state.layer in LOADED_LAYERS
+
+
+def tables_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
+    """Yield the tables that a dataset reads, directly or through views."""
+    yield from _tables_read(state, by_key, (state.key,))
+
+
+def _tables_read(
+    state: DatasetState, by_key: Mapping[str, DatasetState], path: tuple[str, ...]
+) -> Iterator[DatasetState]:
+    for key in state.inputs:
+        upstream = by_key.get(key)
+        if upstream is None:
+            continue  # a source dataset
+        if upstream.materialization == "table":
+            yield upstream
+        elif key in path:
+            raise _circle((*path[path.index(key) :], key), by_key)
+        else:
+            yield from _tables_read(upstream, by_key, (*path, key))
+
+
+def views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    """Return the stable keys of the views through which a dataset reads its tables."""
+    views: set[str] = set()
+    waiting = [state]
+    while waiting:
+        for key in waiting.pop().inputs:
+            upstream = by_key.get(key)
+            if upstream is not None and upstream.materialization != "table" and key not in views:
+                views.add(key)
+                waiting.append(upstream)
+    return frozenset(views)
+
+
+def with_upstreams(keys: Iterable[str], waits_for: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Return the keys of the datasets and of all their direct and indirect upstreams."""
+    selected: set[str] = set()
+    pending = list(keys)
+    while pending:
+        key = pending.pop()
+        if key not in selected:
+            selected.add(key)
+            pending.extend(waits_for.get(key, ()))
+    return frozenset(selected)
+
+
+def _ordered(
+    chosen: frozenset[str], waits_for: Mapping[str, frozenset[str]], by_key: Mapping[str, DatasetState]
+) -> Iterator[str]:
+    """Yield keys in topological order, the same on every machine: among those ready, raw first, then by name."""
+    sorter = TopologicalSorter({key: waits_for[key] & chosen for key in chosen})
+    sorter.prepare()
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=lambda key: _place(by_key[key]))
+        yield from ready
+        sorter.done(*ready)
+
+
+def _place(state: DatasetState) -> tuple[int, str, str]:
+    layer = LOADED_LAYERS.index(state.layer) if state.layer in LOADED_LAYERS else len(LOADED_LAYERS)
+    return layer, state.qualified_name, state.key
+
+
+def _refuse_circles(graph: Mapping[str, Iterable[str]], by_key: Mapping[str, DatasetState]) -> None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise _circle(tuple(reversed(error.args[1])), by_key) from None
+
+
+def _circle(keys: Iterable[str], by_key: Mapping[str, DatasetState]) -> Refusal:
+    names = " → ".join(by_key[key].qualified_name for key in keys)
+    return Refusal(
+        "CIRCULAR_INPUTS",
+        f"these datasets read each other in a circle: {names}",
+        hint="take one of the inputs out of the metadata",
+    )
+
+
+def _chosen(by_key: Mapping[str, DatasetState], scope: Scope) -> frozenset[str]:
+    if scope.kind == ALL:
+        return _or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
+    named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
+    meant = [loaded for state in named for loaded in _meant_by(state, by_key)]
+    return _or_refuse(meant, f"nothing is loaded for {scope}")
+
+
+def fed_by_files(states: Iterable[DatasetState], scope: Scope) -> tuple[DatasetState, ...]:
+    """Return the historized datasets of a scope that history batches feed; a load only creates their tables."""
+    by_key = {state.key: state for state in states}
+    keys = _chosen(by_key, scope) & come_by_files(by_key)
+    return tuple(sorted((by_key[key] for key in keys if by_key[key].historize), key=_place))
+
+
+def _or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
+    keys = frozenset(state.key for state in states)
+    if not keys:
+        raise Refusal(
+            "NOTHING_TO_LOAD", message, hint="load runs write active raw and rawcore tables and their history"
+        )
+    return keys
+
+
+def _named_schema(by_key: Mapping[str, DatasetState], name: str) -> list[DatasetState]:
+    states = [state for state in by_key.values() if state.schema == name]
+    if not states:
+        raise _unknown("SCHEMA", name, {state.schema for state in by_key.values()})
+    return states
+
+
+def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState:
+    """Return the active dataset ``schema.name``; the name of a history means its base.
+
+    Raise Refusal UNKNOWN_DATASET or RETIRED.
+    """
+    names = {state.qualified_name: state for state in by_key.values()}
+    histories = {f"{qualified}{HISTORY_SUFFIX}": state for qualified, state in names.items() if state.historize}
+    dataset = (names | histories).get(name)
+    if dataset is None:
+        raise _unknown("DATASET", name, names.keys() | histories.keys())
+    if not dataset.active:
+        raise Refusal("RETIRED", f"dataset {name} is retired", hint="activate it before loading it")
+    return dataset
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+    known = sorted(known)
+    bare = name.rpartition(".")[2]
+    same_name = [item for item in known if item.rpartition(".")[2] == bare]
+    near = same_name or get_close_matches(name, known, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near[:3])}?" if near else f"known: {', '.join(known[:8]) or 'none'}"
+    return Refusal(f"UNKNOWN_{what}", f"there is no {what.lower()} {name}", hint=hint)
+
+
+def _meant_by(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
+    """Yield the loaded tables of a dataset: its own, or of a view the tables that it reads."""
+    if is_loaded(state):
+        yield state
+    elif state.materialization == "view":
+        for reader in by_key.values():
+            if is_loaded(reader) and state.key in _views_read(reader, by_key):
+                yield reader
+
+
+def _views_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    views: set[str] = set()
+    pending = list(state.inputs)
+    while pending:
+        key = pending.pop()
+        upstream = by_key.get(key)
+        if upstream is not None and upstream.materialization == "view" and key not in views:
+            views.add(key)
+            pending.extend(upstream.inputs)
+    return frozenset(views)
+
+
+# Critical path of a run: the longest chain of datasets, each waiting for the one before. A run cannot be shorter,
+# however many datasets are loaded in parallel; a dataset off the path may take longer by its slack without delaying
+# the run.
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """Chain of datasets in load order and its ``seconds``; empty and 0 if nothing takes time.
+
+    ``slack`` is by how many seconds each dataset could take longer without lengthening the longest chain; 0 on the
+    path.
+    """
+
+    path: tuple[str, ...] = ()
+    seconds: float = 0.0
+    slack: Mapping[str, float] = field(default_factory=dict)
+
+
+def critical_path(seconds: Mapping[str, float], waits_for: Mapping[str, Iterable[str]]) -> CriticalPath:
+    """Return the critical path of datasets with these durations and dependencies.
+
+    A dependency without a duration is not part of the run. Of chains that take equally long, the one whose names
+    come first is returned. Raise ValueError for circular dependencies.
+    """
+    upstreams = {key: sorted(set(waits_for.get(key, ())) & seconds.keys()) for key in seconds}
+    order = _topological_order(upstreams)
+    ends: dict[str, float] = {}
+    for key in order:
+        ends[key] = seconds[key] + max((ends[upstream] for upstream in upstreams[key]), default=0.0)
+    longest = max(ends.values(), default=0.0)
+    slack = _slack(order, upstreams, seconds, ends, longest)
+    if not longest:
+        return CriticalPath(slack=slack)
+    # A dataset that takes no time ends when its upstreams do, and cannot end the path.
+    last = min(key for key in order if ends[key] == longest and seconds[key])
+    path = _back_from(last, upstreams, ends)
+    # Floating-point sums differ slightly with their order, so the slack on the path is set to 0.
+    return CriticalPath(path, longest, slack | dict.fromkeys(path, 0.0))
+
+
+def _topological_order(upstreams: Mapping[str, list[str]]) -> list[str]:
+    try:
+        return list(TopologicalSorter({key: upstreams[key] for key in sorted(upstreams)}).static_order())
+    except CycleError as error:
+        raise ValueError(f"these wait for each other in a circle: {' → '.join(error.args[1])}") from None
+
+
+def _slack(
+    order: list[str],
+    upstreams: Mapping[str, list[str]],
+    seconds: Mapping[str, float],
+    ends: Mapping[str, float],
+    longest: float,
+) -> dict[str, float]:
+    """Return the seconds between each dataset's earliest and latest possible end."""
+    latest = dict.fromkeys(order, longest)
+    for key in reversed(order):
+        for upstream in upstreams[key]:
+            latest[upstream] = min(latest[upstream], latest[key] - seconds[key])
+    return {key: max(0.0, latest[key] - ends[key]) for key in order}
+
+
+def _back_from(last: str, upstreams: Mapping[str, list[str]], ends: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the chain that ends with ``last``, in load order: back from it, always the upstream that ended last."""
+    path = [last]
+    while upstreams[path[-1]]:
+        before = min(upstreams[path[-1]], key=lambda key: (-ends[key], key))
+        if not ends[before]:
+            break
+        path.append(before)
+    return tuple(reversed(path))

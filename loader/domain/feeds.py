@@ -1,0 +1,121 @@
+"""Files of a feed: those in its raw table, and those that a run has to read. Each is loaded once.
+
+The raw table itself records them as transaction identifiers of its Delta log: one for each file (path, size, time,
+content tag) and one for each run, with the run's number in this table. They are committed with the rows, and
+checkpoints retain them when the log is cleaned, so a restored control database changes nothing. Each history
+records in its commit metadata the newest number it has (``NOTE``): files of later numbers were read by runs that
+failed before they wrote the history, and are read again; their old rows leave raw with the same commit.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from loader.domain.refusals import Refusal
+
+NOTE = "feeds"
+_FILE, _RUN = "elevata.file ", "elevata.run "
+
+
+@dataclass(frozen=True)
+class FeedFile:
+    """A listed file. ``etag`` identifies its content where the store has one; ``number`` is its run's."""
+
+    path: str
+    size: int
+    written: int
+    etag: str = ""
+    number: int = 0
+
+    def is_as(self, other: "FeedFile") -> bool:
+        """Return whether size, time and content tag are the same."""
+        if self.size != other.size:
+            return False
+        return self.etag == other.etag if self.etag and other.etag else self.written == other.written
+
+
+@dataclass(frozen=True)
+class FeedLog:
+    """Files and runs in a raw table. ``table`` is the table's own id: a recreated table starts again."""
+
+    table: str
+    files: Mapping[str, FeedFile] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: str, transactions: Mapping[str, int]) -> "FeedLog":
+        """Parse a log's transaction identifiers. Of a file that was read in several forms, the newest counts."""
+        files: dict[str, FeedFile] = {}
+        for name, number in sorted(transactions.items(), key=lambda item: item[1]):
+            if name.startswith(_FILE):
+                path, size, written, etag = json.loads(name.removeprefix(_FILE))
+                files[path] = FeedFile(path, size, written, etag, number)
+        runs = {name.removeprefix(_RUN): number for name, number in transactions.items() if name.startswith(_RUN)}
+        return cls(table, files, runs)
+
+    @property
+    def newest(self) -> int:
+        return max(self.runs.values(), default=0)
+
+    def held(self, note: str | None, raw: str) -> int:
+        """Return the newest number in a history, from its commit's note."""
+        table, number = json.loads(note or "{}").get(raw, ("", 0))
+        return number if table == self.table else 0
+
+    def transactions(self, run_id: str, files: Iterable[FeedFile]) -> dict[str, int]:
+        """Return the transaction identifiers of a run's commit: its own, and those of the files whose rows it adds."""
+        number = self.newest + 1
+        names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in files]
+        return dict.fromkeys([_RUN + run_id, *names], number)
+
+
+@dataclass(frozen=True)
+class FeedChoice:
+    """The files that a run reads, the runs whose rows it replaces, and the paths that no longer exist."""
+
+    files: tuple[FeedFile, ...]
+    replaced: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+def choose(name: str, log: FeedLog, listed: Iterable[FeedFile], *, held: int, one_file: bool) -> FeedChoice:
+    """Choose the files to read from a feed's location, whose histories all hold the numbers up to ``held``.
+
+    ``one_file``: the location names a file, which every delivery replaces; so it is read again when it changed.
+    Elsewhere, raise Refusal CHANGED_SINCE_LOADED for a file that changed after it was loaded.
+    """
+    there = {file.path: file for file in listed}
+    files = []
+    for path, file in there.items():
+        known = log.files.get(path)
+        if known is not None and known.number <= held:
+            if file.is_as(known):
+                continue
+            if not one_file:
+                raise _changed(name, file, known)
+        files.append(file)
+    unread = [known for known in log.files.values() if known.number > held]
+    missing = tuple(known.path for known in unread if known.path not in there)
+    lost = {known.number for known in unread if known.path not in there}
+    replaced = tuple(run for run, number in log.runs.items() if number > held and number not in lost)
+    return FeedChoice(tuple(files), replaced, missing)
+
+
+def with_note(note: str | None, raw: str, log: FeedLog, run_id: str) -> str | None:
+    """Return a history's note after this run: with the run's number, if its rows are in raw."""
+    if run_id not in log.runs:
+        return note
+    return json.dumps(json.loads(note or "{}") | {raw: [log.table, log.runs[run_id]]}, sort_keys=True)
+
+
+def _changed(name: str, file: FeedFile, known: FeedFile) -> Refusal:
+    shown = file.path.removeprefix("file:")
+    return Refusal(
+        "CHANGED_SINCE_LOADED",
+        f"{shown} changed after {name} had loaded it: it had {known.size} bytes, it has {file.size}"
+        if file.size != known.size
+        else f"{shown} was written again after {name} had loaded it",
+        file=shown,
+        hint="Each file of a feed is loaded once: deliver corrections as a file of another name. "
+        "Where every delivery replaces one file, name that file as the location.",
+    )

@@ -1,0 +1,442 @@
+"""Fold in Spark SQL: events and history batch files become versions.
+
+The rules are implemented in ``loader.domain.reference``; here they are written as higher-order
+functions, so that they run inside the JVM, key by key, whatever the number of keys. These modules only build
+text; tests run both implementations on the same batches.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from loader.domain.historization.history import CHANGED, DELETED, NEW, Choices, Era
+from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
+
+# Helpers for the Spark SQL of the folds.
+
+
+
+def let(name: str, value: str, body: str) -> str:
+    """Return ``body`` with ``name`` bound to ``value``, which is computed once."""
+    return f"transform(array({value}), {name} -> {body})[0]"
+
+
+def text(value: str) -> str:
+    """Return a string literal."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def struct(**fields: str) -> str:
+    return f"named_struct({', '.join(f'{text(name)}, {value}' for name, value in fields.items())})"
+
+
+def any_of(conditions: Iterable[str]) -> str:
+    parts = list(conditions)
+    return f"({' OR '.join(parts)})" if parts else "false"
+
+
+def last(array: str) -> str:
+    """Return the last element of an array, or NULL."""
+    return f"get({array}, size({array}) - 1)"
+
+
+def append(array: str, element: str) -> str:
+    return f"concat({array}, array({element}))"
+
+
+# Event logs in Spark SQL (rules 8 to 16); the same as ``loader.domain.reference``'s events, arrivals and timeline. An
+# event is the struct ``at, rank, own, kind, seq, run, loaded, cols, v``, in this order, so that an array of events
+# sorts by ``at``, then ``rank``, then ``own``. ``v`` has the values as fields ``c0, c1, …``; ``cols`` lists the
+# delivered columns by stable key (rule 16). A version is the struct ``start, until, state, opened, loaded, closed,
+# closed_at, v``.
+
+
+VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
+LIVE = "live"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the data; the fold calls it ``c<position>``."""
+
+    key: str
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class EventFold:
+    """Fold of one table: its policy, its columns, Spark's type of its times.
+
+    ``eras``, oldest first, at least one: an event is compared by the choices of the run that delivered it.
+    """
+
+    policy: HistoryPolicy
+    columns: tuple[Column, ...]
+    time_type: str
+    eras: tuple[Era, ...]
+
+    @property
+    def tombstones(self) -> bool:
+        return self.policy.deletes == TOMBSTONE
+
+    @property
+    def values_type(self) -> str:
+        return f"STRUCT<{', '.join(f'c{i}: {column.type}' for i, column in enumerate(self.columns))}>"
+
+    @property
+    def event_type(self) -> str:
+        time = self.time_type
+        return (
+            f"STRUCT<at: {time}, rank: INT, own: {time}, kind: STRING, seq: BIGINT, run: STRING, "
+            f"loaded: TIMESTAMP, cols: STRING, v: {self.values_type}>"
+        )
+
+    @property
+    def version_type(self) -> str:
+        time = self.time_type
+        return (
+            f"STRUCT<start: {time}, until: {time}, state: STRING, opened: STRING, loaded: TIMESTAMP, "
+            f"closed: STRING, closed_at: TIMESTAMP, v: {self.values_type}>"
+        )
+
+    def no_events(self) -> str:
+        return f"CAST(array() AS ARRAY<{self.event_type}>)"
+
+    def no_versions(self) -> str:
+        return f"CAST(array() AS ARRAY<{self.version_type}>)"
+
+    # --- comparison -------------------------------------------------------------------------------
+
+    def columns_text(self, keys: tuple[str, ...]) -> str:
+        """Return a set of columns as ``cols`` holds it: sorted, each between commas."""
+        return "," + ",".join(sorted(keys)) + ","
+
+    def _delivered(self, event: str, index: int) -> str:
+        return f"contains({event}.cols, {text(f',{self.columns[index].key},')})"
+
+    def _differs(self, event: str, values: str, of: Callable[[Choices, str], bool]) -> str:
+        """Return the condition that a delivered column differs in ``values`` (rule 16); ``of`` selects columns."""
+        differences = []
+        for i, column in enumerate(self.columns):
+            during = self._during(event, column, of)
+            if during is not None:
+                differs = f"{self._delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i})"
+                differences.append(f"({differs}{f' AND {during}' if during else ''})")
+        return any_of(differences)
+
+    def _during(self, event: str, column: Column, of: Callable[[Choices, str], bool]) -> str | None:
+        """Return the condition that ``of`` selects the column in the event's era: None if never, empty if always."""
+        holds = [of(era.choices, column.key) for era in self.eras]
+        if all(holds) or not any(holds):
+            return "" if holds[0] else None
+        spans = []
+        for n, era in enumerate(self.eras):
+            if holds[n]:
+                begun = [f"{event}.seq >= {era.since}L"] if n else []
+                over = [f"{event}.seq < {self.eras[n + 1].since}L"] if n + 1 < len(self.eras) else []
+                spans.append(f"({' AND '.join(begun + over)})")
+        return any_of(spans)
+
+    def _overlaid(self, values: str, event: str, of: Callable[[Choices, str], bool] | None = None) -> str:
+        """Return ``values`` overlaid with those that ``event`` delivered, of all columns or of those ``of`` selects."""
+        fields = {}
+        for i, column in enumerate(self.columns):
+            mine, theirs = f"{values}.c{i}", f"{event}.v.c{i}"
+            during = "" if of is None else self._during(event, column, of)
+            takes = f"{self._delivered(event, i)}{f' AND {during}' if during else ''}"
+            fields[f"c{i}"] = mine if during is None else f"IF({takes}, {theirs}, {mine})"
+        return struct(**fields)
+
+    # --- the fold ---------------------------------------------------------------------------------
+
+    def versions(self, events: str, prefix: str = "f") -> str:
+        """Return the versions of a sorted array of events, oldest first. ``prefix`` keeps names of lambdas apart."""
+        acc, event = f"{prefix}_acc", f"{prefix}_e"
+        start = struct(done=self.no_versions(), cur=f"CAST(NULL AS {self.version_type})")
+        folded = f"aggregate({self._counting(events, prefix)}, {start}, ({acc}, {event}) -> {self._step(acc, event)})"
+        whole = f"{prefix}_all"
+        return let(whole, folded, f"IF({whole}.cur IS NULL, {whole}.done, {append(f'{whole}.done', f'{whole}.cur')})")
+
+    def _counting(self, events: str, prefix: str) -> str:
+        """Return the events that count: of those at one time, the last in order."""
+        log = f"{prefix}_log"
+        return let(log, events, f"filter({log}, (x, i) -> NOT (get({log}, i + 1).at <=> x.at))")
+
+    def _live(self, cur: str) -> str:
+        live = f"{cur} IS NOT NULL AND {cur}.until IS NULL"
+        return f"({live} AND {cur}.state <> '{DELETED}')" if self.tombstones else f"({live})"
+
+    def _step(self, acc: str, event: str) -> str:
+        cur = f"{acc}.cur"
+        put = (
+            f"CASE WHEN NOT {self._live(cur)} THEN {self._reopened(acc, event)} "
+            f"WHEN {self._differs(event, f'{cur}.v', Choices.opens)} THEN {self._changed(acc, event)} "
+        )
+        if any(era.choices.in_place for era in self.eras):
+            updated = self._version(cur, v=self._overlaid(f"{cur}.v", event, Choices.updates))
+            put += (
+                f"WHEN {self._differs(event, f'{cur}.v', Choices.updates)} "
+                f"THEN {struct(done=f'{acc}.done', cur=updated)} "
+            )
+        put += f"ELSE {acc} END"
+        return (
+            f"CASE WHEN {event}.kind NOT IN ('{DELETE}', '{ABSENT}') THEN {put} "
+            f"WHEN {self._live(cur)} THEN {self._gone(acc, event)} ELSE {acc} END"
+        )
+
+    def _reopened(self, acc: str, event: str) -> str:
+        """Return the state after an event that opens a key, or opens it again; an open tombstone ends there."""
+        cur = f"{acc}.cur"
+        known = cur
+        if self.tombstones:
+            closed = self._version(cur, until=f"{event}.at", closed=f"{event}.run", closed_at=f"{event}.loaded")
+            known = f"IF({cur}.until IS NULL, {closed}, {cur})"
+        done = f"IF({cur} IS NULL, {acc}.done, {append(f'{acc}.done', known)})"
+        return struct(done=done, cur=self._opened(event, LIVE if self.tombstones else NEW))
+
+    def _changed(self, acc: str, event: str) -> str:
+        state = LIVE if self.tombstones else CHANGED
+        closed = self._closed(f"{acc}.cur", event, state)
+        return struct(done=append(f"{acc}.done", closed), cur=self._opened(event, state))
+
+    def _gone(self, acc: str, event: str) -> str:
+        cur = f"{acc}.cur"
+        if not self.tombstones:
+            return struct(done=f"{acc}.done", cur=self._closed(cur, event, DELETED))
+        tombstone = self._opened(event, DELETED, values=f"{cur}.v")
+        return struct(done=append(f"{acc}.done", self._closed(cur, event, LIVE)), cur=tombstone)
+
+    def _opened(self, event: str, state: str, values: str | None = None) -> str:
+        return struct(
+            start=f"{event}.at",
+            until=f"CAST(NULL AS {self.time_type})",
+            state=text(state),
+            opened=f"{event}.run",
+            loaded=f"{event}.loaded",
+            closed="CAST(NULL AS STRING)",
+            closed_at="CAST(NULL AS TIMESTAMP)",
+            v=values or f"{event}.v",
+        )
+
+    def _closed(self, version: str, event: str, state: str) -> str:
+        return self._version(
+            version, until=f"{event}.at", state=text(state), closed=f"{event}.run", closed_at=f"{event}.loaded"
+        )
+
+    @staticmethod
+    def _version(version: str, **changes: str) -> str:
+        names = ("start", "until", "state", "opened", "loaded", "closed", "closed_at", "v")
+        return struct(**{name: changes.get(name, f"{version}.{name}") for name in names})
+
+    # --- arrivals ---------------------------------------------------------------------------------
+
+    def came_back(self, log: str, rows: str) -> str:
+        """Return the condition of rule 9: the key was closed by absence, and its newest row is not after that end."""
+        ended, newest = last(log), last(rows)
+        return f"coalesce({ended}.kind = '{ABSENT}' AND NOT {newest}.is_delete AND {newest}.own <= {ended}.at, false)"
+
+    def returns(self, log: str, rows: str, came_back: str, run_at: str) -> str:
+        """Return the times that rule 9 dated by a run, as ``own, at``: known ones, and this run's."""
+        known = f"transform(filter({log}, x -> x.kind = '{RETURN}'), x -> {struct(own='x.own', at='x.at')})"
+        own = struct(own=f"{last(rows)}.own", at=run_at)
+        return f"IF({came_back}, {append(known, own)}, {known})"
+
+    def candidates(self, log: str, rows: str, returns: str) -> str:
+        """Return each row as the event it would leave in the log, and whether the log holds it already."""
+        dated = (
+            f"coalesce(array_max(transform(filter({returns}, b -> b.own <= r.own AND r.own < b.at), b -> b.at)), r.own)"
+        )
+        kind = (
+            f"CASE WHEN r.is_delete THEN '{DELETE}' WHEN exists({returns}, b -> b.at = at) "
+            f"THEN '{RETURN}' ELSE '{VALUE}' END"
+        )
+        event = struct(
+            at="at",
+            rank=f"CAST(CASE kind WHEN '{VALUE}' THEN 0 WHEN '{DELETE}' THEN 1 ELSE 2 END AS INT)",
+            own="r.own",
+            kind="kind",
+            seq="r.seq",
+            run="r.run",
+            loaded="r.loaded",
+            cols="r.cols",
+            v="r.v",
+        )
+        known = f"get(filter({log}, x -> x.at = at AND x.own = r.own AND x.kind <> '{ABSENT}'), 0)"
+        body = let("at", dated, let("kind", kind, let("e", event, let("k", known, self._corrected("k", "e")))))
+        return f"transform({rows}, r -> {body})"
+
+    def _corrected(self, known: str, event: str) -> str:
+        """Return a row's event by rule 10: another row of a known time corrects it, a delete beats a value."""
+        tracked_only = self.policy.untracked == "keep" and self.policy.track is not None
+        differs = self._differs(event, f"{known}.v", Choices.opens if tracked_only else Choices.compares)
+        columns = f"concat_ws('', ',', array_join(array_sort(array_distinct(filter(concat(split({known}.cols, ','), split({event}.cols, ',')), c -> c <> ''))), ','), ',')"  # noqa: E501
+        merged = struct(
+            at=f"{known}.at",
+            rank=f"{known}.rank",
+            own=f"{known}.own",
+            kind=f"{known}.kind",
+            seq=f"{event}.seq",
+            run=f"{known}.run",
+            loaded=f"{known}.loaded",
+            cols=columns,
+            v=self._overlaid(f"{known}.v", event),
+        )
+        return (
+            f"CASE WHEN {known} IS NULL THEN {struct(e=event, known='false')} "
+            f"WHEN {known}.kind = '{DELETE}' THEN {struct(e=known, known='true')} "
+            f"WHEN {event}.kind = '{DELETE}' THEN {struct(e=event, known='false')} "
+            f"WHEN {differs} THEN {struct(e=merged, known='false')} "
+            f"ELSE {struct(e=known, known='true')} END"
+        )
+
+    def with_event(self, log: str, event: str) -> str:
+        """Return the log with an event, in the place of one of the same time."""
+        others = f"filter({log}, x -> x.kind = '{ABSENT}' OR NOT (x.at = {event}.at AND x.own = {event}.own))"
+        return f"array_sort({append(others, event)})"
+
+    def admitted(self, log: str, candidates: str, came_back: str, forgotten: str | None) -> str:
+        """Return the candidates that enter the log: ``admitted, log, late, ignored, beyond, refused`` (rules 10, 11).
+
+        Lateness is measured against the log before the batch. Only if a late row may be refused is each one
+        compared with the history it would change.
+        """
+        newest = f"{last(log)}.at"
+        is_late = f"(coalesce(c.e.at <= {newest}, false) AND NOT ({came_back} AND i = size({candidates}) - 1))"
+        if self.policy.late == "split" and forgotten is None:
+            new = f"transform(filter({candidates}, c -> NOT c.known), c -> c.e)"
+            late = f"size(filter({candidates}, (c, i) -> NOT c.known AND {is_late}))"
+            replaced = "exists(new, n -> n.at = x.at AND n.own = x.own)"
+            remaining = f"filter({log}, x -> x.kind = '{ABSENT}' OR NOT {replaced})"
+            return let(
+                "new",
+                new,
+                struct(
+                    admitted="new", log=f"array_sort(concat({remaining}, new))", late=late, ignored="0", beyond="0",
+                    refused=f"CAST(array() AS ARRAY<{self.time_type}>)",
+                ),
+            )  # fmt: skip
+        return self._weighed(log, candidates, is_late, forgotten)
+
+    def _weighed(self, log: str, candidates: str, is_late: str, forgotten: str | None) -> str:
+        start = struct(
+            admitted=self.no_events(), log=log, late="0", ignored="0", beyond="0",
+            refused=f"CAST(array() AS ARRAY<{self.time_type}>)",
+        )  # fmt: skip
+        names = ("admitted", "log", "late", "ignored", "beyond", "refused")
+
+        def with_(**changes: str) -> str:
+            return struct(**{name: changes.get(name, f"a.{name}") for name in names})
+
+        grown = self.with_event("a.log", "c.e")
+        accepted = {"admitted": append("a.admitted", "c.e"), "log": grown}
+        alters = f"NOT ({self._visible('a.log', 'va')} <=> {self._visible(grown, 'vb')})"
+        if self.policy.late == "refuse":
+            turned = with_(refused=append("a.refused", "c.e.own"))
+        elif self.policy.late == IGNORE:
+            turned = with_(ignored="a.ignored + 1")
+        else:
+            beyond, late = with_(beyond="a.beyond + 1"), with_(late="a.late + 1", **accepted)
+            turned = f"IF(c.e.own < {forgotten}, {beyond}, {late})"
+        step = (
+            f"CASE WHEN c.known THEN a WHEN NOT c.late THEN {with_(**accepted)} "
+            f"WHEN {alters} THEN {turned} ELSE {with_(**accepted)} END"
+        )
+        judged = f"transform({candidates}, (c, i) -> {struct(e='c.e', known='c.known', late=is_late)})"
+        return f"aggregate({judged}, {start}, (a, c) -> {step})"
+
+    def _visible(self, log: str, prefix: str) -> str:
+        seen = struct(start="x.start", until="x.until", state="x.state", v="x.v")
+        return f"transform({self.versions(log, prefix)}, x -> {seen})"
+
+    def absent(self, log: str, event: str) -> str:
+        """Return the log of a key closed by absence (rule 8), without the events from that time on."""
+        return append(f"filter({log}, x -> x.at < {event}.at)", event)
+
+    def is_live(self, versions: str) -> str:
+        return self._live(last(versions))
+
+
+# History batch files in Spark SQL (rules 18 to 21); the same as ``loader.domain.reference.batch_files``.
+#
+# A version is the struct ``start, until, active, opened, loaded, closed, closed_at, v``; a key's are
+# an array sorted by start. A row of a file is ``at, until, active, marked, v``: ``marked`` says, column
+# by column, whether the update file left the value as before.
+
+
+_VERSION = ("start", "until", "active", "opened", "loaded", "closed", "closed_at", "v")
+
+
+@dataclass(frozen=True)
+class FilesFold:
+    """The fold of one batch over one table. ``run`` and ``loaded`` are SQL literals."""
+
+    columns: tuple[Column, ...]
+    run: str
+    loaded: str
+
+    @property
+    def values_type(self) -> str:
+        return f"STRUCT<{', '.join(f'c{i}: {column.type}' for i, column in enumerate(self.columns))}>"
+
+    @property
+    def version_type(self) -> str:
+        return (
+            "STRUCT<start: TIMESTAMP, until: TIMESTAMP, active: BOOLEAN, opened: STRING, loaded: TIMESTAMP, "
+            f"closed: STRING, closed_at: TIMESTAMP, v: {self.values_type}>"
+        )
+
+    def no_versions(self) -> str:
+        return f"CAST(array() AS ARRAY<{self.version_type}>)"
+
+    def after(self, old: str, earliest: str, upserts: str, updates: str, deletes: str) -> str:
+        """Return ``vs, ignored``: the key's versions after the four files in order (rule 18); the number ignored."""
+        rewound = f"aggregate({earliest}, {old}, (vs, s) -> {self._ending('filter(vs, v -> v.start < s)', 's')})"
+        covered = f"get({earliest}, 0)"
+        start = struct(vs="rewound", ignored="0")
+        put = self._put("a", "r", covered, "true", old)
+        inserted = self._put("a", "r", covered, "false", old)
+        removed = self._delete("a", "at")
+        steps = f"aggregate({upserts}, {start}, (a, r) -> {inserted})"
+        steps = f"aggregate({updates}, {steps}, (a, r) -> {put})"
+        return let("rewound", rewound, f"aggregate({deletes}, {steps}, (a, at) -> {removed})")
+
+    def _ended(self, version: str, at: str) -> str:
+        changes = {"until": at, "active": "false", "closed": self.run, "closed_at": self.loaded}
+        return struct(**{name: changes.get(name, f"{version}.{name}") for name in _VERSION})
+
+    def _ending(self, versions: str, start: str) -> str:
+        """Return the versions; one that reaches ``start`` ends 1 ms before it, already closed or not (rule 18)."""
+        ended = self._ended("v", f"({start} - INTERVAL '0.001' SECOND)")
+        return f"transform({versions}, v -> IF(v.start < {start} AND {start} <= v.until, {ended}, v))"
+
+    def _put(self, acc: str, row: str, earliest: str, may_be_marked: str, before: str) -> str:
+        """Return the state after a row of an upsert or update file (rules 19 and 20).
+
+        An earliest start covers rows that start at it or later; a row that is not covered ends its predecessor.
+        """
+        values = struct(
+            **{f"c{i}": f"IF({row}.marked[{i}], src.v.c{i}, {row}.v.c{i})" for i in range(len(self.columns))}
+        )
+        opened = struct(
+            start=f"{row}.at", until=f"{row}.until", active=f"{row}.active", opened=self.run, loaded=self.loaded,
+            closed="CAST(NULL AS STRING)", closed_at="CAST(NULL AS TIMESTAMP)",
+            v=values if may_be_marked == "true" else f"{row}.v",
+        )  # fmt: skip
+        others = f"filter({acc}.vs, v -> v.start <> {row}.at)"
+        remaining = f"IF(coalesce({earliest} <= {row}.at, false), {others}, {self._ending(others, f'{row}.at')})"
+        done = struct(vs=f"array_sort({append(remaining, opened)})", ignored=f"{acc}.ignored")
+        if may_be_marked == "false":
+            return done
+        previous = last(f"filter({acc}.vs, v -> v.start < {row}.at)")
+        newest = struct(active="v.active", start="v.start", it="v")
+        last_active = f"array_max(transform({before}, v -> {newest})).it"
+        ignored = struct(vs=f"{acc}.vs", ignored=f"{acc}.ignored + 1")
+        return let("src", f"coalesce({previous}, {last_active})", f"IF(src IS NULL, {ignored}, {done})")
+
+    def _delete(self, acc: str, at: str) -> str:
+        """Return the state after a delete (rule 20): the version in force ends exactly then; else it is ignored."""
+        in_force = f"array_max(transform(filter({acc}.vs, v -> v.start <= {at} AND {at} <= v.until), v -> v.start))"
+        ended = f"transform({acc}.vs, v -> IF(v.start = force, {self._ended('v', at)}, v))"
+        ignored = struct(vs=f"{acc}.vs", ignored=f"{acc}.ignored + 1")
+        return let("force", in_force, f"IF(force IS NULL, {ignored}, {struct(vs=ended, ignored=f'{acc}.ignored')})")

@@ -1,0 +1,433 @@
+"""Manifests: requests of a worker to the runner, as frozen dataclasses and as JSON on the pipe.
+
+A manifest is complete; the runner looks nothing up. Tables, columns and datasets are the domains' own dataclasses,
+so both sides use the same types.
+"""
+
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from architecture.domain.steps.step import Step
+from architecture.domain.tables import TableSpec
+
+
+@dataclass(frozen=True)
+class DeliveredColumn:
+    """A column the source promises. ``key`` is the source column's stable key."""
+
+    key: str
+    name: str
+    type: str
+    nullable: bool = True
+    business_key: bool = False
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """Location, format and promised columns of a delivery. ``loader.spark.sources.formats`` describes ``options``.
+
+    ``one_row_per_key`` is False for a feed: its rows of one key differ by their time.
+    """
+
+    name: str
+    location: str
+    format: str
+    columns: tuple[DeliveredColumn, ...]
+    options: dict = field(default_factory=dict)
+    one_row_per_key: bool = True
+
+
+@dataclass(frozen=True)
+class RawLoad:
+    """Load of one delivery into its raw table, whole or not at all.
+
+    ``columns`` maps raw columns to delivered ones: (raw column name, delivered name).
+    ``sensitive`` are names in lower case, delivered and raw: refusals contain none of their values.
+    ``feed``: each file is read once and the table keeps every run's rows; otherwise only the latest delivery's.
+    """
+
+    dataset: str
+    name: str
+    table: TableSpec
+    source: SourceSpec
+    columns: tuple[tuple[str, str], ...]
+    feed: bool = False
+    depends_on: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HashComponent:
+    """Part of a hash: its stable key and the column with its value."""
+
+    key: str
+    column: str
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """``column`` holds the hash of ``components``; NULL where any of them is NULL."""
+
+    column: str
+    components: tuple[HashComponent, ...]
+
+
+@dataclass(frozen=True)
+class StageColumn:
+    """A column of the stage view: ``expression`` is Spark SQL over the input, cast to ``type``."""
+
+    name: str
+    type: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class StageInput:
+    """Input of a stage view: a raw table, and the columns and rows taken from it.
+
+    ``options`` are the source's reading options that affect the conversion of text (``timezone``). ``feed``: only
+    the rows of this run are read.
+    """
+
+    table: TableSpec
+    columns: tuple[StageColumn, ...]
+    filter: str | None = None
+    options: dict = field(default_factory=dict)
+    feed: bool = False
+
+
+@dataclass(frozen=True)
+class HistoryFiles:
+    """Paths or URIs of a history batch's files, by kind (``loader.domain.reference.batch_files``).
+
+    ``format`` is csv or parquet, ``compression`` none or, of CSV, zstd.
+    """
+
+    earliest_start: tuple[str, ...] = ()
+    upsert: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    format: str = "csv"
+    compression: str = "none"
+
+
+@dataclass(frozen=True)
+class RawcoreLoad:
+    """Load of stage into the history, by the dataset's policy, and then into rawcore.
+
+    ``history`` is None if the dataset is not historized, ``memory`` (the event log) if rows carry no time of their
+    own. ``row_hash`` covers the columns whose changes open a version. ``sequence`` is ``txnVersion``;
+    ``newest_applied_at`` and ``newest_applied`` are the control database's record of the newest applied run: its
+    time (ISO 8601), and its sequence if the table was not recreated since. ``views`` are statements that publish
+    views over the history. ``delivery_checked``: the check of the one input's delivery covers everything stage
+    would check: the same types, and one row for each of the same keys. ``files`` replaces stage if history comes as
+    batch files. ``sensitive`` are names of columns in lower case: refusals contain none of their values.
+    """
+
+    dataset: str
+    name: str
+    table: TableSpec
+    history: TableSpec | None
+    inputs: tuple[StageInput, ...]
+    entity_key: tuple[HashComponent, ...]
+    row_hash: tuple[HashComponent, ...]
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    event_log: TableSpec | None = None
+    views: tuple[str, ...] = ()
+    policy: dict = field(default_factory=dict)
+    sequence: int = 0
+    newest_applied_at: str | None = None
+    newest_applied: int | None = None
+    delivery_checked: bool = False
+    depends_on: tuple[str, ...] = ()
+    files: HistoryFiles | None = None
+    sensitive: tuple[str, ...] = ()
+
+    @property
+    def leading(self) -> TableSpec:
+        """Return the table that is committed first and defines which rows are new."""
+        return self.history or self.table
+
+
+@dataclass(frozen=True)
+class LoadManifest:
+    """One attempt of one load run.
+
+    ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.history.DeleteGuard``.
+    """
+
+    run_id: str
+    load_timestamp: str
+    attempt: int
+    raw: tuple[RawLoad, ...]
+    rawcore: tuple[RawcoreLoad, ...]
+    allow_empty: bool = False
+    allow_deletes: bool = False
+    deletes_share: float = 0.2
+    deletes_keys: int = 1000
+    already_done: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PublishedName:
+    """A name to publish (``loader.domain.publication``). ``kind`` is table, view or function.
+
+    ``key`` is the stable key of a table; ``statement`` defines a view or function.
+    ``reads`` are (name, stable key) of the tables beneath a view or function. ``digest`` covers the statement and
+    the columns beneath it.
+    """
+
+    name: str
+    kind: str
+    dataset: str
+    key: str = ""
+    statement: str = ""
+    digest: str = ""
+    reads: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class PublishManifest:
+    """Names to publish in the shared catalog, or with ``check`` only to be compared with it.
+
+    ``schemas`` are those that the warehouse uses or used: with ``whole``, entries of the warehouse in them that are
+    not among ``names`` are extra. ``mark`` is that of the warehouse's views and functions
+    (``loader.domain.publication.mark_of``), ``address`` names the catalog in messages.
+    """
+
+    names: tuple[PublishedName, ...]
+    schemas: tuple[str, ...]
+    mark: str
+    address: str
+    check: bool = False
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class ObserveManifest:
+    """Tables to observe, by stable key; the answer has the existing ones.
+
+    Dropped tables, whose files remain, are included with ``dropped``. A table whose log cannot be read fails the
+    request, or with ``skip_unreadable`` is listed under ``unreadable`` in the answer.
+    """
+
+    tables: tuple[str, ...]
+    dropped: bool = False
+    skip_unreadable: bool = False
+
+
+@dataclass(frozen=True)
+class ExecuteManifest:
+    """Steps to execute, in order; each is verified by observing the table afterwards.
+
+    ``done`` are the places of steps that an earlier attempt finished: they are not run again. ``sensitive``
+    are stable keys of columns: refusals contain none of their values.
+    """
+
+    execution: str
+    steps: tuple[Step, ...]
+    done: tuple[int, ...] = ()
+    sensitive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SizesManifest:
+    """Tables to measure, by stable key; their logs are read, not their rows."""
+
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DownstreamQuery:
+    """A query over published tables: a SELECT, or the statement that publishes a view."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class DryRunManifest:
+    """Steps of a dry run on shallow clones, which are dropped in any case.
+
+    ``tables`` are those that ``queries`` read besides the touched ones, by stable key. ``after`` are
+    queries that only exist afterwards (views over renamed tables). ``sensitive`` are stable keys of
+    columns whose values are masked.
+    """
+
+    dry_run: str
+    steps: tuple[Step, ...]
+    tables: tuple[str, ...] = ()
+    queries: tuple[DownstreamQuery, ...] = ()
+    after: tuple[DownstreamQuery, ...] = ()
+    samples: int = 5
+    sensitive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RevertManifest:
+    """Revert of one run, identified by its id and its number, in a dataset's history.
+
+    ``load`` is the dataset's manifest of a load, with the number of this run. ``newest_applied_at`` is the time of
+    the newest run that stays applied; ``later_runs`` stay, too, and delivered rows after it. ``refused`` is a
+    refusal as JSON, raised unless the table shows that the revert was already done.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    reverted_run: str
+    reverted_sequence: int
+    newest_applied_at: str | None = None
+    later_runs: tuple[str, ...] = ()
+    refused: dict | None = None
+
+
+@dataclass(frozen=True)
+class PruneManifest:
+    """Removal of a history's closed versions that ended before ``ended_before``, a value as versions are dated.
+
+    ``archive`` is the folder they are written to first, as a Delta table; None deletes them without a copy.
+    """
+
+    run_id: str
+    load: RawcoreLoad
+    ended_before: str
+    archive: str | None = None
+
+
+@dataclass(frozen=True)
+class AcceptManifest:
+    """Acceptance of a dataset's table although it lacks the newest run applied to it."""
+
+    run_id: str
+    load: RawcoreLoad
+
+
+@dataclass(frozen=True)
+class CompactManifest:
+    """Compaction of the small files of a dataset's tables (limits: ``loader.domain.run_states``)."""
+
+    run_id: str
+    dataset: str
+    name: str
+    tables: tuple[TableSpec, ...]
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Columns as one reader sees them, by stable key: ``shown`` unchanged, ``hashed`` hashed again with the secret.
+
+    All others are masked. ``shown_names`` (in lower case) decide for columns without a stable key.
+    """
+
+    shown: tuple[str, ...]
+    shown_names: tuple[str, ...]
+    hashed: tuple[str, ...] = ()
+    secret: str = ""
+
+
+@dataclass(frozen=True)
+class QuerySource:
+    """Published name that a query reads, as a temporary view called ``view``.
+
+    ``query`` is a view's SELECT over earlier temporary views, None for a Delta table. Masked columns are NULL of
+    their own type; ``masking`` is None for a reader without restrictions.
+    """
+
+    view: str
+    table: TableSpec
+    query: str | None = None
+    masking: Masking | None = None
+
+
+@dataclass(frozen=True)
+class VacuumManifest:
+    """Removal of files that the tables of a dataset no longer name, and have not for ``retention_hours``.
+
+    A dry run lists them and removes nothing. Both measure the disk use of each table.
+    """
+
+    run_id: str
+    dataset: str
+    name: str
+    tables: tuple[TableSpec, ...]
+    retention_hours: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class ReadManifest:
+    """Read: see ``loader.spark.reads`` for the kinds and their arguments.
+
+    ``masking`` is None for a reader without restrictions. ``sources`` are those of kind ``sql``.
+    """
+
+    kind: str
+    table: TableSpec | None = None
+    source: SourceSpec | None = None
+    arguments: dict = field(default_factory=dict)
+    timeout_seconds: float = 60.0
+    masking: Masking | None = None
+    sources: tuple[QuerySource, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckManifest:
+    """Check of a history's invariants (``loader.spark.historization.invariants``), and of the rawcore that follows it.
+
+    ``entity_key`` and ``row_hash`` are the components that the load hashes; ``samples`` is how many keys a finding
+    names; ``newest_applied`` is the sequence of the newest run applied to the history, by the control database.
+    ``memory`` is the event log, None for a history without one.
+    Findings contain no value of ``sensitive`` columns, names in lower case.
+    """
+
+    name: str
+    history: TableSpec
+    rawcore: TableSpec
+    entity_key: tuple[HashComponent, ...]
+    row_hash: tuple[HashComponent, ...]
+    policy: dict = field(default_factory=dict)
+    samples: int = 5
+    timeout_seconds: float = 3600.0
+    newest_applied: int | None = None
+    sensitive: tuple[str, ...] = ()
+    event_log: TableSpec | None = None
+
+
+@dataclass(frozen=True)
+class ReplayManifest:
+    """History cases to run (``loader.domain.reference.cases``): a file's text, and the ids to select (None: all)."""
+
+    cases: str
+    only: tuple[str, ...] | None = None
+
+
+def to_json(value: Any) -> Any:
+    """Return a manifest as plain JSON values. Raise TypeError for types that JSON does not have."""
+    return asdict(value) if is_dataclass(value) else value
+
+
+def from_json(kind: type, described: Any) -> Any:
+    """Return an instance of the dataclass ``kind`` from its JSON. Raise TypeError for an unknown field."""
+    hints = get_type_hints(kind)
+    known = {f.name for f in fields(kind)}
+    unknown = set(described) - known
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no field {sorted(unknown)[0]}")
+    return kind(**{name: _value(hints[name], value) for name, value in described.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return _value(next(arg for arg in get_args(hint) if arg is not type(None)), value)
+    if origin is tuple:
+        args = get_args(hint)
+        if len(args) == 2 and args[1] is Ellipsis:
+            return tuple(_value(args[0], item) for item in value)
+        return tuple(_value(arg, item) for arg, item in zip(args, value, strict=True))
+    if is_dataclass(hint):
+        return from_json(hint, value)
+    return value

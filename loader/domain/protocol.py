@@ -1,0 +1,127 @@
+"""Protocol between worker and runner: JSON messages and log lines.
+
+Requests go to the runner's standard input:
+    {"id": …, "kind": "ping" | "observe" | "sizes" | "dry-run" | "execute" | "load" | "revert" | "prune" | "accept"
+                  | "compact" | "vacuum" | "read" | "check" | "replay", "body": manifest}
+    {"id": …, "kind": "cancel"}          cancels the request of that id
+    {"id": …, "kind": "ping"}            answered at once with ``finished``, whatever else is under way
+Closing the pipe ends the runner: it dies with its worker.
+
+Events come from a descriptor of its own (standard output carries log noise), each with the ``id``
+of its request (none for ``ready`` and ``fatal``) and an ``event``:
+
+    ready               pid, spark_version, seconds: the session is up, requests are taken
+    fatal               error: the runner cannot go on
+    log                 level, message, dataset (optional)
+    dataset_started     dataset
+    dataset_phase       dataset, phase
+    dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because,
+                        version_before, version_after, seconds,
+                        crowded: names of tables with too many small files
+    step_started        ordinal, statement, version_before
+    step_finished       ordinal, status, observed, version_after, error, seconds, rows (of a step that rewrites)
+    case_finished       outcome (loader.domain.reference.cases.Outcome as JSON)
+    finished            status: succeeded | failed | canceled; answer (observe, sizes, dry-run, revert, prune,
+                        compact, read, check), error, unreadable (observe: keys of tables)
+
+Every request gets exactly one ``finished``. A ``dataset`` is a stable key. ``error`` is a refusal
+as JSON (``loader.domain.refusals``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from dataclasses import dataclass, replace
+
+EVENTS = (
+    "ready",
+    "fatal",
+    "log",
+    "dataset_started",
+    "dataset_phase",
+    "dataset_finished",
+    "step_started",
+    "step_finished",
+    "case_finished",
+    "finished",
+)
+
+
+# Log lines of a runner: their format, and a parser that also reads Spark's own lines. The runner's own log records
+# are one JSON object a line. The JVM prints Spark's log4j lines (``26/01/31 12:00:00 ERROR TaskSetManager: …``), and
+# both print lines without any head: traces, warnings of Java itself, output of libraries.
+
+
+MARK = "elevata_log"
+_JAVA = re.compile(
+    r"(?:\d{2,4}[/-]\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?) (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^\s:]{1,200}): ?(.*)"
+)
+_LEVELS = {"TRACE": logging.DEBUG, "WARN": logging.WARNING, "FATAL": logging.CRITICAL}
+_OF_SPARK = "spark"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A log record of a child process: message, level (as ``logging`` counts), logger name and thread.
+
+    ``at`` is in seconds since 1970; None means the time of reading. ``trace`` is a traceback, or empty.
+    """
+
+    message: str
+    level: int = logging.INFO
+    logger: str = _OF_SPARK
+    thread: str = ""
+    at: float | None = None
+    trace: str = ""
+
+    def followed_by(self, line: str) -> Said:
+        """Return the record with a line that belongs to it appended."""
+        return replace(self, message=f"{self.message}\n{line}")
+
+
+class MarkedLines(logging.Formatter):
+    """Formatter of log records as the JSON lines that ``heard`` parses."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        trace = self.formatException(record.exc_info) if record.exc_info else ""
+        fields = {
+            "level": record.levelno,
+            "logger": record.name,
+            "thread": record.threadName or "",
+            "at": record.created,
+            "message": record.getMessage(),
+            "trace": trace,
+        }
+        return json.dumps({MARK: fields})
+
+
+def heard(line: str) -> Said | None:
+    """Return the record that begins with this line; None for a line without a head, which may continue the last one."""
+    return _marked(line) or _java(line)
+
+
+def _marked(line: str) -> Said | None:
+    if not line.startswith('{"' + MARK):
+        return None
+    try:
+        record = json.loads(line)[MARK]
+        return Said(
+            message=str(record["message"]),
+            level=int(record["level"]),
+            logger=str(record["logger"]),
+            thread=str(record["thread"]),
+            at=float(record["at"]),
+            trace=str(record["trace"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None  # a line that was cut off, or written by another program
+
+
+def _java(line: str) -> Said | None:
+    match = _JAVA.match(line)
+    if match is None:
+        return None
+    level, logger, message = match.groups()
+    return Said(message, _LEVELS.get(level) or getattr(logging, level), f"{_OF_SPARK}.{logger}")

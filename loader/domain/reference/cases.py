@@ -1,0 +1,445 @@
+"""History cases: parser, run on an engine, comparison of the result.
+
+An engine is anything with ``apply(batch)``, which raises Refusal, and ``rows()``: the reference here, or the Spark
+engine. A case's names are those valid at its end (rule 7); an engine gets the names before the first batch, and
+then every batch as it is written.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import isinf
+from typing import Any, Protocol
+
+from elevata.core import strict_fields as strict
+from elevata.core.errors import MetadataError
+from elevata.core.strict_fields import Field, Node, Record, Spec
+from loader.domain.historization.history import parse_instant
+from loader.domain.reference.batch_files import FILES
+from loader.domain.reference.table import Header
+from loader.domain.reference.values import DoesNotFit, as_json, canonical, typed
+from loader.domain.refusals import Refusal
+from metadata.domain.history_policy import (
+    BATCH_FILES,
+    CDC,
+    CLOSE,
+    DELTA,
+    EFFECTIVE,
+    LOAD_TIME,
+    SNAPSHOT,
+    HistoryPolicy,
+    PolicyContradiction,
+)
+from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, TIMESTAMP, DataType, parse
+
+# Comparison of a history with the expected one: by type, in any order, and only of the named fields. Decimals are
+# compared by number, times as instants, NaN equals NaN and -0.0 equals 0.0; a field that is missing from a row is
+# NULL. Every row must be expected exactly once.
+
+
+_SHOWN = 5
+_INTERVAL = ("valid_from", "valid_to")
+_RUNS = ("opened_by", "closed_by")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of the rows of one case: each column by its type, the interval by the time column's."""
+
+    columns: Mapping[str, DataType]
+    policy: HistoryPolicy
+
+    def differences(self, expected: Iterable[Row], actual: Iterable[Row]) -> list[str]:
+        """Return missing and unexpected rows as messages; none if all rows match."""
+        wanted, present = list(expected), list(actual)
+        texts = [self._texts(row) for row in present]
+        pairs = self._pairs([self._texts(row) for row in wanted], texts)
+        missing = [row for place, row in enumerate(wanted) if place not in pairs]
+        matched = set(pairs.values())
+        names = list(dict.fromkeys(name for row in wanted for name in row)) or list(present[0] if present else ())
+        left = [{name: row.get(name) for name in names} for place, row in enumerate(present) if place not in matched]
+        parts = []
+        if len(wanted) != len(present):
+            parts.append(f"{len(wanted)} versions were expected, {len(present)} are there")
+        return parts + self._listed("expected", missing) + self._listed("not expected", left)
+
+    def same(self, one: Iterable[Row], other: Iterable[Row]) -> bool:
+        """Return whether two tables are equal in every field."""
+        return sorted(map(repr, map(self._sorted, one))) == sorted(map(repr, map(self._sorted, other)))
+
+    def ordered(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows sorted by content, so that the same table always prints alike."""
+        return sorted(rows, key=lambda row: repr(self._sorted(row)))
+
+    def _sorted(self, row: Row) -> list[tuple[str, str | None]]:
+        return sorted((name, text) for name, text in self._texts(row).items() if text is not None)
+
+    def _texts(self, row: Row) -> dict[str, str | None]:
+        return {name: self._text(name, value) for name, value in row.items()}
+
+    def _text(self, name: str, value: Any) -> str | None:
+        """Return the canonical text of a value, by which two values of a field are equal."""
+        if name == "valid_to" and self._is_open_end(value):
+            return None
+        if isinstance(value, str | int | float | dict | list):
+            # A value from JSON, or a text or number from an engine, is read as its column's type.
+            try:
+                value = typed(value, self._type(name, value))
+            except DoesNotFit:
+                return f"does not fit: {value!r}"
+        return canonical(value)
+
+    def _type(self, name: str, value: Any) -> DataType:
+        if name in _INTERVAL:
+            own = self.policy.time != LOAD_TIME and self.policy.input != BATCH_FILES
+            dated = self.columns.get(self.policy.time) if own else None
+            # A date may be written as its midnight and is read as that.
+            return dated if dated is not None and dated.name in (INTEGER, BIGINT) else DataType(TIMESTAMP)
+        if name in self.columns:
+            return self.columns[name]
+        return DataType(BOOLEAN if isinstance(value, bool) else STRING)
+
+    def _is_open_end(self, value: Any) -> bool:
+        """Return whether an end is open: null in cases, also where the policy stores a high date."""
+        if value is None or self.policy.open_end is None:
+            return value is None
+        end = typed(self.policy.open_end, DataType(TIMESTAMP))
+        return canonical(typed(value, DataType(TIMESTAMP)) if isinstance(value, str) else value) == canonical(end)
+
+    def _pairs(self, wanted: list[dict], found: list[dict]) -> dict[int, int]:
+        """Return pairs of an expected row and an actual row with its values, as many as possible.
+
+        Rows may have different fields, so an actual row that fits several must not be used up by one with
+        alternatives.
+        """
+        fits = [
+            [place for place, row in enumerate(found) if all(row.get(name) == text for name, text in one.items())]
+            for one in wanted
+        ]
+        owner: dict[int, int] = {}
+        for start in sorted(range(len(wanted)), key=lambda place: len(fits[place])):
+            _augment(start, fits, owner)
+        return {row: place for place, row in owner.items()}
+
+    def _listed(self, said: str, rows: list[Row]) -> list[str]:
+        shown = [self._shown(row) for row in rows[:_SHOWN]]
+        if len(rows) > _SHOWN:
+            shown.append(f"and {len(rows) - _SHOWN} more")
+        return [f"{said}: {' · '.join(shown)}"] if rows else []
+
+    def _shown(self, row: Row) -> str:
+        fields = [f"{name}={as_json(value)}" for name, value in row.items() if name not in (*_INTERVAL, *_RUNS)]
+        interval = [as_json(row.get(name)) for name in _INTERVAL]
+        return f"{{{', '.join(fields)}}} from {interval[0]} to {interval[1] or 'open'}"
+
+
+def _augment(start: int, fits: list[list[int]], owner: dict[int, int]) -> bool:
+    """Give ``start`` a row and reassign others if need be (breadth first; no row is given twice)."""
+    came_from: dict[int, int] = {}
+    queue = [start]
+    for one in queue:
+        for place in fits[one]:
+            if place in came_from:
+                continue
+            came_from[place] = one
+            if place not in owner:
+                _hand_over(place, start, came_from, owner)
+                return True
+            queue.append(owner[place])
+    return False
+
+
+def _hand_over(place: int, start: int, came_from: dict[int, int], owner: dict[int, int]) -> None:
+    held = {one: at for at, one in owner.items()}
+    while True:
+        one = came_from[place]
+        owner[place] = one
+        if one == start:
+            return
+        place = held[one]
+
+
+class Engine(Protocol):
+    """Interface of an engine that cases run on."""
+
+    def apply(self, batch: Mapping[str, Any]) -> Any: ...
+
+    def rows(self) -> list[dict[str, Any]]: ...
+
+
+class CaseProblem(ValueError):
+    """Error in a file of cases; the message names the case and the place."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Parsed case, under the names that are valid at its end (rule 7).
+
+    ``problem`` is the reason why its policy permits no history; such a case fails, by itself.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    columns: Mapping[str, DataType]
+    policy: HistoryPolicy
+    batches: tuple[Mapping[str, Any], ...]
+    expected: tuple[Mapping[str, Any], ...]
+    problem: str = ""
+
+    def header(self) -> Header:
+        """Return keys, columns and policy under the names that are valid before the first batch."""
+        names = self._first_names()
+        columns: dict[str, DataType] = {}
+        for name in sorted(self.columns, key=lambda name: name not in names):
+            columns.setdefault(names.get(name, name), self.columns[name])
+        policy = self.policy.renamed(names)
+        return Header(tuple(names.get(name, name) for name in self.keys), columns, policy, self.id)
+
+    def _first_names(self) -> dict[str, str]:
+        """Return names before the first batch by names at the end: refused batches and reruns rename nothing."""
+        names: dict[str, str] = {}
+        seen: set[str] = set()
+        for batch in self.batches:
+            if batch.get("error") is None and batch["run_id"] not in seen:
+                seen.add(batch["run_id"])
+                renames: Mapping[str, str] = batch.get("rename") or {}
+                first = {new: names.get(old, old) for old, new in renames.items()}
+                names = {name: old for name, old in names.items() if name not in renames} | first
+        return names
+
+    def types(self) -> dict[str, DataType]:
+        """Return the type each column is compared as: the case's own, else the last one a batch gave it."""
+        types: dict[str, DataType] = {}
+        for batch in self.batches:
+            if batch.get("error") is None:
+                types |= {name: parse(type_) for name, type_ in (batch.get("columns") or {}).items()}
+        return {**types, **self.columns}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a case. ``message`` lists the differences, empty if there are none."""
+
+    id: str
+    passed: bool
+    message: str
+    actual: tuple[Mapping[str, Any], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        rows = [{name: as_json(value) for name, value in row.items()} for row in self.actual]
+        return {"id": self.id, "passed": self.passed, "message": self.message, "actual": rows}
+
+
+def parse_cases(text: str) -> list[Case]:
+    """Return the cases of a file. Raise CaseProblem at the first violation of the contract."""
+    try:
+        document = json.loads(text, parse_float=_number, parse_constant=str)
+    except ValueError as problem:
+        raise CaseProblem(f"not JSON: {problem}") from None
+    if not isinstance(document, list):
+        raise CaseProblem("must be a list of cases")
+    cases = [_case(described, number) for number, described in enumerate(document, 1)]
+    _all_different([case.id for case in cases], "two cases are called")
+    return cases
+
+
+def select(cases: Iterable[Case], only: Iterable[str] | None) -> list[Case]:
+    """Return the cases with these ids, or all. Raise CaseProblem for an unknown id."""
+    known = {case.id: case for case in cases}
+    if only is None:
+        return list(known.values())
+    for name in only:
+        if name not in known:
+            raise CaseProblem(f"there is no case {name!r}")
+    return [known[name] for name in dict.fromkeys(only)]
+
+
+def run_case(case: Case, make_engine: Callable[[Header], Engine]) -> Outcome:
+    """Apply the batches in order and compare the table with what is expected."""
+    if case.problem:
+        return Outcome(case.id, False, case.problem, ())
+    engine = make_engine(case.header())
+    comparison = Comparison(case.types(), case.policy)
+    problems = []
+    for number, batch in enumerate(case.batches, 1):
+        before = engine.rows() if batch.get("error") is not None else None
+        refusal = _applied(engine, batch)
+        where = f"batch {number} ({batch['run_id']})"
+        if before is None and refusal is not None:
+            problems.append(f"{where} was refused: {refusal.code}: {refusal.one_line()}")
+        elif before is not None and refusal is None:
+            problems.append(f"{where} was applied, and should have been refused: {batch['error']}")
+        elif before is not None and not comparison.same(before, engine.rows()):
+            problems.append(f"{where} was refused, yet the table changed")
+    actual = engine.rows()
+    problems += comparison.differences(case.expected, actual)
+    return Outcome(case.id, not problems, "; ".join(problems), tuple(comparison.ordered(actual)))
+
+
+def _applied(engine: Engine, batch: Mapping[str, Any]) -> Refusal | None:
+    """Apply a batch and return its refusal, if any. ``error`` is for the comparison, not for the engine."""
+    try:
+        engine.apply({name: value for name, value in batch.items() if name != "error"})
+    except Refusal as refusal:
+        return refusal
+    return None
+
+
+def _number(text: str) -> float | str:
+    """Return the number; one too large for a double stays text, to be refused instead of becoming Infinity."""
+    number = float(text)
+    return text if isinf(number) else number
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be text")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise ValueError("must be a list of names")
+    _all_different(value, "names")
+    return tuple(value)
+
+
+def _types(value: Any) -> dict[str, DataType]:
+    if not isinstance(value, dict) or not all(isinstance(type_, str) for type_ in value.values()):
+        raise ValueError("must map names to types")
+    try:
+        return {name: parse(type_) for name, type_ in value.items()}
+    except MetadataError as problem:
+        raise ValueError(problem.one_line()) from None
+
+
+def _renames(value: Any) -> dict[str, str]:
+    value = value or {}
+    if not isinstance(value, dict) or not all(isinstance(new, str) and new for new in value.values()):
+        raise ValueError("must map names to names")
+    return value
+
+
+def _time(value: Any) -> Any:
+    try:
+        parse_instant(value)
+        typed(value, DataType(TIMESTAMP))
+    except (TypeError, ValueError, DoesNotFit):
+        raise ValueError(f"must be a timestamp, not {value!r}") from None
+    return value
+
+
+_ROWS = strict.list_of(strict.fields)
+_CASE: Spec = {
+    "id": Field(strict.checked(_name), required=True),
+    "keys": Field(strict.checked(_names), required=True),
+    "columns": Field(strict.checked(_types), required=True),
+    "policy": Field(strict.anything, required=True),
+    "batches": Field(lambda node, name: [item.value for item in strict.items(node, name)], required=True),
+    "expected": Field(_ROWS, required=True),
+}
+_BATCH: Spec = {
+    "at": Field(strict.checked(_time), required=True),
+    "run_id": Field(strict.checked(_name), required=True),
+    "columns": Field(strict.checked(lambda value: value and _types(value))),
+    "rename": Field(strict.checked(_renames)),
+    "allow_empty": Field(strict.flag),
+    "allow_deletes": Field(strict.flag),
+    "error": Field(strict.anything),
+}
+
+
+def _record(described: Any, spec: Spec, where: str) -> Record:
+    try:
+        return strict.read_record(Node(described, path=()), spec)
+    except strict.BadField as problem:
+        raise CaseProblem(f"{where}: {problem.field} {problem.message}") from None
+
+
+def _case(described: Any, number: int) -> Case:
+    case = _record(described, _CASE, f"case {number}")
+    where = f"case {case['id']!r}"
+    try:
+        policy = _policy(case["policy"], where)
+    except PolicyContradiction as problem:
+        return Case(case["id"], (), {}, HistoryPolicy(), (), (), problem.one_line())
+    columns, keys = case["columns"], case["keys"]
+    batches = tuple(_batch(batch, policy, f"{where}, batch {place}") for place, batch in enumerate(case["batches"], 1))
+    known = dict(columns)
+    for batch in batches:
+        for name, type_ in (batch.get("columns") or {}).items():
+            known.setdefault(name, parse(type_))
+    if policy.input != BATCH_FILES and policy.time not in (LOAD_TIME, *known):
+        columns = {**columns, policy.time: _time_type(batches, policy.time)}
+        known[policy.time] = columns[policy.time]
+    for name in keys:
+        if name not in known:
+            raise CaseProblem(f"{where}: the key {name!r} is no column")
+    problem = ""
+    try:
+        policy.check_against(known, keys)
+    except MetadataError as error:
+        problem = error.one_line()
+    return Case(case["id"], keys, columns, policy, batches, tuple(case["expected"]), problem)
+
+
+def _time_type(batches: Iterable[Mapping[str, Any]], name: str) -> DataType:
+    """Return the type of a time that rows carry without its being a column: numbers are a sequence."""
+    types = {type(row.get(name)) for batch in batches for row in batch.get("rows") or [] if row.get(name) is not None}
+    return DataType(BIGINT if types == {int} else TIMESTAMP)
+
+
+def _policy(described: Any, where: str) -> HistoryPolicy:
+    """Return the case's policy; in a feed, ``op`` is the operation's column unless it says otherwise.
+
+    Programs that write cases state more than users who save a policy: choices without effect beside the
+    others are ignored here. Raise PolicyContradiction for choices that contradict the others.
+    """
+    if isinstance(described, dict):
+        described = {name: value for name, value in described.items() if value is not None}
+        if described.get("input") == CDC:
+            described = {"op": "op", **described}
+        if described.get("track") == []:
+            del described["track"]
+    try:
+        try:
+            return HistoryPolicy.from_dict(described)
+        except PolicyContradiction:
+            return HistoryPolicy.from_dict(_without_idle(described))
+    except PolicyContradiction:
+        raise
+    except MetadataError as problem:
+        raise CaseProblem(f"{where}: {problem.one_line()}") from None
+
+
+def _without_idle(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy's choices without those that have no effect beside the others."""
+    input_, by_load = described.get("input", SNAPSHOT), described.get("time", LOAD_TIME) == LOAD_TIME
+    nothing_absent = described.get("absent_keys", "nothing") == "nothing"
+    idle = set()
+    if input_ in (DELTA, EFFECTIVE) and nothing_absent and described.get("deletes") == CLOSE:
+        idle.add("deletes")
+    if input_ == SNAPSHOT:
+        idle.add("absent_keys")
+    if by_load or input_ == BATCH_FILES:
+        idle |= {"late", "late_horizon"}
+    if "track" not in described:
+        idle.add("untracked")
+    if input_ != BATCH_FILES:
+        idle |= {"null_string", "unmodified_string"}
+    return {name: value for name, value in described.items() if name not in idle}
+
+
+def _batch(described: Any, policy: HistoryPolicy, where: str) -> Mapping[str, Any]:
+    files = policy.input == BATCH_FILES
+    rows = dict.fromkeys(FILES, Field(_ROWS)) if files else {"rows": Field(_ROWS, required=True)}
+    _record(described, {**_BATCH, **rows}, where)
+    return described
+
+
+def _all_different(names: list[str], message: str) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise CaseProblem(f"{message} {name!r} twice")

@@ -1,0 +1,74 @@
+"""Kinds, states and counts of load runs."""
+
+from collections.abc import Mapping
+
+from elevata.jobs.states import CANCELED, FAILED, QUEUED, RUNNING, SUCCEEDED
+
+SKIPPED = "skipped"
+
+DATASET_STEPS: Mapping[str, frozenset[str]] = {
+    QUEUED: frozenset({RUNNING, SKIPPED, CANCELED, FAILED, SUCCEEDED}),
+    RUNNING: frozenset({SUCCEEDED, FAILED, SKIPPED, CANCELED}),
+    SUCCEEDED: frozenset({QUEUED}),
+    FAILED: frozenset({QUEUED}),
+    SKIPPED: frozenset({QUEUED}),
+    CANCELED: frozenset({QUEUED}),
+}
+
+
+def unfinished_becomes(end: str) -> dict[str, str]:
+    """Return the states that running and queued datasets get when their run ends in state ``end``."""
+    under_way = CANCELED if end == CANCELED else FAILED
+    return {RUNNING: under_way, QUEUED: CANCELED}
+
+
+# Kinds of load runs, and the limits that compaction follows. ``LoadRun.details["asked"]`` has, by kind:
+# history_batch: files (paths by kind of file), format, compression; revert: run_id of the run to revert; prune:
+# ended_before, archive; compact and accept: nothing, they work on the tables of their time.
+# vacuum: retention_hours, dry_run.
+
+
+LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
+ACCEPT, VACUUM = "accept", "vacuum"
+# Kinds that only an identified user may request; their work is sealed in a record.
+MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM)
+# Kinds that change files and no row.
+OF_FILES = (COMPACT, VACUUM)
+# Kinds that bring rows: a later run must be dated later (rule 3), and they can be reverted.
+BRINGING = (LOAD, HISTORY_BATCH)
+# Codes of refusals after which a table can be accepted as it is.
+ACCEPTABLE = ("TABLE_BEHIND", "EVENT_LOG_CHANGED", "sequence_behind_table")
+
+# A table is crowded if one of its partitions has more than MOST_SMALL_FILES files smaller than SMALL_FILE_BYTES, or
+# if its deleted rows, which every load still reads, exceed MOST_DEAD_ROWS of the live ones. Compaction merges small
+# files into files of at most COMPACTED_FILE_BYTES, and drops the deleted rows.
+MOST_SMALL_FILES = 24
+MOST_DEAD_ROWS = 0.5
+SMALL_FILE_BYTES = 32 * 1024 * 1024
+COMPACTED_FILE_BYTES = 128 * 1024 * 1024
+
+
+# Counts of a dataset's run beyond those that every list shows, with their labels.
+
+
+# N of a change feed is ``unchanged``, which lists show; X is ``missing``.
+FURTHER = {
+    "missing": "not delivered, left as they were (X)",
+    "files": "files read",
+    "skipped_deletes": "deletes skipped",
+    "late": "late, put where they belong",
+    "late_ignored": "late, ignored",
+    "beyond_horizon": "late beyond the horizon, turned away",
+    "unknown_ignored": "of unknown keys, ignored",
+    "removed": "versions removed",
+    "forgotten": "events forgotten",
+    "files_removed": "files removed",
+    "bytes_removed": "bytes removed",
+    "files_removable": "files that can be removed",
+    "bytes_removable": "bytes that can be removed",
+}
+
+
+def further_counts(counts: Mapping[str, int]) -> list[tuple[str, str, int]]:
+    """Return name, label and number of each of these counts that is not zero."""
+    return [(name, label, counts[name]) for name, label in FURTHER.items() if counts.get(name)]

@@ -1,0 +1,271 @@
+"""A key's versions as the history explorer shows them: changes, gaps, a time line to scale.
+
+Pure: it works on the answer of a read. Its values are text, as the warehouse casts them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import MAXYEAR, UTC, datetime, timedelta
+
+from architecture.domain.tables import OPEN, TableSpec
+from loader.domain.query_results import Cell, cell
+from metadata.domain.sensitivity import MASK_CHANGED, is_mask
+
+NARROWEST = 5.0
+LABEL_FROM = 13.0
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value of a version; ``before`` is the predecessor's where ``changed``."""
+
+    name: str
+    value: str | None
+    before: str | None = None
+    changed: bool = False
+    is_key: bool = False
+
+    @property
+    def shown(self) -> Cell:
+        return cell(self.value)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version. ``began`` is new, changed or reappeared; ``gap`` is the time the key was absent before.
+
+    ``interval`` is start and end as they are stored; of a history dated by numbers there are no times.
+    An open version has no end, whatever value is stored for it.
+    """
+
+    number: int
+    started: datetime | None
+    ended: datetime | None
+    interval: tuple[str, str | None]
+    state: str
+    began: str
+    opened_by: str
+    closed_by: str
+    fields: tuple[Field, ...]
+    gap: timedelta | None = None
+    gap_from: datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.interval[1] is None
+
+    @property
+    def lasted(self) -> timedelta | None:
+        return self.ended - self.started if self.ended and self.started else None
+
+    @property
+    def changes(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if field.changed)
+
+    @property
+    def kept(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if not field.changed)
+
+
+def versions(answer: Mapping, table: TableSpec) -> list[Version]:
+    """Return the versions of an answer, oldest first."""
+    purpose = {column.name: column.purpose for column in table.columns}
+    name_of = {column.purpose: column.name for column in table.columns}
+    shown = [name for name in answer["columns"] if _is_value(purpose.get(name))]
+    result: list[Version] = []
+    previous: dict[str, str | None] | None = None
+    for number, row in enumerate(answer["rows"], start=1):
+        values = dict(zip(answer["columns"], row, strict=True))
+        predecessor = result[-1] if result else None
+        interval = values.get(name_of["started_at"]) or "", _end(values, name_of)
+        started = instant(interval[0])
+        follows = predecessor is not None and _meet(predecessor, interval[0])
+        gap_from = predecessor.ended if predecessor and not follows else None
+        result.append(
+            Version(
+                number=number,
+                started=started,
+                ended=instant(interval[1]),
+                interval=interval,
+                state=values.get(name_of["state"]) or "",
+                began="new" if predecessor is None else "changed" if follows else "reappeared",
+                opened_by=values.get(name_of["run_id"]) or "",
+                closed_by=values.get(name_of["closed_by"]) or "",
+                fields=tuple(_fields(shown, values, previous, purpose)),
+                gap=started - gap_from if gap_from and started else None,
+                gap_from=gap_from,
+            )
+        )
+        previous = values
+    return result
+
+
+def _end(values: Mapping[str, str | None], name_of: Mapping[str, str]) -> str | None:
+    """Return the end as stored, None for an open version, which may have a high date."""
+    end = values.get(name_of["ended_at"])
+    ended = instant(end)
+    is_open = values.get(name_of["segment"]) == OPEN or (ended is not None and ended.year == MAXYEAR)
+    return None if is_open else end
+
+
+def _meet(earlier: Version, start: str) -> bool:
+    """Return whether there is no gap: an inclusive end lies a millisecond before the next start."""
+    started = instant(start)
+    if earlier.ended is None or started is None:
+        return earlier.interval[1] == start
+    return timedelta() <= started - earlier.ended <= timedelta(milliseconds=1)
+
+
+def _is_value(purpose: str | None) -> bool:
+    """Return whether a column holds values to show: described, a foreign key, or known to the table only."""
+    return purpose in (None, "business_key", "attribute", "foreign_key")
+
+
+def _fields(
+    shown: Iterable[str], values: Mapping, previous: Mapping | None, purpose: Mapping[str, str]
+) -> Iterable[Field]:
+    for name in shown:
+        before = previous.get(name) if previous is not None else None
+        yield Field(
+            name,
+            values[name],
+            before,
+            changed=previous is not None and _differs(before, values[name]),
+            is_key=purpose.get(name) == "business_key",
+        )
+
+
+def _differs(before: str | None, now: str | None) -> bool:
+    """Return whether a value differs from that of the version before; a mask tells whether its value changed."""
+    return now == MASK_CHANGED if is_mask(now) else before != now
+
+
+def instant(text: str | None) -> datetime | None:
+    """Return an instant from text as Spark writes it, in UTC; None for no text, and for a number."""
+    if not text or text.lstrip("-").isdigit():
+        return None
+    read = datetime.fromisoformat(text)
+    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+
+
+# --- time line -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the time line in per cent of its width. ``version`` is None for a gap."""
+
+    x: float
+    width: float
+    kind: str
+    label: str
+    title: str
+    version: Version | None = None
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+
+@dataclass(frozen=True)
+class Tick:
+    x: float
+    label: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class TimeLine:
+    spans: tuple[Span, ...]
+    ticks: tuple[Tick, ...]
+
+
+def time_line(found: list[Version], now: datetime) -> TimeLine:
+    """Return versions and gaps to scale, none too narrow to be seen and clicked."""
+    stretches: list[tuple[datetime, datetime, Version | None]] = []
+    for version in found:
+        if version.started is None:
+            continue
+        if version.gap_from is not None:
+            stretches.append((version.gap_from, version.started, None))
+        stretches.append((version.started, version.ended or max(now, version.started), version))
+    widths = _widths([(end - start).total_seconds() for start, end, _ in stretches])
+    spans, ticks, x = [], [], 0.0
+    for (start, end, version), width in zip(stretches, widths, strict=True):
+        spans.append(_span(x, width, start, end, version))
+        if width >= LABEL_FROM or not ticks:
+            ticks.append(Tick(x, f"{start:%Y-%m-%d}", "start"))
+        x = round(x + width, 3)
+    if stretches:
+        last = stretches[-1]
+        is_open = last[2] is not None and last[2].is_open
+        ticks.append(Tick(100, "now" if is_open else f"{last[1]:%Y-%m-%d}", "end"))
+    return TimeLine(tuple(spans), tuple(ticks))
+
+
+def _widths(lengths: list[float]) -> list[float]:
+    """Return shares of 100 in proportion, each at least NARROWEST (or an equal share, if there are many)."""
+    if not lengths:
+        return []
+    floor = min(NARROWEST, 100 / len(lengths))
+    narrow: set[int] = set()
+    while True:
+        rest = sum(length for index, length in enumerate(lengths) if index not in narrow)
+        room = 100 - floor * len(narrow)
+        too_narrow = {
+            index
+            for index, length in enumerate(lengths)
+            if index not in narrow and (rest <= 0 or length / rest * room < floor)
+        }
+        if not too_narrow:
+            break
+        narrow |= too_narrow
+    if len(narrow) == len(lengths):
+        return [100 / len(lengths)] * len(lengths)
+    return [floor if index in narrow else round(length / rest * room, 3) for index, length in enumerate(lengths)]
+
+
+def _span(x: float, width: float, start: datetime, end: datetime, version: Version | None) -> Span:
+    interval = f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    if version is None:
+        return Span(x, width, "gap", "absent" if width >= LABEL_FROM else "", f"Absent, {interval}")
+    kind = "open" if version.is_open else "deleted" if version.state == "deleted" else "closed"
+    label = f"v{version.number}"
+    if version.is_open:
+        interval = f"since {start:%Y-%m-%d %H:%M} UTC, still open"
+    return Span(x, width, kind, label, f"Version {version.number}, {interval}", version)
+
+
+# --- the table as of an instant, and found keys ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoundRow:
+    """A row of an answer: its entity key, and the values of the shown columns."""
+
+    entity_key: str
+    values: tuple[tuple[str, str | None], ...]
+
+    @property
+    def cells(self) -> tuple[tuple[str, Cell], ...]:
+        return tuple((name, cell(value)) for name, value in self.values)
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    columns: tuple[str, ...]
+    rows: tuple[FoundRow, ...]
+
+
+def found_rows(answer: Mapping, table: TableSpec) -> FoundRows:
+    """Return an answer's rows: entity key, business key, attributes and the start of their version."""
+    purpose = {column.name: column.purpose for column in table.columns}
+    entity_key = table.column("entity_key").name
+    columns = tuple(
+        name for name in answer["columns"] if purpose.get(name) in (None, "business_key", "attribute", "started_at")
+    )
+    rows = []
+    for row in answer["rows"]:
+        values = dict(zip(answer["columns"], row, strict=True))
+        rows.append(FoundRow(values.get(entity_key) or "", tuple((name, values[name]) for name in columns)))
+    return FoundRows(columns, tuple(rows))

@@ -1,0 +1,166 @@
+"""Forms of an import. The sampled lines are sent with the form, so that they are kept if it has errors."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from elevata.core.errors import MetadataError
+from loader.domain.contracts import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
+from metadata.domain import naming
+from metadata.domain.generation import RAWCORE
+from metadata.domain.types import DataType
+from metadata.forms.sources import ColumnChoiceForm
+from metadata.models import SourceDataset
+from metadata.services.sources import ContractChanges, ImportedColumn
+
+
+@dataclass
+class Row:
+    """A line with its form; without a form there is nothing to decide."""
+
+    line: Line
+    form: ColumnChoiceForm | None
+
+    @property
+    def is_new(self) -> bool:
+        return self.line.status == NEW
+
+    @property
+    def retypes(self) -> bool:
+        return self.line.status == CHANGED
+
+
+def known_columns(source: SourceDataset) -> list[KnownColumn]:
+    """Return the contract's columns as a comparison needs them."""
+    return [
+        KnownColumn(row.name, row.type, row.nullable, row.active, row.version, row.key_ordinal)
+        for row in source.columns.all()
+    ]
+
+
+def rows_of(lines: list[Line], *, system: str, dataset: str, data: Any = None) -> list[Row]:
+    """Return the lines with forms: as they were sent (``data``), or filled with proposals."""
+    if data is not None:
+        return [Row(line, _sent(line, f"c{place}", data)) for place, line in enumerate(lines)]
+    names = iter(_proposed_names([line.name for line in lines if line.status == NEW], system, dataset))
+    rows = []
+    for place, line in enumerate(lines):
+        form = None
+        if line.status in DECIDED:
+            initial = _initial(line, next(names) if line.status == NEW else "")
+            form = ColumnChoiceForm(initial=initial, prefix=f"c{place}")
+        rows.append(Row(line, form))
+    return rows
+
+
+def _sent(line: Line, prefix: str, data: Any) -> ColumnChoiceForm | None:
+    if line.status not in DECIDED:
+        return None
+    return ColumnChoiceForm(data, prefix=prefix, asks_type=line.status in (NEW, CHANGED))
+
+
+def _proposed_names(delivered: list[str], system: str, dataset: str) -> list[str]:
+    reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, system, dataset))
+    return naming.target_names([(name, "") for name in delivered], reserved)
+
+
+def _initial(line: Line, name: str) -> dict[str, Any]:
+    sampled = line.found
+    return {
+        # New and returning columns are ticked; the user decides on those that change or are gone.
+        "take": line.status in (NEW, RETURNING),
+        "target_name": name,
+        "type": str(line.type),
+        "nullable": line.nullable,
+        "key_ordinal": sampled.key_ordinal if sampled and line.status == NEW else None,
+        "description": sampled.description if sampled else "",
+    }
+
+
+def chosen(rows: list[Row], *, system: str, dataset: str) -> list[ImportedColumn]:
+    """Return the new columns that were taken. A name is only stored if it differs from the proposal of the rules."""
+    taken = [row for row in rows if row.is_new and row.form is not None and row.form.cleaned_data["take"]]
+    proposed = _proposed_names([row.line.name for row in taken], system, dataset)
+    return [_imported(row, name) for row, name in zip(taken, proposed, strict=True)]
+
+
+def _imported(row: Row, proposed: str) -> ImportedColumn:
+    given = row.form.cleaned_data
+    return ImportedColumn(
+        name=row.line.name,
+        type=given["type"],
+        target_name="" if given["target_name"] == proposed else given["target_name"],
+        key_ordinal=given["key_ordinal"],
+        nullable=given["nullable"],
+        pii=given["pii"],
+        sensitivity=given["sensitivity"],
+        description=given["description"],
+    )
+
+
+def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractChanges:
+    """Return the changes of a comparison that were ticked."""
+    taken = [row for row in rows if row.form is not None and row.form.cleaned_data["take"]]
+    of = {status: [row for row in taken if row.line.status == status] for status in DECIDED}
+    return ContractChanges(
+        add=tuple(chosen(rows, system=system, dataset=dataset)),
+        change={
+            row.line.name: {
+                "type": row.form.cleaned_data["type"],
+                # A key column is never nullable, whatever was ticked.
+                **({} if row.line.known.key_ordinal else {"nullable": row.form.cleaned_data["nullable"]}),
+            }
+            for row in of[CHANGED]
+        },
+        bring_back=tuple(row.line.name for row in of[RETURNING]),
+        retire=tuple(row.line.name for row in of[GONE]),
+        seen={row.line.name: row.line.known.version for row in taken if row.line.known is not None},
+    )
+
+
+def seen_again(lines: list[Line], source: SourceDataset) -> list[Line]:
+    """Return the lines with the current contract; each names the changes of other users, and counts as seen."""
+    now = {column.name: column for column in known_columns(source)}
+    renewed = []
+    for line in lines:
+        known, fresh = line.known, now.get(line.name)
+        if known is not None and fresh is not None and fresh.version != known.version:
+            change = f"changed by another user: {fresh.type}, {'in use' if fresh.active else 'out of use'} now"
+            line = replace(line, known=fresh, said="; ".join(part for part in (change, line.said) if part))
+        renewed.append(line)
+    return renewed
+
+
+# --- hidden field ------------------------------------------------------------------------------
+
+
+def packed(lines: list[Line]) -> str:
+    """Return the lines as text for a hidden field."""
+    return json.dumps([asdict(line) for line in lines], default=str, ensure_ascii=False)
+
+
+def unpacked(text: str) -> list[Line]:
+    """Return the lines of a text from ``packed``. Raise ValueError for anything else."""
+    try:
+        return [_line(item) for item in json.loads(text)]
+    except (TypeError, KeyError, AttributeError, MetadataError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _line(item: dict[str, Any]) -> Line:
+    sampled, known = item["found"], item["known"]
+    return Line(
+        status=str(item["status"]),
+        name=str(item["name"]),
+        type=_type(item["type"]),
+        nullable=bool(item["nullable"]),
+        said=str(item["said"]),
+        found=SampledColumn(**{**sampled, "type": _type(sampled["type"]), "sample": tuple(sampled["sample"])})
+        if sampled
+        else None,
+        known=KnownColumn(**{**known, "type": _type(known["type"])}) if known else None,
+    )
+
+
+def _type(item: dict[str, Any]) -> DataType:
+    return DataType(**item)

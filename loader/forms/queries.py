@@ -1,0 +1,43 @@
+"""Forms of the SQL page."""
+
+from django import forms
+
+from elevata.web.forms import MetadataForm, TextField
+from loader.domain.queries import MAX_LENGTH
+
+LIMITS = ((100, "100 rows"), (1000, "1,000 rows"), (10_000, "10,000 rows"))
+
+
+class QueryForm(MetadataForm):
+    """The text of a query and its largest number of rows."""
+
+    text = TextField(
+        label="Query",
+        max_length=MAX_LENGTH,
+        strip=False,
+        widget=forms.Textarea(
+            attrs={
+                "rows": 8,
+                "class": "mono",
+                "spellcheck": "false",
+                "autocapitalize": "off",
+                "placeholder": "SELECT * FROM rawcore.rc_air_airport LIMIT 10",
+            }
+        ),
+        help_text="One SELECT in Spark's SQL over published tables and views. Ctrl+Enter runs it.",
+        error_messages={"required": "Write a SELECT."},
+    )
+    limit = forms.TypedChoiceField(
+        label="Rows", choices=LIMITS, coerce=int, initial=100, help_text="More rows are cut off."
+    )
+
+
+class SaveForm(MetadataForm):
+    """A query to save under a name; a shared one is listed for every user."""
+
+    text = TextField(max_length=MAX_LENGTH, strip=False, widget=forms.HiddenInput)
+    name = forms.CharField(max_length=100, help_text="Your own query of this name is replaced.")
+    shared = forms.BooleanField(
+        required=False,
+        help_text="A shared query is listed for every user; each sees only data that their roles allow.",
+    )

@@ -1,0 +1,128 @@
+"""Forms of reads: samples, changes of a run, versions, and tables as of an instant."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+
+KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN, CHANGES_SHOWN = 60, 100, 500, 100
+SAMPLE_SIZES = (20, 50, 200, 1000)
+_NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
+
+
+def _number_field(**options: Any) -> forms.IntegerField:
+    """Return a field for a number that versions are dated by, in the range of a bigint."""
+    messages = {"required": "Choose a number.", "invalid": "Versions are dated by a whole number here."}
+    return forms.IntegerField(min_value=-(2**63), max_value=2**63 - 1, error_messages=messages, **options)
+
+
+class AsOfForm(forms.Form):
+    """Form of the table as of an instant, as known at another; ``by_number``: versions are dated by a number."""
+
+    at = forms.DateTimeField(
+        help_text="Shows rows that were valid at this time.",
+        error_messages={"required": "Choose a date and time.", "invalid": _NO_TIME},
+    )
+    known_at = forms.DateTimeField(
+        required=False,
+        help_text="Hides rows loaded or corrected after this time.",
+        error_messages={"invalid": _NO_TIME},
+    )
+    q = forms.CharField(max_length=200, required=False, help_text="The first characters of the key.")
+
+    def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if by_number:
+            self.fields["at"] = _number_field(help_text=self.fields["at"].help_text)
+
+
+class SampleForm(forms.Form):
+    """Form of a sample: the number of rows of a table, and their order."""
+
+    ORDERS = (("", "As they are stored"), ("newest", "Loaded last first"))
+
+    rows = forms.TypedChoiceField(
+        choices=[(size, f"{size:,}") for size in SAMPLE_SIZES],
+        coerce=int,
+        empty_value=SAMPLE_SIZES[1],
+        initial=SAMPLE_SIZES[1],
+        required=False,
+        help_text="Maximum number of rows.",
+    )
+    order = forms.ChoiceField(
+        choices=ORDERS, required=False, help_text="Newest first reads the whole table and takes longer."
+    )
+
+
+class ChangesForm(forms.Form):
+    """Form of a run's changes: the run, and the kind of change."""
+
+    OPERATIONS = (("", "All changes"), ("I", "Inserted"), ("U", "Updated"), ("D", "Deleted"))
+
+    run = forms.ChoiceField(required=False, help_text="Runs that succeeded, the newest first.")
+    op = forms.ChoiceField(choices=OPERATIONS, required=False, help_text="Reappeared keys count as inserted.")
+
+    def __init__(self, *args: Any, runs: Sequence[tuple[str, str]] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["run"].choices = runs
+
+
+class QuestionForm(forms.Form):
+    """Form of a read, which the explorer's pages send by themselves."""
+
+    kind = forms.ChoiceField(
+        choices=[(kind, kind) for kind in ("sample", "key_search", "versions", "as_of", "changes")],
+        widget=forms.HiddenInput,
+    )
+    rows = forms.TypedChoiceField(
+        choices=[(size, size) for size in SAMPLE_SIZES],
+        coerce=int,
+        empty_value=SAMPLE_SIZES[0],
+        required=False,
+        widget=forms.HiddenInput,
+    )
+    newest = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    run = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
+    op = forms.ChoiceField(choices=[(op, op) for op in ("I", "U", "D")], required=False, widget=forms.HiddenInput)
+    text = forms.CharField(max_length=200, required=False, widget=forms.HiddenInput)
+    entity_key = forms.RegexField(
+        r"\A[0-9a-f]{64}\Z",
+        required=False,
+        widget=forms.HiddenInput,
+        error_messages={"invalid": "This is not the key of a row."},
+    )
+    at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+    known_at = forms.DateTimeField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, by_number: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if by_number:
+            self.fields["at"] = _number_field(required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        needed = {"versions": "entity_key", "as_of": "at", "changes": "run"}.get(cleaned.get("kind", ""))
+        if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
+            missing = {"entity_key": "a key", "at": "a time", "run": "a run"}[needed]
+            self.add_error(needed, f"The question needs {missing}.")
+        return cleaned
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the read's arguments (``loader.spark.reads``)."""
+        kind, given = self.cleaned_data["kind"], self.cleaned_data
+        if kind == "sample":
+            return {"limit": given["rows"], **({"newest": True} if given["newest"] else {})}
+        if kind == "changes":
+            return {"run_id": given["run"], "limit": CHANGES_SHOWN, **({"op": given["op"]} if given["op"] else {})}
+        if kind == "key_search":
+            return {"text": given["text"], "limit": KEYS_SHOWN}
+        if kind == "versions":
+            return {"entity_key": given["entity_key"], "limit": VERSIONS_SHOWN}
+        known = {"known_at": _utc(given["known_at"])} if given["known_at"] else {}
+        return {"at": _utc(given["at"]), "text": given["text"], "limit": ROWS_SHOWN, **known}
+
+
+def _utc(instant: datetime | int) -> str:
+    """Return an instant in ISO 8601; a number as it is."""
+    return str(instant) if isinstance(instant, int) else instant.astimezone(UTC).isoformat()

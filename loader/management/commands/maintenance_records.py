@@ -1,0 +1,57 @@
+"""Command that lists, verifies and exports the records of maintenance runs."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from architecture.domain.artifacts import verify
+from architecture.management.report_commands import raise_unverified, write_artifact
+from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
+from loader.models import MaintenanceRecord
+from loader.services.attempts import record_artifact
+
+
+class Command(ProductCommand):
+    help = (
+        "List the sealed records of maintenance runs, newest first, and verify each; "
+        "of one run only, and as a file that verify_artifact takes. Ends with 0, 1 if a record does not verify, "
+        "4 for an unknown run."
+    )
+    refused_exit = INVALID
+    takes_user = False
+
+    def arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", nargs="?", metavar="RUN_ID", help="the records of one run; without it, all")
+        parser.add_argument("--artifact", type=Path, metavar="FILE", help="write the run's newest record to this file")
+
+    def run(self, *, run: str | None, artifact: Path | None, **_: Any) -> None:
+        if artifact is not None and run is None:
+            raise CommandExit(INVALID, "--artifact goes with a run", "usage")
+        found = MaintenanceRecord.objects.select_related("run").order_by("-pk")
+        rows = list(found.filter(run__run_id=run) if run else found)
+        if run and not rows:
+            raise CommandExit(INVALID, f"there is no record of a run {run}", "UNKNOWN_RUN")
+        exported = [record_artifact(row) for row in rows]
+        findings = [verify(one) for one in exported]
+        if artifact is not None:
+            write_artifact(artifact, exported[0])
+        self.print_json(
+            {
+                "records": [
+                    one | {"findings": [finding.as_json() for finding in wrong]}
+                    for one, wrong in zip(exported, findings, strict=True)
+                ]
+            }
+        )
+        if not self._as_json:
+            for row, wrong in zip(rows, findings, strict=True):
+                self.say(f"{_line(row)}{'  DOES NOT VERIFY' if wrong else ''}")
+        raise_unverified([wrong[0] for wrong in findings if wrong])
+
+
+def _line(row: MaintenanceRecord) -> str:
+    said = row.document
+    names = ", ".join(dataset["dataset"] for dataset in said["datasets"]) or said["scope"].get("name", "")
+    why = f": {said['reason']}" if said["reason"] else ""
+    who = said["repeated_by"] or said["requested_by"]
+    return f"{row.created_at:%Y-%m-%d %H:%M:%S}  {said['run']}  {said['kind']} {names}  {row.outcome} by {who}{why}"

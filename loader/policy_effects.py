@@ -1,0 +1,79 @@
+"""Effects of a proposed history policy on a dataset that is already built."""
+
+from dataclasses import dataclass, replace
+
+from architecture.domain.current_state import CurrentState
+from architecture.domain.operations import Operation
+from architecture.domain.report import build_report
+from architecture.domain.state_files import ArchitectureState, of_row
+from architecture.models import AppliedDataset, Environment
+from architecture.services.change_policy import policy_of
+from architecture.services.states import current_environment
+from elevata.core.errors import MetadataError
+from loader.domain.historization.history import Effect, effects
+from loader.selectors import last_loads
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
+from metadata.selectors.datasets import dataset_state
+
+
+@dataclass(frozen=True)
+class PolicyChange:
+    """Effects of a proposed history policy in one environment.
+
+    ``built``: the dataset was applied in this environment with a history; if not, the other fields stay empty.
+    ``operations`` are those that a change report made now would have for it, with their decisions.
+    ``versions`` is the number of versions after the last load, None if that is not known.
+    """
+
+    environment: str
+    built: bool = False
+    versions: int | None = None
+    effects: tuple[Effect, ...] = ()
+    operations: tuple[Operation, ...] = ()
+
+
+def policy_change(dataset: TargetDataset, policy: HistoryPolicy, *, historize: bool) -> PolicyChange:
+    """Compare a policy with the one that the tables of this environment were built under."""
+    environment = current_environment()
+    row = _applied(dataset, environment)
+    applied = of_row(row.state) if row is not None else None
+    described = dataset_state(dataset)
+    before = _policy_before(applied, described) if applied is not None and applied.history_key else None
+    if row is None or applied is None or before is None:
+        return PolicyChange(environment.name)
+    counted = last_loads([row.dataset_key]).get(str(row.dataset_key))
+    return PolicyChange(
+        environment.name,
+        built=True,
+        versions=counted.counts.get("versions") if counted else None,
+        effects=effects(before, policy) if historize else (),
+        operations=_operations(
+            environment,
+            replace(described, history_policy=before.to_dict(), historize=applied.historize),
+            replace(described, history_policy=policy.to_dict(), historize=historize),
+        ),
+    )
+
+
+def _applied(dataset: TargetDataset, environment: Environment) -> AppliedDataset | None:
+    """Return the dataset's applied state: by its key, else by its name, in case it was created anew."""
+    rows = AppliedDataset.objects.filter(environment=environment)
+    return rows.filter(dataset_key=dataset.key).first() or rows.filter(qualified_name=str(dataset)).first()
+
+
+def _policy_before(applied: DatasetState, described: DatasetState) -> HistoryPolicy | None:
+    """Return the applied policy under the columns' current names; None if it is not a valid policy."""
+    names = {column.key: column.name for column in described.columns}
+    moves = {column.name: names[column.key] for column in applied.columns if column.key in names}
+    try:
+        return HistoryPolicy.from_dict(applied.history_policy).renamed(moves)
+    except MetadataError:
+        return None
+
+
+def _operations(environment: Environment, before: DatasetState, after: DatasetState) -> tuple[Operation, ...]:
+    """Return the operations between two states that differ only in the history policy and ``historize``."""
+    current = CurrentState.of_state(ArchitectureState((before,)))
+    return build_report(current, (after,), policy_of(environment), environment=environment.name).operations

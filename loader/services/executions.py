@@ -1,0 +1,303 @@
+"""Executions and dry runs performed on the runner.
+
+The runner performs one step after another and verifies each by observing; every event is stored when it arrives. An
+execution always ends in a final state; only if its worker dies is it marked as lost later, and can be resumed.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from architecture.domain import execution_log
+from architecture.domain.state_files import of_row
+from architecture.domain.steps.step import Step
+from architecture.domain.tables import history_views
+from architecture.domain.workflow import Refused
+from architecture.models import DryRun, Execution
+from architecture.permissions import on_behalf_of
+from architecture.selectors.environments import applied_states
+from architecture.services.automatic_changes import Todo, tables_of_execution, verify
+from architecture.services.executions import claim_execution, end_attempt
+from architecture.services.leases import ExecutionAttempt
+from architecture.services.previews import end_dry_run, steps_in
+from architecture.services.reports import basis_of
+from architecture.services.states import store_observations
+from elevata.core.database import retried
+from elevata.core.errors import MetadataError
+from elevata.core.processes import about
+from elevata.jobs import states
+from elevata.jobs.services import Attempt, Fenced, claim
+from loader.domain.catalog import VIEW
+from loader.domain.dependencies import tables_read
+from loader.domain.historization.layers import view_sql
+from loader.domain.manifest import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest
+from loader.domain.refusals import Refusal, worker_accident
+from loader.services.publication import is_shared, publish_after, publish_manifest
+from loader.services.read_permissions import sensitive_in, sensitive_keys
+from loader.services.worker import Conversation, Stopped, SupportsRequests
+from metadata.domain.state import DatasetState
+
+log = logging.getLogger(__name__)
+
+
+def perform_execution(
+    *, execution_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> Execution | None:
+    """Perform one execution from claim to end; return None if it could not be claimed, or waits for a lease.
+
+    It runs on behalf of the requesting user, in any thread.
+    """
+    attempt = retried(partial(claim_execution, execution_pk=execution_pk, worker=worker))
+    if attempt is None:
+        return None
+    found = Execution.objects.select_related("environment", "report", "preview", "requested_by")
+    execution = retried(lambda: found.get(pk=execution_pk))
+    talk = Conversation(attempt, runner, stopping or threading.Event())
+    named = about(execution_id=execution.pk, person_id=execution.requested_by_id)
+    try:
+        with named, on_behalf_of(execution.requested_by):
+            error = _outcome(ExecutionWork(execution, attempt, talk), worker)
+            wanted = states.FAILED if error else states.SUCCEEDED
+            retried(lambda: end_attempt(attempt=attempt, wanted=wanted, error=error))
+    except Fenced:
+        log.warning("%s, attempt %s was given up, claimed again or lost a lease", execution, attempt.number)
+    return retried(Execution.objects.filter(pk=execution_pk).first)
+
+
+def _outcome(work: "ExecutionWork", worker: str) -> dict[str, Any] | None:
+    """Perform the work and return its error as JSON, None if it succeeded."""
+    try:
+        work.perform()
+    except Stopped:
+        return Refusal(
+            "WORKER_STOPPED",
+            f"worker {worker} was stopped during the execution",
+            hint="resume the execution; finished steps are not repeated",
+        ).as_json()
+    except (Refused, Refusal, MetadataError) as refusal:
+        return refusal.as_json()
+    except Fenced:
+        raise
+    except Exception as failure:  # an execution must never stay "running" without a worker
+        log.exception("%s failed", work.execution)
+        return worker_accident(failure).as_json()
+    return None
+
+
+@dataclass
+class ExecutionWork:
+    """Work of one attempt of an execution."""
+
+    execution: Execution
+    attempt: ExecutionAttempt
+    talk: Conversation
+
+    def perform(self) -> None:
+        self._observe()
+        retried(partial(self.attempt.enter, "checking that everything is as it was approved"))
+        todo = retried(partial(verify, self.execution))
+        retried(partial(self.attempt.tell, execution_log.verified(len(todo.steps), len(todo.left))))
+        if todo.left:
+            self._run(todo)
+        if is_shared():
+            self._publish()
+        else:
+            finish_silent_rows(self.attempt)
+
+    def _observe(self) -> None:
+        """Observe every table of the report, and store the observations."""
+        retried(partial(self.attempt.enter, "scanning the warehouse"))
+        keys = retried(partial(tables_of_execution, self.execution))
+        answer = _answer(self.talk.ask("observe", ObserveManifest(tuple(sorted(keys)), dropped=True)))
+        store = partial(store_observations, environment=self.execution.environment, asked=keys, tables=answer)
+        retried(store)
+        retried(partial(self.attempt.tell, execution_log.looked(len(keys), len(answer))))
+
+    def _run(self, todo: Todo) -> None:
+        """Run the remaining steps. All are sent, finished ones marked, so events carry the rows' ordinals."""
+        retried(partial(self.attempt.enter, "changing tables"))
+        done = tuple(place for place in range(len(todo.steps)) if place not in todo.left)
+        manifest = ExecuteManifest(
+            str(self.execution.pk),
+            todo.steps,
+            done,
+            sensitive_in(self.execution, todo.steps),
+        )
+
+        def store(event: dict) -> None:
+            if event["event"] == "step_started":
+                place = event["ordinal"]
+                said = f"step {place + 1} of {len(todo.steps)}: {todo.steps[place].describe()}"
+                retried(partial(self.attempt.enter, said))
+            store_step(self.attempt, event)
+
+        finished = self.talk.ask("execute", manifest, store)
+        if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
+            raise Stopped
+        _answer(finished)
+        if finished["status"] != states.SUCCEEDED:
+            rows = retried(lambda: list(self.execution.operations.exclude(error="")))
+            raise Refusal("STEP_FAILED", rows[0].error if rows else "the runner ended the steps without saying why")
+
+
+    def _publish(self) -> None:
+        """Publish all names, and finish the rows that change no table: a view is made by its name.
+
+        Raise Refusal NOT_PUBLISHED, or the catalog's own, if the catalog does not show a view afterwards.
+        """
+        ordinals = retried(self.attempt.silent_rows)
+        rows = retried(lambda: {row.ordinal: row for row in self.execution.operations.filter(ordinal__in=ordinals)})
+        execution = retried(partial(Execution.objects.get, pk=self.execution.pk))
+        desired = {key: of_row(row) for key, row in execution.planned["desired"].items()}
+        becoming = [desired[key] for row in rows.values() if (key := str(row.dataset_key)) in desired]
+        make = partial(publish_manifest, environment=execution.environment, becoming=becoming)
+        manifest = retried(make)
+        publication = publish_after(talk=self.talk, manifest=manifest)
+        views = {name.name: name for name in manifest.names if name.kind == VIEW}
+        problem = None
+        for ordinal, row in rows.items():
+            state = desired.get(str(row.dataset_key))
+            view = views.get(state.qualified_name) if state is not None else None
+            error = publication.problem_of(view.name) if view is not None else None
+            problem = problem or error
+            finish = partial(self.attempt.step_finished, ordinal, succeeded=error is None)
+            if view is not None and error is None:
+                retried(partial(self.attempt.step_started, ordinal, statement=view.statement))
+            retried(partial(finish, error=error.as_json() if error is not None else None))
+        if problem is not None:
+            raise problem
+
+
+def store_step(attempt: ExecutionAttempt, event: dict) -> None:
+    """Store one event of a step in its row."""
+    ordinal = event["ordinal"]
+    if event["event"] == "step_started":
+        write = partial(
+            attempt.step_started,
+            ordinal,
+            statement=event.get("statement", ""),
+            version_before=event.get("version_before"),
+        )
+    else:
+        write = partial(
+            attempt.step_finished,
+            ordinal,
+            succeeded=event["status"] == states.SUCCEEDED,
+            observed=event.get("observed"),
+            version_after=event.get("version_after"),
+            error=event.get("error"),
+            seconds=event.get("seconds"),
+            rows=event.get("rows"),
+        )
+    retried(write)
+
+
+def finish_silent_rows(attempt: ExecutionAttempt) -> None:
+    """Mark operations that change no table as done once everything else is."""
+    for ordinal in retried(attempt.silent_rows):
+        retried(partial(attempt.step_finished, ordinal, succeeded=True))
+
+
+def _answer(finished: dict) -> dict[str, Any]:
+    """Return the runner's answer, or raise the refusal that it gave instead."""
+    if finished.get("error"):
+        raise Refusal.from_json(finished["error"])
+    return finished.get("answer") or {}
+
+
+# Dry runs: the runner performs a preview's steps on shallow clones and reports the result.
+
+
+@dataclass(frozen=True)
+class DryRunAttempt(Attempt):
+    """Attempt of a dry run; the runner's log lines go to the worker's log."""
+
+    def say(self, message: str, **_: object) -> None:
+        log.info("dry run %s: %s", self.job_pk, message)
+
+
+def perform_dry_run(
+    *, dry_run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> DryRun | None:
+    """Perform one dry run; return None if it could not be claimed. It always ends with a result or an error.
+
+    It runs on behalf of the requesting user, in any thread.
+    """
+    claimed = retried(partial(claim, job_pk=dry_run_pk, worker=worker))
+    if claimed is None:
+        return None
+    found = DryRun.objects.select_related("preview__report__environment", "requested_by")
+    dry_run = retried(partial(found.get, pk=dry_run_pk))
+    attempt = DryRunAttempt(claimed.job_pk, claimed.number)
+    talk = Conversation(attempt, runner, stopping or threading.Event())
+    try:
+        with on_behalf_of(dry_run.requested_by):
+            retried(partial(end_dry_run, attempt=attempt, **_end(dry_run, talk, worker)))
+    except Fenced:
+        log.warning("%s was given up while worker %s was at it", dry_run, worker)
+    return retried(DryRun.objects.filter(pk=dry_run_pk).first)
+
+
+def _end(dry_run: DryRun, talk: Conversation, worker: str) -> dict[str, Any]:
+    """Return the end of the dry run: a ``result``, or an ``error``."""
+    try:
+        manifest = retried(partial(dry_run_manifest, dry_run))
+        finished = talk.ask("dry_run", manifest, lambda _: None)
+    except Fenced:
+        raise
+    except Stopped:
+        return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="repeat the dry run").as_json()}
+    except (Refusal, MetadataError) as refusal:
+        return {"error": refusal.as_json()}
+    except Exception as failure:  # a page waits for this row: it must end
+        log.exception("%s failed", dry_run)
+        return {"error": worker_accident(failure).as_json()}
+    return {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
+
+
+def dry_run_manifest(dry_run: DryRun) -> DryRunManifest:
+    """Return the manifest: the steps, and the queries over the touched tables before and after them."""
+    preview = dry_run.preview
+    steps = steps_in(preview)
+    touched = {step.table.dataset_key for step in steps}
+    desired = {state.key: state for state in basis_of(preview.report).desired}
+    applied = {state.key: state for state in applied_states(environment=preview.report.environment)}
+    before, after = {**desired, **applied}, {**applied, **desired}
+    read = {key for state in _readers(touched, before) for key in _read_by(state, before)}
+    return DryRunManifest(
+        dry_run=str(dry_run.pk),
+        steps=_without_views(steps),
+        tables=tuple(sorted(read - touched)),
+        queries=tuple(_queries(touched, before)),
+        after=tuple(_queries(touched, after)),
+        sensitive=sensitive_keys(preview.report.environment, touched),
+    )
+
+
+def _without_views(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return the steps that publish no view: views are queried, since publishing needs the warehouse's names."""
+    return tuple(step for step in steps if not step.view)
+
+
+def _queries(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> Iterable[DownstreamQuery]:
+    for key in sorted(touched & states_by_key.keys()):
+        state = states_by_key[key]
+        if state.active and state.historize and state.history_key is not None:
+            for place, statement in enumerate(history_views(state), start=1):
+                yield DownstreamQuery(f"{state.qualified_name}: view {place} of its history", statement)
+    for state in _readers(touched, states_by_key):
+        yield DownstreamQuery(state.qualified_name, view_sql(state, states_by_key))
+
+
+def _readers(touched: set[str], states_by_key: Mapping[str, DatasetState]) -> list[DatasetState]:
+    """Return active views that read a touched dataset, directly or through other views, by name."""
+    views = (state for state in states_by_key.values() if state.active and state.materialization == "view")
+    found = [state for state in views if touched & _read_by(state, states_by_key)]
+    return sorted(found, key=lambda state: state.qualified_name)
+
+
+def _read_by(state: DatasetState, states_by_key: Mapping[str, DatasetState]) -> set[str]:
+    return {table.key for table in tables_read(state, states_by_key)}

@@ -1,0 +1,400 @@
+"""Work of a load run: claim with leases, observe, plan, execute, load."""
+
+import logging
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from architecture.domain.report import Scope as ReportScope
+from architecture.domain.workflow import Refused
+from architecture.permissions import on_behalf_of
+from architecture.services.automatic_changes import (
+    Pending,
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.leases import Held, Holder, take_leases
+from architecture.services.reports import table_keys
+from architecture.services.states import keep_what_was_seen, last_seen
+from elevata.audit.services import chain
+from elevata.core.database import retried
+from elevata.core.errors import MetadataError
+from elevata.core.processes import about
+from elevata.core.words import counted
+from elevata.jobs import states
+from elevata.jobs.services import Fenced, wait
+from loader.domain import run_states
+from loader.domain.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.manifest import ExecuteManifest, HistoryFiles, ObserveManifest
+from loader.domain.query_results import without_any_value
+from loader.domain.refusals import Refusal, worker_accident
+from loader.domain.run_states import BRINGING, HISTORY_BATCH
+from loader.models import DatasetRun, LoadRun
+from loader.services.attempts import LoadAttempt
+from loader.services.executions import finish_silent_rows, store_step
+from loader.services.load_runs import LOAD_RUN, attempt_of, claim
+from loader.services.maintenance_runs import govern, request_compaction
+from loader.services.manifests import (
+    LoadPlan,
+    leading_table,
+    load_manifest,
+    newest_applied,
+    plan_history_batch,
+    plan_load,
+    plan_named,
+)
+from loader.services.publication import is_shared, publish_after, publish_manifest
+from loader.services.read_permissions import sensitive_in
+from loader.services.worker import Conversation, Stopped, SupportsRequests
+
+# Claim of a load run together with the leases of the datasets it writes, in one transaction.
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A claimed run, its leases, and its plan as of the claim.
+
+    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is why
+    there is no plan: the run then ends with it.
+    """
+
+    run: LoadRun
+    leases: Held
+    plan: LoadPlan | None
+    problem: Refusal | None = None
+    through: int = 0
+
+    def planned(self) -> LoadPlan:
+        if self.plan is None:
+            raise self.problem or Refusal("UNEXPECTED", "the run was not planned")
+        return self.plan
+
+
+def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
+    """Claim a queued run and its leases; return None if it could not be claimed.
+
+    A run that needs a lease of another holder stays queued and its phase names the holder; the sweeper has it
+    tried again.
+    """
+    run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
+    if run is None:
+        return None
+    plan, problem = None, None
+    through = retried(chain.sealed_through)
+    try:
+        plan = retried(partial(plan_of, run))
+    except Refusal as refusal:
+        problem = refusal
+    try:
+        claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
+        return claimed and replace(claimed, through=through)
+    except Refused as held:
+        phase = f"waiting: {held.message}"
+        retried(lambda: wait(job_pk=run_pk, phase=phase))
+        return None
+
+
+def plan_of(run: LoadRun) -> LoadPlan:
+    """Return the plan of a run of any kind. Raise Refusal if its scope is empty by now."""
+    if run.kind == HISTORY_BATCH:
+        return plan_history_batch(run.scope["name"])
+    return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
+
+
+@transaction.atomic
+def _claim(run_pk: int, worker: str, plan: LoadPlan | None, problem: Refusal | None) -> Claimed | None:
+    run = claim(run_pk=run_pk, worker=worker)
+    if run is None:
+        return None
+    keys = plan.written if plan is not None else frozenset()
+    leases = take_leases(environment=run.environment, dataset_keys=keys, holder=holder_of(run))
+    return Claimed(run, leases, plan, problem)
+
+
+def holder_of(run: LoadRun) -> Holder:
+    return Holder(LOAD_RUN, run.run_id, run.attempt)
+
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 5
+
+
+class Blocked(Exception):
+    """Error raised when pending changes are not all safe: a user has to decide."""
+
+    def __init__(self, refusal: Refusal):
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+def perform_load_run(
+    *, run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
+) -> LoadRun | None:
+    """Perform one load run from claim to end; return None if it could not be claimed, or waits for a lease.
+
+    The run always ends in a final state; only if its worker dies is it marked as lost later. It runs on behalf of
+    the requesting user, in any thread.
+    """
+    claimed = claim_with_leases(run_pk=run_pk, worker=worker)
+    if claimed is None:
+        return None
+    attempt = replace(attempt_of(claimed.run), leases=claimed.leases)
+    work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
+    named = about(run_id=claimed.run.run_id, person_id=claimed.run.requested_by_id)
+    with named, on_behalf_of(retried(lambda: claimed.run.requested_by)):
+        _see_through(work, worker)
+    return retried(LoadRun.objects.filter(pk=run_pk).first)
+
+
+def _see_through(work: "LoadWork", worker: str) -> None:
+    """Perform the run, and end it with its result."""
+    run, attempt = work.run, work.attempt
+    try:
+        try:
+            status = work.perform()
+            _end(attempt, status, None if status == states.SUCCEEDED else _what_failed(run))
+            work.have_compacted()
+        except Stopped:
+            _end(attempt, states.FAILED, _stopped(worker))
+        except Blocked as blocked:
+            _end(attempt, states.BLOCKED, blocked.refusal.as_json())
+        except (Refusal, Refused) as refusal:
+            _end(attempt, states.FAILED, refusal.as_json())
+        except Fenced:
+            raise
+        except Exception as failure:  # a run must never stay "running" without a worker
+            log.exception("load run %s failed", run.run_id)
+            _end(attempt, states.FAILED, worker_accident(failure).as_json())
+    except Fenced:
+        log.warning("load run %s, attempt %s was given up or claimed again", run.run_id, run.attempt)
+
+
+@dataclass
+class LoadWork:
+    """Work of one attempt. ``crowded`` are the datasets with too many small files."""
+
+    claimed: Claimed
+    attempt: LoadAttempt
+    talk: Conversation
+    crowded: set[str] = field(default_factory=set)
+
+    @property
+    def run(self) -> LoadRun:
+        return self.claimed.run
+
+    def perform(self) -> str:
+        """Perform the run; return the runner's result: succeeded or failed."""
+        if self.run.kind not in BRINGING:
+            return govern(self)
+        todo, files = self.claimed.planned(), self._files()
+        rows = self.attempt.prepare(steps=todo.steps)
+        self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
+        pending = self.pending(todo)
+        if pending.operations:
+            self._execute(pending)
+        self.attempt.enter("loading")
+        manifest = retried(lambda: load_manifest(run=self.run, plan=todo, rows=rows, files=files))
+        result = self.must_answer(self.talk.ask("load", manifest, self.store))
+        if is_shared():
+            self._publish(None if pending.operations else frozenset(step.dataset.key for step in todo.steps))
+        return result
+
+    def _publish(self, datasets: Collection[str] | None) -> None:
+        """Publish the names of these datasets, by default all; what cannot be published is a warning of the run."""
+        make = partial(publish_manifest, environment=self.run.environment, datasets=datasets)
+        publish_after(talk=self.talk, manifest=retried(make))
+
+    def have_compacted(self) -> None:
+        """Request the compaction of the tables that this run left with too many small files."""
+        for key in sorted(self.crowded):
+            try:
+                asked = retried(partial(request_compaction, dataset_key=key, reason=f"after run {self.run.run_id}"))
+            except Exception:  # the run itself is done; the next one over these tables requests it again
+                log.exception("a compaction of %s could not be asked for", key)
+            else:
+                if asked is not None:
+                    log.info("run %s compacts after run %s", asked.run, self.run)
+
+    def _files(self) -> HistoryFiles | None:
+        if self.run.kind != HISTORY_BATCH:
+            return None
+        asked = self.run.details["asked"]
+        files = {kind: tuple(paths) for kind, paths in asked["files"].items()}
+        return HistoryFiles(**files, format=asked["format"], compression=asked["compression"])
+
+    def pending(self, todo: LoadPlan) -> Pending:
+        """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""
+        self.attempt.enter("scanning the warehouse")
+        keys = todo.described
+        asked = table_keys(state for state in todo.states.values() if state.key in keys)
+        observe = ObserveManifest(tuple(sorted(asked)), dropped=True, skip_unreadable=True)
+        finished = self.talk.ask("observe", observe)
+        _succeeded(finished)
+        unreadable = frozenset(finished.get("unreadable") or ())
+        if unreadable:  # the runner fails their own datasets and names them
+            keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((todo.states[key],))))
+            asked = frozenset(asked) - unreadable
+        environment, answer = self.run.environment, finished.get("answer") or {}
+        retried(lambda: self._refuse_missing(todo, frozenset(answer) | unreadable))
+
+        def compare() -> Pending:
+            keep_what_was_seen(environment=environment, asked=asked, tables=answer)
+            seen = last_seen(environment=environment, keys=asked)
+            described, through = todo.states.values(), self.claimed.through
+            return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
+
+        try:
+            pending = retried(compare)
+        except MetadataError as problem:
+            raise Blocked(_blocked((problem.one_line(),), self.run)) from problem
+        if pending.needing:
+            raise Blocked(_blocked(pending.needing, self.run))
+        return pending
+
+    def _refuse_missing(self, todo: LoadPlan, observed: Collection[str]) -> None:
+        """Raise Refusal TABLES_MISSING for missing tables with applied runs, before they are created anew."""
+        leading = {step.dataset.key: leading_table(step.dataset) for step in todo.steps}
+        applied = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
+        missing = sorted(
+            step.dataset.qualified_name
+            for step in todo.steps
+            if leading[step.dataset.key] not in observed
+            and (found := applied.get(step.dataset.key)) is not None
+            and found.sequence is not None
+        )
+        if missing:
+            raise Refusal(
+                "TABLES_MISSING",
+                f"the warehouse has no table of {', '.join(missing[:_SHOWN])}"
+                + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+                + ", to which runs were applied",
+                hint="Bring the warehouse back (its mount, its folder, a backup), then run again under the same id. If "
+                "the tables are gone for good, make a report and execute it: it creates them anew.",
+                count=len(missing),
+                samples=tuple(missing[_SHOWN : 2 * _SHOWN]),
+            )
+
+    def _execute(self, pending: Pending) -> None:
+        """Execute changes that are all safe, with an execution record of their own."""
+        reason = f"load run {self.run.run_id}"
+        scope = ReportScope(**self.run.scope)
+        begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
+        execution = retried(begin)
+        writer = attempt_of_load(execution)
+        self.attempt.executes(execution)
+        for operation in pending.operations:
+            self.attempt.say(operation.describe())
+        finished: dict = {}
+        try:
+            if pending.steps:
+                manifest = ExecuteManifest(
+                    str(execution.pk),
+                    pending.steps,
+                    sensitive=sensitive_in(execution, pending.steps),
+                )
+                finished = self.talk.ask("execute", manifest, partial(store_step, writer))
+            if not finished.get("error"):
+                finish_silent_rows(writer)
+        finally:
+            ended = retried(partial(finish_execution, execution=execution))
+        _succeeded(finished)
+        if ended.status != states.SUCCEEDED:
+            failed = ended.operations.exclude(error="").first()
+            raise Refusal("STEP_FAILED", failed.error if failed else f"{ended} did not succeed")
+
+    def store(self, event: dict) -> None:
+        """Store one event of a load in the dataset's row."""
+        kind, key = event["event"], event["dataset"]
+        if kind == "dataset_started":
+            self.attempt.dataset(key, states.RUNNING, started_at=timezone.now(), phase="starting")
+        elif kind == "dataset_phase":
+            self.attempt.dataset_phase(key, event["phase"])
+        elif kind == "dataset_finished":
+            self._store_end(key, event)
+
+    def _store_end(self, key: str, event: dict) -> None:
+        error = event.get("error")
+        if event.get("crowded"):
+            self.crowded.add(key)
+        self.attempt.dataset(
+            key,
+            event["status"],
+            phase="",
+            counts=event.get("counts") or {},
+            drift=event.get("drift") or [],
+            warnings=event.get("warnings") or [],
+            error=error,
+            skipped_because=event.get("skipped_because") or "",
+            table_version_before=event.get("version_before"),
+            table_version_after=event.get("version_after"),
+            finished_at=timezone.now(),
+            seconds=event.get("seconds"),
+        )
+        if error:
+            # A reader of the log may lack permission to read the data: examples are in the dataset's row.
+            self.attempt.say(without_any_value(error), level="error", dataset_key=key)
+        elif event["status"] == run_states.SKIPPED:
+            because = event.get("skipped_because")
+            self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
+
+    def must_answer(self, finished: dict) -> str:
+        """Return the load's result. Raise Stopped, or the Refusal of the whole request."""
+        if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
+            raise Stopped
+        if finished.get("error"):
+            raise Refusal.from_json(finished["error"])
+        return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
+
+
+def _succeeded(finished: dict) -> None:
+    """Raise the runner's error, if it gave one."""
+    if finished.get("error"):
+        raise Refusal.from_json(finished["error"])
+
+
+def _end(attempt: LoadAttempt, wanted: str, error: dict | None) -> None:
+    """End the run; a cancel may arrive until the very last moment. Raise Fenced."""
+    if attempt.finish(status=wanted, error=error) is None:
+        raise Fenced
+
+
+def _what_failed(run: LoadRun) -> dict:
+    """Return the run's error: those of its datasets, on one line."""
+    rows = list(retried(lambda: list(run.datasets.order_by("ordinal"))))
+    failed = [row for row in rows if row.status == DatasetRun.Status.FAILED]
+    skipped = sum(row.status == DatasetRun.Status.SKIPPED for row in rows)
+    if not failed:
+        return Refusal("LOAD_FAILED", "the runner ended the load without saying why").as_json()
+    message = "; ".join(without_any_value(row.error) if row.error else str(row) for row in failed[:_SHOWN])
+    more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+    counted = f"{len(failed)} of {len(rows)} datasets failed" + (f", {skipped} skipped" if skipped else "")
+    return {"code": "DATASETS_FAILED", "message": f"{counted}: {message}{more}", "count": len(failed)}
+
+
+def _blocked(needing: tuple[str, ...], run: LoadRun) -> Refusal:
+    scope = Scope.from_json(run.scope)
+    asked = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
+    return Refusal(
+        "BLOCKED",
+        f"{counted(len(needing), 'pending change needs', 'pending changes need')} a person: "
+        + "; ".join(needing[:_SHOWN]),
+        hint=f"create the report (manage.py plan {asked}), have it approved, execute it, then load again",
+        count=len(needing),
+        samples=needing[_SHOWN : 2 * _SHOWN],
+    )
+
+
+def _stopped(worker: str) -> dict[str, Any]:
+    return Refusal(
+        "WORKER_STOPPED",
+        f"worker {worker} was stopped during the run",
+        hint="run it again with the same ID; finished parts are not repeated",
+    ).as_json()

@@ -1,0 +1,409 @@
+"""Load plans and manifests from metadata: the runner's complete input, read once."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeVar
+
+from django.conf import settings
+from django.db.models import Max, Prefetch, QuerySet
+
+from architecture.domain.tables import (
+    TableSpec,
+    event_log_table,
+    history_table,
+    history_views,
+    raw_table,
+    rawcore_table,
+)
+from architecture.models import Environment
+from architecture.selectors.environments import described_states, desired_tables, tables_created_at
+from architecture.services.states import current_environment
+from elevata.core.errors import MetadataError
+from loader.domain.dependencies import (
+    LoadStep,
+    Scope,
+    fed_by_files,
+    is_loaded,
+    load_steps,
+    named_dataset,
+    tables_read,
+    views_read,
+)
+from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.stage import delivery_checked, stage_inputs
+from loader.domain.manifest import (
+    DeliveredColumn,
+    ForeignKey,
+    HashComponent,
+    HistoryFiles,
+    LoadManifest,
+    RawcoreLoad,
+    RawLoad,
+    SourceSpec,
+)
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import BRINGING
+from loader.models import DatasetRun, LoadRun
+from loader.services.read_permissions import SensitiveNames, sensitive_columns
+from metadata.domain.history_policy import BATCH_FILES, CDC, EFFECTIVE, LOAD_TIME, HistoryPolicy
+from metadata.domain.locations import Roots, joined, parse_location
+from metadata.domain.state import DatasetState
+from metadata.models import SourceColumn, SourceDataset, System
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """Datasets of a run, in order, read once: later edits of metadata have no effect.
+
+    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared.
+    """
+
+    states: Mapping[str, DatasetState]
+    steps: tuple[LoadStep, ...]
+    left_out: tuple[DatasetState, ...] = ()
+
+    @property
+    def tables(self) -> tuple[TableSpec, ...]:
+        """Return the tables this run writes or reads; all of them must match their description before it starts."""
+        wanted = {step.dataset.key for step in self.steps} | {state.key for state in self.left_out}
+        for dataset in (*(step.dataset for step in self.steps), *self.left_out):
+            wanted.update(table.key for table in tables_read(dataset, self.states))
+        chosen = sorted((self.states[key] for key in wanted), key=lambda state: (state.qualified_name, state.key))
+        return desired_tables(chosen)
+
+    @property
+    def described(self) -> frozenset[str]:
+        """Return the keys of the datasets that must be applied as described: its tables' and those of views between."""
+        keys = {table.dataset_key for table in self.tables}
+        return frozenset(keys.union(*(views_read(self.states[key], self.states) for key in keys)))
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Return the stable keys of the datasets that this run may write to, or whose tables it may prepare."""
+        return frozenset({step.dataset.key for step in self.steps} | {state.key for state in self.left_out})
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The newest run applied to a dataset: its load timestamp, and its sequence if its table is still the same."""
+
+    at: datetime
+    sequence: int | None
+
+
+def plan_load(scope: Scope) -> LoadPlan:
+    """Return the load plan of a scope. Raise Refusal for an empty scope, or circular inputs."""
+    states = described_states(environment=current_environment())
+    steps = load_steps(states, scope)
+    return LoadPlan({state.key: state for state in states}, steps, fed_by_files(states, scope))
+
+
+def plan_history_batch(name: str) -> LoadPlan:
+    """Return the plan that applies batch files to one dataset. Raise Refusal NOT_BY_BATCH_FILES."""
+    plan = plan_one(name)
+    (step,) = plan.steps
+    if HistoryPolicy.from_dict(step.dataset.history_policy).input != BATCH_FILES:
+        raise Refusal(
+            "NOT_BY_BATCH_FILES",
+            f"{step.dataset.qualified_name} does not take history batches",
+            hint="its history policy would have to say input batch_files; manage.py load reads its deliveries",
+        )
+    return plan
+
+
+def plan_one(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, which must have a history. Raise Refusal NO_HISTORY."""
+    plan = plan_named(name)
+    state = plan.steps[0].dataset
+    if not (is_loaded(state) and state.historize and state.history_key):
+        raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    return plan
+
+
+def plan_named(name: str) -> LoadPlan:
+    """Return the plan of one dataset by itself, of any kind. Raise Refusal for an unknown name."""
+    by_key = {state.key: state for state in described_states(environment=current_environment())}
+    return LoadPlan(by_key, (LoadStep(named_dataset(by_key, name), ()),))
+
+
+def load_manifest(
+    *, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun], files: HistoryFiles | None = None
+) -> LoadManifest:
+    """Return the manifest of one attempt of a run. ``rows`` are its dataset rows by key, with their sequences.
+
+    ``files`` are those of a history batch; the plan then has the one dataset they are for.
+    """
+    raw = [step for step in plan.steps if step.dataset.layer == "raw"]
+    rawcore = [step for step in plan.steps if step.dataset.layer != "raw"]
+    sources = source_datasets(plan.states.values())
+    specs = {key: source_spec(source) for key, source in sources.items()}
+    leading = {step.dataset.key: leading_table(step.dataset) for step in rawcore}
+    newest = newest_applied(environment=run.environment, leading=leading, but=run)
+    feeds = _feeds(plan.states)
+    sensitive = sensitive_columns([step.dataset for step in plan.steps])
+    return LoadManifest(
+        run_id=run.run_id,
+        load_timestamp=run.load_timestamp.isoformat(),
+        attempt=run.attempt,
+        raw=tuple(_with_sensitive(_raw_load(step, specs, feeds), sensitive) for step in raw),
+        rawcore=tuple(
+            replace(_with_sensitive(_rawcore_load(step, plan, specs, rows, newest, feeds), sensitive), files=files)
+            for step in rawcore
+        ),
+        allow_empty=run.allow_empty,
+        allow_deletes=run.allow_deletes,
+        deletes_share=settings.DELETES_SHARE,
+        deletes_keys=settings.DELETES_KEYS,
+        already_done=tuple(
+            step.dataset.key for step in plan.steps if rows[step.dataset.key].status == DatasetRun.Status.SUCCEEDED
+        ),
+    )
+
+
+def maintenance_load(*, run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun]) -> RawcoreLoad:
+    """Return a plan's one dataset as a load has it, with the number that a maintenance run has in its history."""
+    sources = source_datasets(plan.states.values())
+    specs = {key: source_spec(source) for key, source in sources.items()}
+    dataset = plan.steps[0].dataset
+    newest = newest_applied(environment=run.environment, leading={dataset.key: leading_table(dataset)}, but=run)
+    load = _rawcore_load(plan.steps[0], plan, specs, rows, newest, _feeds(plan.states))
+    return _with_sensitive(load, sensitive_columns([plan.steps[0].dataset]))
+
+
+_Load = TypeVar("_Load", RawLoad, RawcoreLoad)
+
+
+def _with_sensitive(load: _Load, found: Mapping[str, SensitiveNames]) -> _Load:
+    """Return the load with the names of its sensitive columns; of a raw dataset also as they are delivered."""
+    names = set(found.get(load.dataset, SensitiveNames()).names)
+    if isinstance(load, RawLoad):
+        names |= {delivered.lower() for own, delivered in load.columns if own.lower() in names}
+    return replace(load, sensitive=tuple(sorted(names)))
+
+
+def _feeds(states: Mapping[str, DatasetState]) -> dict[str, bool]:
+    """Return the raw tables that a history with dated rows reads, by key: true if only such feeds read them.
+
+    Of those each file is read once and every run's rows stay. All other readers of the table, and a history that
+    closes absent keys, need a complete delivery: the whole location is read then, and raw has the latest delivery.
+    """
+    found: dict[str, bool] = {}
+    whole = set()
+    for state in states.values():
+        if not is_loaded(state):
+            continue
+        policy = HistoryPolicy.from_dict(state.history_policy)
+        is_dated = state.historize and policy.time != LOAD_TIME
+        for table in tables_read(state, states):
+            if table.layer != "raw":
+                continue
+            if is_dated:
+                found[table.key] = True
+            if not is_dated or policy.input not in (EFFECTIVE, CDC) or policy.closes_absent:
+                whole.add(table.key)
+    return {key: key not in whole for key in found}
+
+
+def _raw_load(step: LoadStep, specs: Mapping[str, SourceSpec], feeds: Mapping[str, bool]) -> RawLoad:
+    dataset = step.dataset
+    source = _as_checked(source_of(dataset, specs), dataset.key, feeds)
+    names = {column.key: column.name for column in source.columns}
+    by_name = {column.name.lower(): column.name for column in source.columns}
+    columns = []
+    for column in dataset.active_columns:
+        delivered = next((names[key] for key in column.inputs if key in names), by_name.get(column.name.lower()))
+        if delivered is None:
+            raise Refusal(
+                "NO_INPUT",
+                f"{dataset.qualified_name}.{column.name} comes from no column of {source.name}",
+                hint="give the column an input in the metadata, or retire it",
+            )
+        columns.append((column.name, delivered))
+    return RawLoad(
+        dataset=dataset.key,
+        name=dataset.qualified_name,
+        table=raw_table(dataset),
+        source=source,
+        columns=tuple(columns),
+        feed=feeds.get(dataset.key, False),
+        depends_on=step.depends_on,
+    )
+
+
+def _as_checked(source: SourceSpec, raw: str, feeds: Mapping[str, bool]) -> SourceSpec:
+    """Return a source as deliveries for this raw table are checked: in a feed, rows of one key differ by their time."""
+    return replace(source, one_row_per_key=False) if raw in feeds else source
+
+
+def source_of(raw: DatasetState, specs: Mapping[str, SourceSpec]) -> SourceSpec:
+    """Return the one source behind a raw dataset. Raise Refusal NO_SOURCE."""
+    found = [specs[key] for key in raw.inputs if key in specs]
+    if len(found) != 1:
+        raise Refusal(
+            "NO_SOURCE",
+            f"{raw.qualified_name} has {len(found)} active sources, a raw dataset needs exactly one",
+            hint="correct its inputs in the metadata, or retire it",
+        )
+    return found[0]
+
+
+def _rawcore_load(
+    step: LoadStep,
+    plan: LoadPlan,
+    specs: Mapping[str, SourceSpec],
+    rows: Mapping[str, DatasetRun],
+    newest: Mapping[str, Applied],
+    feeds: Mapping[str, bool],
+) -> RawcoreLoad:
+    dataset = step.dataset
+    applied = newest.get(dataset.key)
+    sources = {
+        table.key: _as_checked(specs[key], table.key, feeds)
+        for table in tables_read(dataset, plan.states)
+        for key in table.inputs
+        if key in specs
+    }
+    options = {key: source.options for key, source in sources.items()}
+    by_files = dataset.historize and HistoryPolicy.from_dict(dataset.history_policy).input == BATCH_FILES
+    found = () if by_files else stage_inputs(dataset, plan.states, options)
+    inputs = tuple(replace(one, feed=feeds.get(one.table.key, False)) for one in found)
+    return RawcoreLoad(
+        dataset=dataset.key,
+        name=dataset.qualified_name,
+        table=rawcore_table(dataset),
+        history=history_table(dataset) if dataset.historize else None,
+        inputs=inputs,
+        delivery_checked=not by_files and delivery_checked(dataset, inputs, plan.states, sources),
+        entity_key=entity_key_components(dataset),
+        row_hash=row_hash_components(dataset),
+        foreign_keys=_foreign_keys(dataset),
+        event_log=event_log_table(dataset) if dataset.historize else None,
+        views=history_views(dataset),
+        policy=dict(dataset.history_policy),
+        sequence=rows[dataset.key].sequence or 0,
+        newest_applied_at=applied.at.isoformat() if applied else None,
+        newest_applied=applied.sequence if applied else None,
+        depends_on=step.depends_on,
+    )
+
+
+def _foreign_keys(dataset: DatasetState) -> tuple[ForeignKey, ...]:
+    """Return each parent's entity key, hashed from the child's columns under the parent's stable keys."""
+    names = {column.key: column.name for column in dataset.active_columns}
+    keys = []
+    for reference in dataset.references:
+        gone = [child for child, _ in reference.pairs if child not in names]
+        if gone or not reference.pairs:
+            raise Refusal(
+                "BROKEN_REFERENCE",
+                f"{dataset.qualified_name}.{reference.column_name} refers by a column that is not there",
+                hint="correct the reference's column pairs in the metadata",
+            )
+        components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs)
+        keys.append(ForeignKey(reference.column_name, components))
+    return tuple(keys)
+
+
+def newest_applied(
+    *, environment: Environment, leading: Mapping[str, str], but: LoadRun | None = None
+) -> dict[str, Applied]:
+    """Return the newest run applied to each dataset, except the run ``but``.
+
+    ``leading`` gives the key of the table that a dataset's runs commit to first, by the dataset's key.
+    """
+    succeeded = applied_rows().filter(run__environment=environment)
+    if but is not None:
+        succeeded = succeeded.exclude(run=but)
+    created = tables_created_at(environment=environment, keys=leading.values())
+    found: dict[str, Applied] = {}
+    rows = succeeded.filter(dataset_key__among=leading).order_by()
+    newest = rows.values_list("dataset_key").annotate(
+        at=Max("run__load_timestamp"), newest=Max("sequence"), finished=Max("finished_at")
+    )
+    for key, at, sequence, finished in newest:
+        made = created.get(leading[str(key)])
+        found[str(key)] = Applied(at, None if made is not None and made > finished else sequence)
+    return found
+
+
+def leading_table(dataset: DatasetState) -> str:
+    """Return the stable key of the table that a dataset's runs commit to first."""
+    return (dataset.history_key if dataset.historize else None) or dataset.key
+
+
+def applied_rows() -> QuerySet[DatasetRun]:
+    """Return the rows of runs that are applied to histories (and rawcore tables), without reverted ones."""
+    return DatasetRun.objects.filter(
+        run__kind__in=BRINGING,
+        status=DatasetRun.Status.SUCCEEDED,
+        sequence__isnull=False,
+        reverted_by__isnull=True,
+    )
+
+
+def source_datasets(states: Iterable[DatasetState]) -> dict[str, SourceDataset]:
+    """Return the active source datasets that these datasets name as inputs, by stable key."""
+    wanted = {key for state in states for key in state.inputs}
+    known = {state.key for state in states}
+    found = (
+        SourceDataset.objects.filter(key__among=wanted - known, active=True, system__active=True)
+        .select_related("system")
+        .prefetch_related(Prefetch("columns", SourceColumn.objects.filter(active=True).order_by("ordinal", "id")))
+    )
+    return {str(source.key): source for source in found}
+
+
+def source_spec(source: SourceDataset) -> SourceSpec:
+    """Return location, format and promised columns of a source's deliveries. Raise Refusal SOURCE_KIND."""
+    if source.system.kind != System.Kind.FILES:
+        raise Refusal(
+            "SOURCE_KIND",
+            f"{source}: only systems of files can be loaded, {source.system} is {source.system.get_kind_display()}",
+        )
+    return SourceSpec(
+        name=str(source),
+        location=source_location(source),
+        format=source.format,
+        columns=tuple(
+            DeliveredColumn(
+                key=str(column.key),
+                name=column.name,
+                type=str(column.type),
+                nullable=column.nullable,
+                business_key=column.key_ordinal is not None,
+            )
+            for column in source.columns.all()
+        ),
+        options=dict(source.options),
+    )
+
+
+def source_location(source: SourceDataset) -> str:
+    """Return the dataset's place below its system's; absolute paths and URIs stay as they are.
+
+    ``{{ data_dir }}`` is the data folder in force; relative paths are below the project. Raise Refusal BAD_LOCATION.
+    """
+    return place_of(source.location, source.system.location, shown=str(source))
+
+
+def stands_at(text: str) -> str:
+    """Return a place as users write it, made absolute like a source's location. Raise Refusal BAD_LOCATION."""
+    return place_of(text, shown=text)
+
+
+def place_of(own: str, base: str = "", *, shown: str) -> str:
+    """Return the absolute path or URI of a location below another one. Raise Refusal BAD_LOCATION, naming ``shown``."""
+    try:
+        text = joined(own, base, data_dir=str(settings.DATA_DIR))
+        return str(parse_location(text, folder=str(settings.BASE_DIR)))
+    except MetadataError as problem:
+        raise Refusal(
+            "BAD_LOCATION", f"{shown}: the location {problem.message}", hint="Correct the location."
+        ) from None
+
+
+def source_roots() -> Roots:
+    """Return the places below which sources may be: those of the settings, without the product's own folders."""
+    closed = [str(settings.DATA_DIR), *([settings.WAREHOUSE] if settings.WAREHOUSE.startswith("/") else [])]
+    return Roots.of(settings.SOURCE_ROOTS, closed, folder=str(settings.BASE_DIR))

@@ -1,0 +1,276 @@
+"""Uploaded history batch files: format, size, storage until their run ends.
+
+Each batch has a folder of its own below ``BATCH_FOLDER``, named by its run and its content, so that
+the same batch under the same run id is the same files. No part of a path comes from a sender.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from django.conf import settings
+from django.utils import timezone
+
+from elevata.jobs import states
+from loader.domain.reference.batch_files import FILES
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun
+
+# Format and size of uploaded files, both determined from their content, because names and media types come from the
+# sender. A compressed file is decompressed once, without storing the result, before any other read: its size is known
+# only then.
+
+
+CSV, PACKED_CSV, PARQUET = "csv", "csv.zst", "parquet"
+_HEAD = 64 * 1024
+_CHUNK = 1 << 20
+_PARQUET = b"PAR1"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+# Skippable frames, with which a zstd stream may begin.
+_SKIPPABLE = b"\x2a\x4d\x18"
+_FOREIGN = {b"PK\x03\x04": "a zip file", b"\x1f\x8b": "packed with gzip", b"BZh": "packed with bzip2"}
+_FOREIGN |= {b"\xfd7zXZ\x00": "packed with xz", b"%PDF": "a PDF"}
+_HINT = "Send CSV in UTF-8, plain or packed with zstd, or Parquet."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a file: bytes when it is unpacked, rows of a Parquet file."""
+
+    unpacked_bytes: int
+    rows: int = 50_000_000
+
+
+def examined(path: Path, shown: str, limits: Limits) -> str:
+    """Return CSV, PACKED_CSV or PARQUET. Raise Refusal NOT_A_BATCH_FILE, UNREADABLE_FILE or TOO_LARGE_UNPACKED.
+
+    ``shown`` is the file's name in messages.
+    """
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD)
+    if head.startswith(_PARQUET):
+        _examine_parquet(path, shown, limits)
+        return PARQUET
+    if head.startswith(_ZSTD) or head[1:4] == _SKIPPABLE:
+        _examine_packed(path, shown, limits)
+        return PACKED_CSV
+    _must_be_text(head, shown)
+    return CSV
+
+
+def _must_be_text(head: bytes, shown: str) -> None:
+    what = next((what for magic, what in _FOREIGN.items() if head.startswith(magic)), "")
+    if not what and b"\x00" in head:
+        what = "no text"
+    if not head:
+        what = "empty"
+    if what:
+        raise Refusal("NOT_A_BATCH_FILE", f"{shown} is {what}", file=shown, hint=_HINT)
+
+
+def _examine_packed(path: Path, shown: str, limits: Limits) -> None:
+    size, head = 0, b""
+    try:
+        with pa.input_stream(str(path), compression="zstd") as stream:
+            while chunk := stream.read(_CHUNK):
+                size, head = size + len(chunk), head or chunk[:_HEAD]
+                if size > limits.unpacked_bytes:
+                    raise _too_large(shown, limits)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(shown, error) from error
+    _must_be_text(head, shown)
+
+
+def _examine_parquet(path: Path, shown: str, limits: Limits) -> None:
+    """Check the footer: few bytes of a column may stand for many rows, so both are limited."""
+    try:
+        with pq.ParquetFile(path) as file:
+            footer = file.metadata
+            size = sum(footer.row_group(place).total_byte_size for place in range(footer.num_row_groups))
+            rows = footer.num_rows
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(shown, error) from error
+    if size > limits.unpacked_bytes or rows > limits.rows:
+        raise _too_large(shown, limits)
+
+
+def _too_large(shown: str, limits: Limits) -> Refusal:
+    return Refusal(
+        "TOO_LARGE_UNPACKED",
+        f"{shown} becomes larger than {limits.unpacked_bytes:,} bytes or {limits.rows:,} rows",
+        file=shown,
+        hint="Send it in parts, each a batch of its own.",
+    )
+
+
+def _unreadable(shown: str, error: Exception) -> Refusal:
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return Refusal("UNREADABLE_FILE", f"{shown} cannot be read: {said}", file=shown, hint="Send the whole file again.")
+
+
+log = logging.getLogger(__name__)
+
+# A run that did not succeed may be repeated for so long; then its files are removed.
+KEPT_FOR = timedelta(days=7)
+# Files that no run refers to by then are removed.
+ABANDONED_AFTER = timedelta(hours=1)
+# Maximum number of stored batches.
+MOST_BATCHES = 100
+_NOTE = "batch.json"
+_FORMS = {CSV: ("csv", "none"), PACKED_CSV: ("csv", "zstd"), PARQUET: ("parquet", "none")}
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """One uploaded file: its kind of batch file, the sender's name for it, its bytes in chunks."""
+
+    kind: str
+    name: str
+    chunks: Iterable[bytes]
+
+
+@dataclass(frozen=True)
+class KeptBatch:
+    """A batch's files as ``request_history_batch`` takes them; ``made`` unless they were stored already."""
+
+    folder: Path
+    files: dict[str, list[str]]
+    format: str
+    compression: str
+    made: bool = field(default=True)
+
+    def discard(self) -> None:
+        """Remove the files of a run that was refused, unless they were stored before."""
+        if self.made:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def keep_batch(*, run_id: str, sent: Iterable[SentFile]) -> KeptBatch:
+    """Store the files of a run's batch.
+
+    Raises Refusal, and stores nothing, for files that are no batch files or too large.
+    """
+    root = Path(settings.BATCH_FOLDER)
+    root.mkdir(parents=True, exist_ok=True)
+    if sum(1 for _ in _folders(root)) >= MOST_BATCHES:
+        raise Refusal(
+            "TOO_MANY_BATCHES",
+            f"{MOST_BATCHES} batches wait to be applied, or failed and may be repeated",
+            hint="wait until the worker has applied some",
+        )
+    incoming = root / f".{secrets.token_hex(16)}"
+    incoming.mkdir(mode=0o700)
+    try:
+        stored, form, digest = _stored(incoming, sent)
+        (incoming / _NOTE).write_text(json.dumps({"run_id": run_id}))
+        folder = root / f"{_digest(run_id)[:16]}-{digest[:32]}"
+        made = _placed(incoming, folder)
+    except BaseException:
+        shutil.rmtree(incoming, ignore_errors=True)
+        raise
+    files = {kind: [str(folder / name) for name in names] for kind, names in stored.items()}
+    return KeptBatch(folder, files, *_FORMS[form], made=made)
+
+
+def _placed(incoming: Path, folder: Path) -> bool:
+    """Give the folder its name; return False where the same files are stored already."""
+    try:
+        os.rename(incoming, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(incoming)
+        return False
+    return True
+
+
+def _stored(folder: Path, sent: Iterable[SentFile]) -> tuple[dict[str, list[str]], str, str]:
+    """Return the names of the stored files by kind, the format of all of them, and a digest of everything."""
+    limits = Limits(settings.BATCH_MAX_UNPACKED_BYTES)
+    stored: dict[str, list[str]] = {}
+    whole, form, first = hashlib.sha256(), "", ""
+    for place, file in enumerate(sent):
+        if file.kind not in FILES:
+            raise Refusal("UNKNOWN_FILE", f"there is no {file.kind} file", hint=f"known: {', '.join(FILES)}")
+        shown = f"{file.kind} file {file.name!r}"
+        path = folder / f"{file.kind}-{place}"
+        digest = _write(path, file.chunks)
+        found = examined(path, shown, limits)
+        if form and found != form:
+            message = f"{first} is {form}, {shown} is {found}"
+            raise Refusal("MIXED_FILES", message, hint="Send the files of a batch in one format.")
+        form, first = found, first or shown
+        name = f"{path.name}.{found}"
+        path.rename(folder / name)
+        stored.setdefault(file.kind, []).append(name)
+        whole.update(f"{file.kind}:{digest}\n".encode())
+    if not stored:
+        raise Refusal("NO_FILES", "a history batch needs at least one file", hint=f"of {', '.join(FILES)}")
+    return stored, form, whole.hexdigest()
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    with path.open("xb") as stream:
+        for chunk in chunks:
+            digest.update(chunk)
+            stream.write(chunk)
+    return digest.hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sweep_uploads() -> int:
+    """Remove the files of batches that are applied, expired, or were never requested; return the number of batches."""
+    root = Path(settings.BATCH_FOLDER)
+    if not root.is_dir():
+        return 0
+    folders = {folder: _run_of(folder) for folder in _folders(root)}
+    runs = {run.run_id: run for run in LoadRun.objects.filter(run_id__in=set(folders.values()))}
+    gone = [folder for folder, run_id in folders.items() if _is_done_with(folder, runs.get(run_id))]
+    for folder in gone:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:  # the next sweep tries again
+            log.warning("the files of a batch cannot be removed: %s", error)
+    return len(gone)
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    return (folder for folder in root.iterdir() if folder.is_dir() and not folder.is_symlink())
+
+
+def _run_of(folder: Path) -> str:
+    """Return the run that a folder's files are for; empty for an incomplete folder."""
+    try:
+        return str(json.loads((folder / _NOTE).read_text())["run_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _is_done_with(folder: Path, run: LoadRun | None) -> bool:
+    if run is None or not _asks_for(run, folder):
+        try:
+            return time.time() - folder.stat().st_mtime > ABANDONED_AFTER.total_seconds()
+        except OSError:  # another process removed it
+            return False
+    if run.status == states.SUCCEEDED:
+        return True
+    return run.is_finished and run.finished_at is not None and timezone.now() - run.finished_at > KEPT_FOR
+
+
+def _asks_for(run: LoadRun, folder: Path) -> bool:
+    files = (run.details.get("asked") or {}).get("files") or {}
+    return any(Path(path).parent == folder for paths in files.values() for path in paths)

@@ -1,0 +1,313 @@
+"""Load of one dataset: a delivery into raw, or stage into history and rawcore."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.domain.historization import history as rules
+from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import REVERT
+from loader.spark.historization import history
+from loader.spark.historization.batches import Batch, dated_by_run, find_batch
+from loader.spark.historization.file_batches import FilesBatch
+from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
+from loader.spark.historization.history_files import read_history_files
+from loader.spark.historization.stage import typed_stage
+from loader.spark.session import USER_METADATA, dataset_session
+from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
+from loader.spark.tables.commits import TableFiles, TableMoved, commit, rows_in
+from loader.spark.tables.tables import DeltaTable, publish, publish_views, run_signature
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import quote_identifier
+
+# How often a load compares with a table that another writer moves under it, before it gives up.
+_COMPARISONS = 3
+
+
+@dataclass
+class Outcome:
+    """Result of a dataset's load. ``counts`` are described at ``loader.models.DatasetRun``."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    drift: list[dict] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    version_before: int | None = None
+    version_after: int | None = None
+
+
+class Canceled(Exception):
+    """Cancellation of a run by a user, raised only between complete writes."""
+
+
+@dataclass
+class Task:
+    """Context of a dataset's load: the run, and its progress callback.
+
+    ``phase`` reports the current phase and raises Canceled if the run was cancelled.
+    """
+
+    spark: SparkSession
+    warehouse: str
+    manifest: LoadManifest
+    phase: Callable[[str], None]
+
+    def session(self, sequence: int) -> SparkSession:
+        return dataset_session(self.spark, user_metadata=self.signature(sequence))
+
+    def signature(
+        self, sequence: int, counts: dict[str, int] | None = None, notes: dict[str, str] | None = None
+    ) -> str:
+        """Return the commit metadata of this run."""
+        return run_signature(
+            run_id=self.manifest.run_id,
+            at=self.manifest.load_timestamp,
+            sequence=sequence,
+            counts=counts or {},
+            notes=notes,
+        )
+
+    @cached_property
+    def stamp(self) -> Stamp:
+        loaded_at = datetime.now(UTC).isoformat(timespec="microseconds")
+        return Stamp(self.manifest.run_id, self.manifest.load_timestamp, loaded_at)
+
+
+def guard_of(manifest: LoadManifest) -> rules.DeleteGuard:
+    """Return this run's limits on deletes by absent keys."""
+    return rules.DeleteGuard(
+        manifest.allow_empty, manifest.allow_deletes, manifest.deletes_share, manifest.deletes_keys
+    )
+
+
+def load_raw(task: Task, load: RawLoad) -> Outcome:
+    """Check the whole delivery, then write it to raw: feeds append, other sources overwrite.
+
+    Everything is repeated if another writer commits first.
+    """
+    outcome = Outcome()
+    _retried(lambda: _load_raw(task, load, outcome), outcome)
+    return outcome
+
+
+def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
+    session = task.session(0)
+    raw = DeltaTable(session, task.warehouse, load.table.key)
+    if outcome.version_before is None:
+        outcome.version_before = raw.version()
+    task.phase("reading and checking")
+    feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
+    if feed is not None and not feed.has_new_files():
+        outcome.counts = {"rows": feed.rows, "duplicates": 0, "files": 0}
+        outcome.warnings += feed.warnings
+        publish(session, load.table, raw.location)
+        outcome.version_after = raw.version()
+        return
+    delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
+    try:
+        task.phase("writing raw")
+        delivered = [F.col(quote_identifier(there)).alias(here) for here, there in load.columns]
+        run_id = load.table.column("run_id").name
+        rows = delivery.frame.select(
+            *delivered,
+            F.lit(task.manifest.run_id).alias(run_id),
+            task.stamp.loaded().alias(load.table.column("loaded_at").name),
+        )
+        with delivery.reading():
+            _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
+    finally:
+        delivery.release()
+    publish(session, load.table, raw.location)
+    outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
+    outcome.drift = list(delivery.unknown)
+    outcome.warnings += delivery.warnings
+    if feed is not None:
+        outcome.counts |= {"files": len(feed.files)}
+        outcome.warnings += feed.warnings
+    outcome.version_after = raw.version()
+
+
+def _write_raw(
+    session: SparkSession, raw: DeltaTable, rows: DataFrame, feed: Feed | None, *, last: Callable[[], None]
+) -> None:
+    types = {field.name: field.dataType for field in raw.schema().fields}
+    typed = rows.select(*(
+        (F.col(quote_identifier(name)) if name in rows.columns else F.lit(None)).cast(type_).alias(name)
+        for name, type_ in types.items()
+    ))  # fmt: skip
+    if feed is None:
+        files = TableFiles(session, raw)
+        commit(files, None, add=typed, remove=files.all, last=last)
+        return
+    gone = feed.replaced_rows()
+    commit(
+        feed.table,
+        None,
+        add=typed,
+        gone=gone,
+        gone_from=feed.table.all if gone is not None else None,
+        last=last,
+        recorded=feed.recorded,
+    )
+
+
+def check_before_load(task: Task, load: RawcoreLoad) -> None:
+    """Raise Refusal for problems that no delivery could correct, before the run writes anything.
+
+    These are a feed without a history, a table without the newest applied run, a run that breaks rule 3, and
+    a history written under another history policy.
+    """
+    policy = HistoryPolicy.from_dict(load.policy)
+    rules.check_keeps_history(name=load.name, input=policy.input, historized=load.history is not None)
+    dated = dated_by_run(policy)
+    table = DeltaTable(task.spark, task.warehouse, load.leading.key)
+    signed = table.newest_run_commit()
+    held = signed.sequence if signed else None
+    rules.check_holds_applied(name=load.name, applied=load.newest_applied, held=held, run=load.sequence)
+    if not dated and load.history is None:
+        return
+    # Its number is compared, too: a RESTORE keeps the table's own id and the number of the run before.
+    if signed is not None and (signed.run_id == task.manifest.run_id or signed.sequence == load.sequence):
+        return
+    refuse_policy_changed(load, signed)
+    if not dated:
+        return
+    rules.check_later(
+        name=load.name,
+        at=task.manifest.load_timestamp,
+        newest=(load.newest_applied_at, signed.at if signed else None),
+    )
+
+
+def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
+    """Compute the batch's changes, commit the history, then update rawcore.
+
+    Everything is repeated if another writer commits between the comparison and the commit.
+    """
+    outcome = Outcome()
+    _retried(lambda: _load_rawcore(task, load, outcome), outcome)
+    return outcome
+
+
+def _retried(do: Callable[[], None], outcome: Outcome) -> None:
+    """Call ``do`` again, with a warning, if another writer changed the table; raise TableMoved in the end."""
+    for left in reversed(range(_COMPARISONS)):
+        try:
+            return do()
+        except TableMoved as moved:
+            if not left:
+                raise
+            outcome.warnings.append(f"{moved.message}; this run read the table again.")
+
+
+def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
+    session = task.session(load.sequence)
+    target = Target.of(session, task.warehouse, load)
+    if outcome.version_before is None:
+        outcome.version_before = target.leading.version()
+    committed = target.leading.committed_sequence(load.leading.key)
+    if committed >= load.sequence:
+        _require_commit_of_this_run(task, load, target.leading, committed)
+        if not outcome.counts:  # not this attempt's own commit, after which rawcore moved
+            outcome.warnings.append("The table already held this run: nothing was added.")
+        if target.history:
+            task.phase("writing rawcore")
+            history.rebuild(target)
+            outcome.counts = outcome.counts or target.segments()
+    else:
+        _load_batch(task, session, load, target, outcome, committed)
+    publish(session, load.table, target.rawcore.location)
+    if target.history and load.history:
+        publish(session, load.history, target.history.location)
+        publish_views(session, load.views)
+    outcome.version_after = target.leading.version()
+
+
+def _load_batch(
+    task: Task, session: SparkSession, load: RawcoreLoad, target: Target, outcome: Outcome, committed: int
+) -> None:
+    # A restoring revert has no transaction number in the history: its signature has it.
+    signed = target.signed
+    followed = target.rawcore.newest_run_commit()
+    foreign = (*(signed.foreign if signed else ()), *(followed.foreign if followed and target.history else ()))
+    if foreign:
+        outcome.warnings.append(
+            f"Another writer changed {load.name} since its newest run: {', '.join(foreign)}. "
+            "This run compared with the history as it is."
+        )
+    # Where they may differ otherwise than by this batch, rawcore cannot follow it.
+    behind = (followed.sequence if followed else -1) < (signed.sequence if signed else -1) or bool(foreign)
+    with _prepared(task, session, load, target, committed) as batch:
+        outcome.counts = batch.counts
+        outcome.warnings += batch.warnings
+        if target.history:
+            task.phase("writing history")
+            historize(task, session, batch, target)
+            outcome.counts = batch.counts | batch.after
+        task.phase("writing rawcore")
+        if behind and target.history:
+            history.rebuild(target)
+        else:
+            batch.write_rawcore()
+
+
+@contextmanager
+def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Target, committed: int) -> Iterator[Batch]:
+    """Yield the run's prepared batch, from stage or from the files of a history batch."""
+    with ExitStack() as held:
+        if load.files is not None:
+            task.phase("reading files")
+            files = held.enter_context(read_history_files(session, task.warehouse, load, task.manifest.run_id))
+            task.phase("comparing")
+            by_files = FilesBatch(load, target, task.stamp)
+            held.callback(by_files.release)
+            by_files.prepare(files)
+            yield by_files
+            return
+        task.phase("comparing")
+        run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
+        stage = typed_stage(session, task.warehouse, load, **run)
+        batch = find_batch(session, load, target, task.stamp, committed)
+        held.callback(batch.release)
+        expected = _rows_delivered(task, session, load)
+        batch.prepare(stage, guard=guard_of(task.manifest), expected=expected)
+        yield batch
+
+
+def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
+    """Return the largest possible number of stage rows by file statistics, None if these are missing."""
+    tables = [DeltaTable(session, task.warehouse, one.table.key) for one in load.inputs]
+    counts = [rows_in(TableFiles(session, table).all) for table in tables]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def historize(task: Task, session: SparkSession, batch: Batch, target: Target) -> None:
+    """Commit a prepared batch's changes to the history, with the notes for the next run."""
+    notes = batch.notes | feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.signed)
+    signature = task.signature(batch.load.sequence, counts=batch.after, notes=notes)
+    session.conf.set(USER_METADATA, signature)
+    batch.write_history()
+
+
+def _require_commit_of_this_run(task: Task, load: RawcoreLoad, table: DeltaTable, committed: int) -> None:
+    """Raise Refusal unless the table's log holds a commit of this run, whose number is already used."""
+    commits, run_id = table.run_commits(), task.manifest.run_id
+    by = next((one for one in commits if one.what == REVERT and one.notes.get("reverted") == run_id), None)
+    if by is not None:
+        raise Refusal(
+            "RUN_REVERTED",
+            f"{load.name}: run {run_id} was reverted by run {by.run_id}",
+            hint="Load the delivery again with a run of its own.",
+        )
+    if not any(one.run_id == run_id for one in commits):
+        raise Refusal(
+            "sequence_behind_table",
+            f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}, "
+            "and the table holds no commit of it",
+            hint="The control database is older than the warehouse: manage.py accept_table, then load again.",
+        )

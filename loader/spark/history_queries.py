@@ -1,0 +1,257 @@
+"""Queries on histories: time travel, changes of one run, paging by key."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from architecture.domain.tables import TableSpec
+from loader.domain.historization.history import parse_instant
+from loader.domain.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
+from loader.domain.refusals import Refusal
+from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
+from metadata.domain.sql import quote_identifier
+
+_NEEDED = ("entity_key", "business_key", "started_at", "ended_at", "state", "segment")
+_PHYSICAL = "delta.columnMapping.physicalName"
+# Messages of Delta and Spark for a version that can no longer be read.
+_GONE = (
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+    "DELTA_VERSION_NOT_FOUND",
+    "DELTA_FILE_NOT_FOUND",
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Version of a table and the clock time of its commit."""
+
+    version: int
+    at: datetime
+
+
+def commit_known_at(table: DeltaTable, spec: TableSpec, known_at: str) -> Commit:
+    """Return the newest commit at or before ``known_at`` (ISO 8601).
+
+    Raise Refusal ``NOT_KNOWN_YET`` before the first commit, ``BEYOND_RETENTION`` before the oldest readable
+    one.
+    """
+    instant = parse_instant(known_at)
+    commit = _nearest_commit(table, instant)
+    if commit.at <= instant:
+        return commit
+    if commit.version > 0:
+        raise beyond_retention(spec, known_at)
+    first = f"{commit.at:%Y-%m-%d %X} UTC"
+    raise Refusal(
+        "NOT_KNOWN_YET",
+        f"{spec.qualified_name} was not there on {_shown(known_at)}: its first commit is of {first}",
+        hint="This is the time of the clock, not the date of a load. Choose a later one, or leave it empty.",
+    )
+
+
+def _nearest_commit(table: DeltaTable, instant: datetime) -> Commit:
+    """Return the newest commit at or before ``instant``; if all are later, the oldest that can be read."""
+    jvm = table.spark._jvm
+    clock = jvm.java.sql.Timestamp(int(instant.timestamp() * 1000))
+    last, recreatable, earliest = True, True, True
+    history = table.snapshot().deltaLog().history()
+    found = history.getActiveCommitAtTime(clock, _nothing(table), last, recreatable, earliest)
+    return Commit(found.version(), datetime.fromtimestamp(found.timestamp() / 1000, UTC))
+
+
+def frame_as_known(frame: DataFrame, table: DeltaTable, spec: TableSpec, version: int) -> DataFrame:
+    """Return the frame of an earlier table version with the present names of its columns.
+
+    Raise Refusal ``OTHER_LAYOUT`` if a technical column that queries need did not exist then.
+    """
+    now = _names_now(table, spec, version)
+    present = [now.get(name, name) for name in frame.columns]
+    lacking = [column.name for column in spec.of_purpose(*_NEEDED) if column.name not in present]
+    if lacking:
+        raise Refusal(
+            "OTHER_LAYOUT",
+            f"{spec.qualified_name} had no column {lacking[0]} then: its history was kept in another layout",
+            hint="Choose a later time.",
+        )
+    return frame.select(
+        *(F.col(quote_identifier(name)).alias(alias) for name, alias in zip(frame.columns, present, strict=True))
+    )
+
+
+def column_keys(table: DeltaTable, version: int) -> dict[str, str]:
+    """Return the stable keys of a version's columns by the names they had then."""
+    log = table.snapshot().deltaLog()
+    metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
+    properties = properties_of(metadata.configuration())
+    keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
+    fields = json.loads(metadata.schema().json())["fields"]
+    physical = {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
+    return {name: keys[own] for name, own in physical.items() if own in keys}
+
+
+def _names_now(table: DeltaTable, spec: TableSpec, version: int) -> dict[str, str]:
+    """Return the present name of each column by its name in ``version``, matched by stable key."""
+    log = table.snapshot().deltaLog()
+    metadata = log.getSnapshotAt(version, _nothing(table), _nothing(table), False).metadata()
+    then = {
+        field["metadata"].get(_PHYSICAL, field["name"]): field["name"]
+        for field in json.loads(metadata.schema().json())["fields"]
+    }
+    known = ((column.name, metadata.configuration().get(COLUMN + column.key)) for column in spec.columns)
+    return {then[physical.get()]: name for name, physical in known if physical.isDefined() and physical.get() in then}
+
+
+def _nothing(table: DeltaTable):
+    return getattr(table.spark._jvm, "scala.Option").empty()
+
+
+@contextmanager
+def within_retention(spec: TableSpec, known_at: str) -> Iterator[None]:
+    """Convert Delta's errors about missing files of a version into a Refusal."""
+    try:
+        yield
+    except Exception as failure:
+        if any(code in str(failure) for code in _GONE):
+            raise beyond_retention(spec, known_at) from None
+        raise
+
+
+def beyond_retention(spec: TableSpec, known_at: str) -> Refusal:
+    return Refusal(
+        "BEYOND_RETENTION",
+        f"what {spec.qualified_name} held on {_shown(known_at)} is no longer kept",
+        hint="Choose a later time. How long old versions are kept is the table's delta.deletedFileRetentionDuration "
+        "and delta.logRetentionDuration; raising them helps from now on.",
+    )
+
+
+def _shown(instant: str) -> str:
+    return f"{parse_instant(instant):%Y-%m-%d %X} UTC"
+
+
+# Paging by business key.
+
+
+def after_key(frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> DataFrame:
+    """Return the rows whose business key follows ``after``; all rows without ``after``.
+
+    Its values are text, as in answers. Raise Refusal BAD_KEY if a column cannot hold its value.
+    """
+    given = arguments.get("after")
+    if not given:
+        return frame
+    columns = [column.name for column in table.of_purpose("business_key")]
+    values = [F.lit(str(given[name])).try_cast(frame.schema[name].dataType) for name in columns]
+    # Constants: the optimizer folds them, no data is read.
+    held = frame.sparkSession.range(1).select(*(value.isNotNull() for value in values)).first()
+    for name, holds in zip(columns, held or (), strict=True):
+        if not holds:
+            kind = frame.schema[name].dataType.simpleString()
+            raise Refusal("BAD_KEY", f"{given[name]!r} is no value of {name}, which is {kind}", column=name)
+    beyond, same = F.lit(False), F.lit(True)
+    for name, value in zip(columns, values, strict=True):
+        here = F.col(quote_identifier(name))
+        beyond = beyond | (same & (here > value))
+        same = same & (here == value)
+    return frame.where(beyond)
+
+
+# Changes of one run in a history: keys it inserted, updated or deleted, and keys that reappeared.
+
+
+_WROTE, _ENDED, _BURIED, _SINCE = "__wrote", "__ended", "__buried", "__since"
+
+
+def changes(frame: DataFrame, table: TableSpec, arguments: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return the keys that the run ``run_id`` changed, as ``{"columns", "changes", "truncated"}``.
+
+    Changes are in key order. ``op`` selects one kind (I includes reappeared keys), ``after`` the keys that
+    follow a given key. Each change has the last version of the key that the run ended (``before``) and the
+    last one it wrote (``after``), as text. Versions that were pruned or reverted since are missing.
+    ``tombstone`` is the state label of rows that mark a deleted key.
+    """
+    run = F.lit(str(arguments["run_id"]))
+    opened = F.col(_name(table, "run_id")).eqNullSafe(run)
+    closed = F.col(_name(table, "closed_by")).eqNullSafe(run)
+    live = F.lit(True)
+    if arguments.get("tombstone"):
+        live = ~F.col(_name(table, "state")).eqNullSafe(F.lit(arguments["tombstone"]))
+    touched = frame.where(opened | closed)
+    # A version that one run both wrote and ended was not there before it.
+    ended = closed & ~opened & live
+    keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+    per_key = touched.groupBy(*keys, _name(table, "entity_key")).agg(
+        F.max(opened & live).alias(_WROTE),
+        F.max(ended).alias(_ENDED),
+        F.max(opened & ~live).alias(_BURIED),
+        F.min(F.when(opened & live, F.col(_name(table, "started_at")))).alias(_SINCE),
+    )
+    wanted = after_key(per_key.where(_wanted(arguments.get("op") or "")), table, arguments)
+    found = wanted.orderBy(*keys).limit(limit + 1).collect()
+    chosen, entity = found[:limit], table.column("entity_key").name
+    ids = [row[entity] for row in chosen]
+    if not ids:
+        return {"columns": frame.columns, "changes": [], "truncated": False}
+    of_these = F.col(_name(table, "entity_key")).isin(ids)
+    flags = ((opened & live).alias(_WROTE), ended.alias(_ENDED))
+    text = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
+    rows = touched.where(of_these).orderBy(_name(table, "started_at")).select(*text, *flags).collect()
+    new = {row[entity]: row[_SINCE] for row in chosen if row[_WROTE] and not row[_ENDED]}
+    earlier = _seen_before(frame, table, new, ~opened & live) if new else set()
+    by_key: dict[str, list[Row]] = {key: [] for key in ids}
+    for row in rows:
+        by_key[row[entity]].append(row)
+    told = [_change(row, entity, by_key[row[entity]], len(frame.columns), earlier) for row in chosen]
+    return {"columns": frame.columns, "changes": told, "truncated": len(found) > limit}
+
+
+def _name(table: TableSpec, purpose: str) -> str:
+    return quote_identifier(table.column(purpose).name)
+
+
+def _wanted(op: str) -> Column:
+    wrote, ended, buried = F.col(_WROTE), F.col(_ENDED), F.col(_BURIED)
+    return {
+        INSERTED: wrote & ~ended,
+        UPDATED: wrote & ended,
+        DELETED: ~wrote & (ended | buried),
+    }.get(op, wrote | ended | buried)
+
+
+def _seen_before(frame: DataFrame, table: TableSpec, since: dict[str, Any], by_others: Column) -> set[str]:
+    """Return the keys with a version of another run that starts before the first version this run wrote.
+
+    Versions that start later do not count: a key that is updated tomorrow is still new today.
+    """
+    entity = F.col(_name(table, "entity_key"))
+    first = F.min(_name(table, "started_at")).alias("first")
+    others = frame.where(by_others & entity.isin(list(since))).groupBy(entity.alias("key")).agg(first)
+    return {row["key"] for row in others.collect() if row["first"] < since[row["key"]]}
+
+
+def _change(row: Row, entity: str, versions: list[Row], width: int, earlier: set[str]) -> dict[str, Any]:
+    before = next((version for version in reversed(versions) if version[_ENDED]), None)
+    after = next((version for version in reversed(versions) if version[_WROTE]), None)
+    return {
+        "op": _op(row, row[entity] in earlier),
+        "key": row[entity],
+        "before": list(before)[:width] if before is not None else None,
+        "after": list(after)[:width] if after is not None else None,
+        "versions": len(versions),
+    }
+
+
+def _op(row: Row, seen_before: bool) -> str:
+    if not row[_WROTE]:
+        return DELETED
+    if row[_ENDED]:
+        return UPDATED
+    return CAME_BACK if seen_before else INSERTED

@@ -1,0 +1,199 @@
+"""One attempt of a load run: datasets in dependency order, independent ones in parallel."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from pyspark.sql import SparkSession
+
+from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.query_results import without_values
+from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
+from loader.spark.compaction import is_crowded
+from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
+from loader.spark.session import accident, first_line, thrown_by
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.tables.tables import DeltaTable
+
+log = logging.getLogger(__name__)
+
+SIDE_BY_SIDE = 4
+SUCCEEDED, FAILED, SKIPPED, CANCELED = "succeeded", "failed", "skipped", "canceled"
+
+
+class LoadAttempt:
+    """Execution of a manifest's datasets, with an event for each step.
+
+    ``emit(event, **fields)`` sends an event; ``canceled`` is set when the run is cancelled.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: str,
+        manifest: LoadManifest,
+        emit: Callable[..., None],
+        canceled: threading.Event,
+        job_group: str,
+    ):
+        self._spark, self._warehouse, self._manifest = spark, warehouse, manifest
+        self._emit, self._canceled, self._job_group = emit, canceled, job_group
+        loads: tuple[RawLoad | RawcoreLoad, ...] = (*manifest.raw, *manifest.rawcore)
+        self._waiting = {load.dataset: load for load in loads if load.dataset not in manifest.already_done}
+        self._names = {load.dataset: load.name for load in loads}
+        self._sensitive = {load.dataset: load.sensitive for load in loads}
+        self._status: dict[str, str] = dict.fromkeys(manifest.already_done, SUCCEEDED)
+
+    def run(self) -> str:
+        """Load every dataset; return succeeded, failed or canceled."""
+        self._refuse_what_comes_too_early()
+        futures: dict[Future, str] = {}
+        with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=f"{self._job_group}/dataset") as pool:
+            while self._waiting or futures:
+                self._skip_what_cannot_run()
+                for key in [key for key, load in self._waiting.items() if self._is_ready(load)]:
+                    futures[pool.submit(self._run_one, self._waiting.pop(key))] = key
+                if not futures:
+                    break
+                done, _ = wait(futures, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._status[futures.pop(future)] = future.result()
+        if self._canceled.is_set():
+            return CANCELED
+        return SUCCEEDED if all(status == SUCCEEDED for status in self._status.values()) else FAILED
+
+    def _is_ready(self, load: RawLoad | RawcoreLoad) -> bool:
+        return not self._canceled.is_set() and all(
+            self._status.get(upstream) == SUCCEEDED for upstream in load.depends_on if upstream in self._names
+        )
+
+    def _refuse_what_comes_too_early(self) -> None:
+        """Fail rawcore datasets whose checks before loading fail, before their deliveries replace raw.
+
+        Raw datasets with only such readers are skipped.
+        """
+        for load in [load for load in self._waiting.values() if isinstance(load, RawcoreLoad)]:
+            try:
+                check_before_load(Task(self._spark, self._warehouse, self._manifest, lambda _: None), load)
+            except Refusal as refusal:
+                self._waiting.pop(load.dataset)
+                self._finish(load.dataset, FAILED, error=refusal)
+            except JAVA_ERRORS as failure:
+                self._waiting.pop(load.dataset)
+                error = unreadable_table(self._warehouse, load.leading.key, failure, name=load.name)
+                self._finish(load.dataset, FAILED, error=error)
+        consumers: dict[str, set[str]] = {}
+        for load in self._manifest.rawcore:
+            for upstream in load.depends_on:
+                consumers.setdefault(upstream, set()).add(load.dataset)
+        for load in [load for load in self._waiting.values() if isinstance(load, RawLoad)]:
+            readers = consumers.get(load.dataset, set())
+            if readers and all(self._status.get(reader) == FAILED for reader in readers):
+                self._waiting.pop(load.dataset)
+                self._finish(load.dataset, SKIPPED, skipped_because=self._names[sorted(readers)[0]])
+
+    def _skip_what_cannot_run(self) -> None:
+        """Skip, transitively, datasets after one that did not succeed; cancel all if the run is cancelled."""
+        while True:
+            stopped = {
+                key: upstream
+                for key, load in self._waiting.items()
+                for upstream in load.depends_on
+                if self._status.get(upstream) in (FAILED, SKIPPED, CANCELED)
+            }
+            if self._canceled.is_set():
+                for key in list(self._waiting):
+                    self._waiting.pop(key)
+                    self._finish(key, CANCELED)
+                return
+            if not stopped:
+                return
+            for key, upstream in stopped.items():
+                self._waiting.pop(key)
+                self._finish(key, SKIPPED, skipped_because=self._names[upstream])
+
+    def _run_one(self, load: RawLoad | RawcoreLoad) -> str:
+        started = time.monotonic()
+        self._emit("dataset_started", dataset=load.dataset)
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", "load")
+        context.setJobGroup(self._job_group, f"{self._manifest.run_id} {load.name}")
+        task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load))
+        try:
+            outcome = load_raw(task, load) if isinstance(load, RawLoad) else load_rawcore(task, load)
+            crowded = self._crowded(load)
+            return self._finish(load.dataset, SUCCEEDED, outcome=outcome, started=started, crowded=crowded)
+        except Canceled:
+            return self._finish(load.dataset, CANCELED, started=started)
+        except Refusal as refusal:
+            return self._finish(load.dataset, FAILED, error=refusal, started=started)
+        except Exception as failure:  # one dataset's accident must not take its neighbours with it
+            if self._canceled.is_set():
+                return self._finish(load.dataset, CANCELED, started=started)
+            log.exception("%s failed", load.name)
+            return self._finish(load.dataset, FAILED, error=accident(load.name, failure), started=started)
+
+    def _crowded(self, load: RawLoad | RawcoreLoad) -> list[str]:
+        """Return the dataset's tables that need compaction; an error here must not fail a finished load."""
+        specs = [load.table] if isinstance(load, RawLoad) else [load.table, load.history, load.event_log]
+        try:
+            tables = [(spec, DeltaTable(self._spark, self._warehouse, spec.key)) for spec in specs if spec]
+            return [spec.qualified_name for spec, table in tables if is_crowded(table)]
+        except Exception:
+            log.exception("the files of %s could not be counted", load.name)
+            return []
+
+    def _phase_of(self, load: RawLoad | RawcoreLoad) -> Callable[[str], None]:
+        def phase(name: str) -> None:
+            if self._canceled.is_set():
+                raise Canceled
+            self._emit("dataset_phase", dataset=load.dataset, phase=name)
+
+        return phase
+
+    def _finish(
+        self,
+        dataset: str,
+        status: str,
+        *,
+        outcome: Outcome | None = None,
+        error: Refusal | None = None,
+        started: float | None = None,
+        skipped_because: str = "",
+        crowded: list[str] | None = None,
+    ) -> str:
+        self._status[dataset] = status
+        outcome = outcome or Outcome()
+        self._emit(
+            "dataset_finished",
+            dataset=dataset,
+            status=status,
+            counts=outcome.counts,
+            drift=outcome.drift,
+            warnings=outcome.warnings,
+            error=without_values(error, self._sensitive[dataset]).as_json() if error else None,
+            skipped_because=skipped_because,
+            crowded=crowded or None,
+            version_before=outcome.version_before,
+            version_after=outcome.version_after,
+            seconds=round(time.monotonic() - started, 3) if started is not None else None,
+        )
+        return status
+
+
+def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:
+    """Return the refusal for a table whose log Delta cannot read, with its location.
+
+    A store that refuses access is the cause by itself: it says nothing about the log.
+    """
+    message = f"{name}: " if name else ""
+    known = cause_of(f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read", thrown_by(failure))
+    if known is not None and known.code in NO_ACCESS:
+        return known
+    return Refusal(
+        "UNREADABLE_TABLE",
+        f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read: {first_line(failure)}",
+        hint="Its _delta_log is damaged or incomplete. Put the folder back from a backup, then run again.",
+    )

@@ -1,0 +1,322 @@
+"""Maintenance runs as runner requests, with pruning and table acceptance."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.tables import CLOSED, DELETED
+from loader.domain.historization import history as rules
+from loader.domain.historization.fold import ABSENT, last
+from loader.domain.manifest import AcceptManifest, CompactManifest, PruneManifest, RevertManifest, VacuumManifest
+from loader.domain.query_results import without_values
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, REVERT, VACUUM
+from loader.spark.compaction import House, carried, compact
+from loader.spark.datasets import Canceled
+from loader.spark.historization import history
+from loader.spark.historization.event_log import LOG, forget_unfinished, logs, refuse_changed
+from loader.spark.historization.events import EventBatch
+from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
+from loader.spark.historization.versions import KEY
+from loader.spark.load import CANCELED, FAILED, SUCCEEDED
+from loader.spark.reverts import revert
+from loader.spark.session import accident, first_line
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.tables.commits import PLACE, TableFiles, commit
+from loader.spark.tables.tables import run_signature
+from loader.spark.vacuum import vacuum
+from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import BIGINT, INTEGER, parse
+
+# Pruning: removal of closed versions that ended before a date; open versions and open tombstones stay. Only closed
+# files are read. The versions are archived if requested, then removed in one commit that notes the horizon: a late
+# row before it is refused and counted (rule 11), because the version it would split is gone. If the history is folded
+# from an event log, a fold never writes unchanged versions, so pruned versions do not return while their events
+# exist. The event log is pruned as well: each key keeps its events from the start of its newest pruned version on.
+# That extra event is needed so that the next version still counts as a change, and a late row of a deleted key is
+# recognised as late.
+
+
+FORGOTTEN = "forgotten"
+ARCHIVED_BY = "archived_by_run_id"
+_EPOCH = "1970-01-01T00:00:00+00:00"
+
+
+def prune(house: House, manifest: PruneManifest) -> dict[str, int]:
+    """Prune a history, or finish an interrupted prune; return the counts."""
+    return _Prune(house, manifest).perform()
+
+
+@dataclass
+class _Prune:
+    house: House
+    manifest: PruneManifest
+
+    @cached_property
+    def _target(self) -> Target:
+        return Target.of(self.house.session, self.house.warehouse, self.manifest.load)
+
+    @property
+    def _horizon(self) -> Column:
+        return F.lit(self.manifest.ended_before).cast(self._target.versions.time_type)
+
+    def perform(self) -> dict[str, int]:
+        house, target, load = self.house, self._target, self.manifest.load
+        history, event_log = target.history, target.event_log
+        assert history is not None
+        assert load.history is not None
+        refuse_policy_changed(load, target.signed)
+        house.before(load.history.qualified_name, history)
+        if event_log is not None and load.event_log is not None:
+            house.before(load.event_log.qualified_name, event_log)
+            house.sign(carried(target.signed, run_id=house.run_id, what=PRUNE))
+            committed = history.committed_sequence(history.key)
+            refuse_changed(event_log, load.name)
+            forget_unfinished(house.session, event_log, load.event_log, committed, target.signed)
+        done = any(
+            (run_commit.run_id, run_commit.what) == (house.run_id, PRUNE) for run_commit in history.run_commits()
+        )
+        counts = target.segments() | {"removed": 0} if done else self._history()
+        house.after(load.history.qualified_name, history)
+        if event_log is not None and load.event_log is not None:
+            house.phase("pruning the event log")
+            counts["forgotten"] = self._event_log()
+            house.after(load.event_log.qualified_name, event_log)
+        return counts
+
+    # --- the history ------------------------------------------------------------------------------
+
+    def _history(self) -> dict[str, int]:
+        house, target, manifest = self.house, self._target, self.manifest
+        assert target.history is not None
+        house.phase("reading closed versions")
+        counts = target.segments()
+        segments = (CLOSED,) if target.versions.tombstones else (CLOSED, DELETED)
+        files = target.versions.files_of(*segments)
+        ended = F.col(target.versions.name("ended_at"))
+        rows = target.versions.files.frame(files, placed=True).where(ended < self._horizon)
+        removed = rows.count() if files else 0
+        if not removed:
+            return counts | {"removed": 0}
+        if manifest.archive:
+            house.phase("archiving")
+            self._archive(rows.drop(PLACE), manifest.archive, removed)
+        house.phase("writing history")
+        counts["versions"] -= removed
+        notes = {FORGOTTEN: self._later(target.signed.notes.get(FORGOTTEN) if target.signed else None)}
+        signature = carried(target.signed, run_id=house.run_id, what=PRUNE, counts=counts, notes=notes)
+        house.sign(signature)
+        commit(target.versions.files, None, gone=rows.select(PLACE), gone_from=files)
+        return counts | {"removed": removed}
+
+    def _later(self, before: str | None) -> str:
+        """Return the later of the requested and the recorded horizon, since a horizon is never lowered."""
+        asked = self.manifest.ended_before
+        if before is None:
+            return asked
+        is_number = parse(self._target.versions.spec.column("ended_at").type).name in (BIGINT, INTEGER)
+        place = int if is_number else rules.parse_instant
+        return max(asked, before, key=place)
+
+    def _archive(self, rows: DataFrame, place: str, expected: int) -> None:
+        """Write the versions to a Delta table with the archives of all runs, replacing this run's rows."""
+        run_id = self.house.run_id
+        own = f"{quote_identifier(ARCHIVED_BY)} = {quote_text(run_id)}"
+        reader = self.house.session.read.format("delta")
+        try:
+            (
+                rows.withColumn(ARCHIVED_BY, F.lit(run_id))
+                .write.format("delta")
+                .mode("overwrite")
+                .option("replaceWhere", own)
+                .option("mergeSchema", "true")
+                .option("delta.columnMapping.mode", "name")
+                .save(place)
+            )
+            written = reader.load(place).where(own).count()
+        except JAVA_ERRORS as error:
+            raise Refusal(
+                "NOT_ARCHIVED",
+                f"{self.manifest.load.name}: the archive {place} cannot be written: {first_line(error)}",
+                hint="choose a folder that is empty or holds an archive of this history; nothing was pruned",
+            ) from error
+        if written != expected:
+            raise Refusal("NOT_ARCHIVED", f"{place} holds {written} of {expected} versions; nothing was pruned")
+        self.house.tables["archive"] = {"location": place, "rows": written}
+
+    # --- the event log ----------------------------------------------------------------------------
+
+    def _event_log(self) -> int:
+        """Remove the events that produced only pruned versions; the event log alone determines them."""
+        target, load = self._target, self.manifest.load
+        assert target.event_log is not None
+        assert load.event_log is not None
+        files = TableFiles(self.house.session, target.event_log)
+        if not files.all:
+            return 0
+        spec, held = load.event_log, files.frame(files.all, placed=True)
+        key, at, sequence = (
+            quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "event_at", "sequence")
+        )
+        bounds = self._bounds(files.frame(files.all))
+        joined = held.join(bounds, F.col(key) == F.col("__bound"), "inner")
+        # Events that an absence made void stay void when the absence is pruned.
+        gone = joined.where((F.col(at) < F.col("__from")) | (F.col(sequence) < F.col("__void")))
+        places = gone.select(PLACE).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        try:
+            count = places.count()
+            if count:
+                signed = target.history.newest_run_commit() if target.history else None
+                self.house.sign(carried(signed, run_id=self.house.run_id, what=PRUNE))
+                commit(files, None, gone=places, gone_from=files.all)
+        finally:
+            places._jdf.queryExecution().logical().rdd().unpersist(False)
+        return count
+
+    def _bounds(self, events: DataFrame) -> DataFrame:
+        """Return for each key the time from which events stay, and the number of its newest dropped absence.
+
+        Events of lower run numbers were void because of that absence, and must be removed with it.
+        """
+        target, load = self._target, self.manifest.load
+        assert target.event_log is not None
+        stamp = Stamp(self.house.run_id, _EPOCH, _EPOCH)
+        noted = target.signed.notes if target.signed else {}
+        fold = EventBatch(self.house.session, load, target.versions, target.event_log, stamp, noted).fold
+        per_key = logs(events, load.event_log, fold).select(KEY, LOG)
+        horizon = f"CAST({quote_text(self.manifest.ended_before)} AS {fold.time_type})"
+        pruned = f"filter({fold.versions(LOG, 'fp')}, p -> p.until IS NOT NULL AND p.until < {horizon})"
+        bounds = per_key.withColumn("__pruned", F.expr(pruned)).where("size(__pruned) > 0")
+        bounds = bounds.withColumn("__from", F.expr(f"{last('__pruned')}.start"))
+        absences = f"filter({LOG}, e -> e.kind = '{ABSENT}' AND e.at < __from)"
+        return bounds.select(
+            F.col(KEY).alias("__bound"),
+            "__from",
+            F.expr(f"coalesce(array_max(transform({absences}, e -> e.seq)), -1L)").alias("__void"),
+        )
+
+
+# Acceptance of a restored or recreated table: a commit from which further loads continue.
+
+
+# Results for the accepted table: the number of the newest run in it (-1 for none), and this run's number.
+HELD, SEQUENCE = "held", "sequence"
+
+
+def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
+    """Commit this run to the leading table and update the other tables; return the counts.
+
+    The event log loses the events of missing runs, so that they can be loaded again. The run's number is greater
+    than every number in the table, even if the control database is older than the table. Raises Refusal NO_TABLE,
+    or EVENT_LOG_CHANGED for an event log without events of runs that the table has.
+    """
+    load = manifest.load
+    target = Target.of(house.session, house.warehouse, load)
+    table, signed = target.leading, target.signed
+    if not table.exists():
+        raise Refusal(
+            "NO_TABLE",
+            f"{load.name}: there is no table to accept",
+            hint="Make a report of the dataset, execute it, and accept the new table.",
+        )
+    done = signed is not None and (signed.run_id, signed.what) == (house.run_id, ACCEPT)
+    held = int(signed.notes[HELD]) if signed and done else signed.sequence if signed else -1
+    seen = table.committed_sequence(load.leading.key)
+    sequence = signed.sequence if signed and done else max(load.sequence, seen + 1)
+    house.before(load.leading.qualified_name, table, **{HELD: held, SEQUENCE: sequence})
+    counts = target.segments() if target.history else {"rows": target.rawcore_rows()}
+    notes = (signed.notes if signed else {}) | {HELD: str(held)}
+    signature = run_signature(
+        run_id=house.run_id,
+        at=signed.at if signed else "",
+        sequence=sequence,
+        counts=counts,
+        notes=notes,
+        what=ACCEPT,
+    )
+    house.sign(signature)
+    if not done:
+        if target.event_log is not None and load.event_log is not None:
+            house.phase("removing events of missing runs")
+            changed = refuse_changed(target.event_log, load.name, held=held)
+            forget_unfinished(house.session, target.event_log, load.event_log, held, signed)
+            if changed:
+                commit(TableFiles(house.session, target.event_log), load.event_log.key, sequence)
+        house.phase("accepting the table")
+        commit(TableFiles(house.session, table), load.leading.key, sequence)
+    if target.history:
+        house.phase("writing rawcore")
+        history.rebuild(Target.of(house.session, house.warehouse, replace(load, sequence=sequence)))
+    house.after(load.leading.qualified_name, table)
+    return counts
+
+
+log = logging.getLogger(__name__)
+
+MANIFESTS = {
+    REVERT: RevertManifest,
+    PRUNE: PruneManifest,
+    COMPACT: CompactManifest,
+    ACCEPT: AcceptManifest,
+    VACUUM: VacuumManifest,
+}
+_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM: vacuum}
+
+Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest
+
+
+def govern(
+    spark: SparkSession,
+    warehouse: str,
+    kind: str,
+    manifest: Manifest,
+    emit: Callable[..., None],
+    canceled: threading.Event,
+    job_group: str,
+) -> dict:
+    """Perform one maintenance run; return its ``finished`` event, whose answer has the tables' versions."""
+    about = manifest if isinstance(manifest, CompactManifest | VacuumManifest) else manifest.load
+    started = time.monotonic()
+
+    def phase(name: str) -> None:
+        if canceled.is_set():
+            raise Canceled
+        emit("dataset_phase", dataset=about.dataset, phase=name)
+
+    emit("dataset_started", dataset=about.dataset)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", "load")
+    spark.sparkContext.setJobGroup(job_group, f"{manifest.run_id} {kind} {about.name}")
+    house = House.of(spark, warehouse, manifest.run_id, phase)
+    counts: dict[str, int] = {}
+    error, status = None, SUCCEEDED
+    try:
+        counts = _WORK[kind](house, manifest)
+    except Canceled:
+        status = CANCELED
+    except Refusal as refusal:
+        error, status = refusal, FAILED
+    except Exception as failure:  # any error must reach the worker
+        if canceled.is_set():
+            status = CANCELED
+        else:
+            log.exception("%s of %s failed", kind, about.name)
+            error, status = accident(about.name, failure), FAILED
+    leading = next(iter(house.tables.values()), {})
+    emit(
+        "dataset_finished",
+        dataset=about.dataset,
+        status=status,
+        counts=counts,
+        error=without_values(error, getattr(about, "sensitive", ())).as_json() if error else None,
+        version_before=leading.get("version_before"),
+        version_after=leading.get("version_after"),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    return {"status": status, "answer": {"tables": house.tables}}

@@ -1,0 +1,203 @@
+"""Read-only SQL over temporary views, with columns masked beneath the query.
+
+The text was checked before (``loader.domain.queries``). Spark's own plan is checked again: no command, no program,
+and no table but those behind the temporary views. Values of the answer are JSON: integers, floats and booleans as
+they are, decimals, dates and timestamps (UTC) as text, NULL as null.
+"""
+
+import logging
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.domain.manifest import Masking, QuerySource, ReadManifest
+from loader.domain.queries import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
+from loader.domain.refusals import Refusal
+from loader.spark import history_queries
+from loader.spark.session import fit_shuffles
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sql import quote_identifier
+
+# PySpark logs every failed query with its values; the answer has the reason for the requester.
+logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+# The answer is stored as one row of the control database.
+MOST_BYTES = 32_000_000
+_WHERE = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
+_PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
+_NOT_ALLOWED = ("ScriptTransformation", "InsertIntoStatement", "InsertIntoDir")
+# Root of a temporary view's plan; the parts below it were not written by the user.
+_VIEW = "View"
+
+
+def run(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str, Any]:
+    """Return columns, types and rows of the query. Raise Refusal: refused, invalid, failed or too large."""
+    session, arguments = fit_shuffles(spark.newSession()), manifest.arguments
+    limit = min(int(arguments.get("limit", MOST_ROWS)), MOST_ROWS)
+    try:
+        for source in manifest.sources:
+            _frame(session, warehouse, source).createOrReplaceTempView(source.view)
+        frame = _planned(session, arguments)
+        rows = _as_values(frame).limit(limit + 1).collect()
+    except PySparkException as error:
+        raise _refusal(error, arguments) from error
+    finally:
+        for source in manifest.sources:
+            session.catalog.dropTempView(source.view)
+    values = [[_plain(value) for value in row] for row in rows[:limit]]
+    if sum(len(str(value)) for row in values for value in row) > MOST_BYTES:
+        raise Refusal(
+            FAILED, f"the result has more than {MOST_BYTES:,} characters", hint="select fewer columns or rows"
+        )
+    return {
+        "columns": frame.columns,
+        "types": [field.dataType.simpleString() for field in frame.schema.fields],
+        "rows": values,
+        "truncated": len(rows) > limit,
+    }
+
+
+# Sources with masked columns.
+
+
+def _frame(session: SparkSession, warehouse: str, source: QuerySource) -> DataFrame:
+    if source.query is not None:
+        keys = {column.name: column.key for column in source.table.columns}
+        return _masked(session.sql(source.query), keys, source.masking)
+    table = DeltaTable(session, warehouse, source.table.key)
+    if not table.exists():
+        raise Refusal("NO_TABLE", f"{source.table.qualified_name} does not exist in the warehouse")
+    version = table.version()
+    keys = history_queries.column_keys(table, version) if source.masking is not None else {}
+    return _masked(table.frame_as_of(version), keys, source.masking)
+
+
+def _masked(frame: DataFrame, keys: dict[str, str], masking: Masking | None) -> DataFrame:
+    """Return the columns of a frame, masked ones as NULL, and keys that are hashes hashed with the secret.
+
+    The columns are selected in any case: Spark's hidden column of file names does not pass a projection.
+    """
+    return frame.select(*(_column(field, keys.get(field.name), masking) for field in frame.schema.fields))
+
+
+def _column(field: T.StructField, key: str | None, masking: Masking | None) -> Column:
+    own = F.col(quote_identifier(field.name))
+    if masking is None or key in masking.shown or (key is None and field.name.lower() in masking.shown_names):
+        return own.alias(field.name)
+    if key in masking.hashed:
+        hashed = F.sha2(F.concat_ws(" ", F.lit(masking.secret), F.lit("+"), own), 256)
+        return F.when(own.isNotNull(), hashed).alias(field.name)
+    return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+# Checks of Spark's plans.
+
+
+def _planned(session: SparkSession, arguments: dict[str, Any]) -> DataFrame:
+    """Return the query as a frame. A command would run at once, so Spark's parser is asked before."""
+    parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(arguments["query"])
+    commands = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.COMMAND()
+    if parsed.containsPattern(commands):
+        raise Refusal(REFUSED, "line 1, column 1: only one SELECT can be run")
+    for node in _nodes(parsed):
+        _check_name(node.getClass().getSimpleName())
+    frame = session.sql(arguments["query"])
+    for node in _nodes(frame._jdf.queryExecution().analyzed(), beneath_views=False):
+        name = node.getClass().getSimpleName()
+        _check_name(name)
+        if name.endswith("Relation") and name not in ("LocalRelation", "OneRowRelation", "CTERelationRef"):
+            raise Refusal(REFUSED, "only published tables and views can be read")
+    return frame
+
+
+def _check_name(name: str) -> None:
+    if name in _NOT_ALLOWED or name.endswith("Command"):
+        raise Refusal(REFUSED, f"only one SELECT can be run, and this is a {name}")
+
+
+def _nodes(plan: Any, *, beneath_views: bool = True) -> Iterator[Any]:
+    """Yield the nodes of a logical plan, with its subqueries and common table expressions."""
+    yield plan
+    if not beneath_views and plan.getClass().getSimpleName() == _VIEW:
+        return
+    for part in (plan.children(), plan.innerChildren(), plan.subqueries()):
+        for place in range(part.size()):
+            child = part.apply(place)
+            if is_instance_of(SparkContext._gateway, child, _PLAN):
+                yield from _nodes(child, beneath_views=beneath_views)
+
+
+def _refusal(error: PySparkException, arguments: dict[str, Any]) -> Refusal:
+    """Return Spark's message, at its position in the written text."""
+    message = str(error.getMessage() or error).strip()
+    first = re.split(r"\s*SQLSTATE:", message.splitlines()[0] if message else type(error).__name__)[0]
+    first = re.sub(r"\A\[[A-Z_.0-9]+\]\s*", "", first).strip()[:500]
+    if not isinstance(error, AnalysisException | ParseException):
+        return Refusal(FAILED, first)
+    return Refusal(INVALID, f"{_place(error, message, arguments)}{first}")
+
+
+def _place(error: PySparkException, said: str, arguments: dict[str, Any]) -> str:
+    """Return the position of an error in the text, ending in a colon; empty if Spark does not name it."""
+    query, found = arguments["query"], _WHERE.search(said)
+    offset: int | None = None
+    if found is not None:
+        starts = [0, *(match.end() for match in re.finditer("\n", query))]
+        offset = starts[min(int(found[1]), len(starts)) - 1] + int(found[2])
+    else:
+        offset = next((context.startIndex() for context in error.getQueryContext() if context.startIndex() >= 0), None)
+    if offset is None:
+        return ""
+    return f"{position_in_text(arguments['text'], offset, arguments.get('replaced', ()))}: "
+
+
+# Values of the answer.
+
+
+def _as_values(frame: DataFrame) -> DataFrame:
+    """Return the frame with names that differ, and times as text by Spark, whose years and zone Python lacks."""
+    fields = frame.schema.fields
+    plain = frame.toDF(*(f"c{place}" for place in range(len(fields))))
+    return plain.select(*(_value_of(F.col(f"c{place}"), field.dataType) for place, field in enumerate(fields)))
+
+
+def _value_of(column: Column, type_: T.DataType) -> Column:
+    if isinstance(type_, T.TimestampType):
+        return F.concat(F.translate(column.cast("string"), " ", "T"), F.lit("Z"))
+    if isinstance(type_, T.TimestampNTZType):
+        return F.translate(column.cast("string"), " ", "T")
+    if isinstance(type_, T.ArrayType | T.MapType | T.StructType | T.StringType | T.NumericType | T.BooleanType):
+        return column
+    return F.hex(column) if isinstance(type_, T.BinaryType) else column.cast("string")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; not-a-number and infinities as text."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex().upper()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, T.Row):
+        return {name: _plain(one) for name, one in value.asDict().items()}
+    if isinstance(value, dict):
+        return {str(_plain(name)): _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value

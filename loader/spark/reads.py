@@ -1,0 +1,277 @@
+"""Bounded queries for pages, with columns masked before the query runs.
+
+Kinds and their arguments:
+
+    sample      limit, newest                rows of a table; ``newest``: the last loaded first
+    changes     run_id, op, limit            changes of a run in a history by key (``historization.changes``)
+    key_search  text, limit                  business keys of a history or rawcore table that start with text
+    versions    entity_key | business_key    every version of one key, oldest first
+    as_of       at, limit, text, known_at    rows valid at an instant (at a number, if the history is dated by
+                                             numbers), from the table version of the clock time ``known_at``;
+                                             ``tombstone``: state label of rows that mark a deleted key,
+                                             ``inclusive_ends``: an interval includes its end
+    discover    (source)                     columns and inferred types of a file
+    sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.spark.queries``)
+
+changes, key_search and as_of are ordered by business key; ``after`` (its columns' values as text) starts
+behind that key.
+
+Every answer names the Delta version that was read. Values are text, as Spark casts them, and NULL is null:
+pages show them without computing.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from architecture.domain.tables import OPEN, ColumnSpec, TableSpec
+from loader.domain.historization.history import parse_instant
+from loader.domain.manifest import Masking, ReadManifest
+from loader.domain.query_results import MOST_ROWS
+from loader.domain.refusals import Refusal
+from loader.spark import history_queries, queries
+from loader.spark.expressions import all_of
+from loader.spark.history_queries import after_key, changes
+from loader.spark.sources.deliveries import discover
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain import types
+from metadata.domain.sensitivity import MASK, MASK_CHANGED
+from metadata.domain.sql import quote_identifier
+
+# Masking of column values before a query runs, so that no result, order or match reveals them.
+
+
+def masked(
+    frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: Masking
+) -> tuple[DataFrame, list[str]]:
+    """Return the frame without masked values, and the names of the masked columns.
+
+    A masked column holds a hash of its value, the row's entity key and the secret, which only shows if
+    versions of one key differ. ``hidden`` replaces it in the answer. ``keys`` are stable keys by column name.
+    """
+    salt = _salt(frame, keys, table, masking)
+    columns, names = [], []
+    for name in frame.columns:
+        own = F.col(quote_identifier(name))
+        key = keys.get(name)
+        if key in masking.hashed:
+            own = _hash(F.lit(masking.secret), own)
+        elif key not in masking.shown and not (key is None and name.lower() in masking.shown_names):
+            own = _hash(salt, F.lit(name), own.cast("string"))
+            names.append(name)
+        columns.append(own.alias(name))
+    return frame.select(*columns), names
+
+
+def _salt(frame: DataFrame, keys: Mapping[str, str], table: TableSpec, masking: Masking) -> Column:
+    entity = next((column.key for column in table.of_purpose("entity_key")), None)
+    of_row = [F.col(quote_identifier(name)) for name in frame.columns if keys.get(name) == entity and entity]
+    return F.concat_ws(" ", F.lit(masking.secret), *of_row)
+
+
+def _hash(*parts: Column) -> Column:
+    """Return the hash of the parts; a NULL value has its own hash, but a hash of two parts stays NULL."""
+    *first, last = parts
+    absent = F.when(last.isNull(), F.lit("-")).otherwise(F.lit("+"))
+    hashed = F.sha2(F.concat_ws(" ", *first, absent, last), 256)
+    return F.when(last.isNotNull(), hashed) if len(parts) == 2 else hashed
+
+
+def hidden(columns: Sequence[str], rows: Iterable[Sequence[Any]], names: Sequence[str]) -> list[list[Any]]:
+    """Return rows with masked columns replaced: one mask for a changed value, another for the rest.
+
+    A value is changed if it differs from the previous row's.
+    """
+    places = [place for place, name in enumerate(columns) if name in names]
+    found: list[list[Any]] = []
+    before: Sequence[Any] | None = None
+    for row in rows:
+        shown = list(row)
+        for place in places:
+            differs = before is not None and before[place] != row[place]
+            shown[place] = MASK_CHANGED if differs else MASK
+        found.append(shown)
+        before = row
+    return found
+
+
+def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group: str) -> dict:
+    """Answer one query; raise Refusal if the table does not exist or the query takes too long."""
+    with in_time(spark, job_group, f"read {manifest.kind}", manifest.timeout_seconds):
+        return _answer(spark, warehouse, manifest)
+
+
+@contextmanager
+def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> Iterator[None]:
+    """Run jobs in the scheduler pool of reads; cancel them and raise ``READ_TIMEOUT`` after ``seconds``."""
+    context = spark.sparkContext
+    context.setLocalProperty("spark.scheduler.pool", "read")
+    context.setJobGroup(job_group, what)
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        context.cancelJobGroup(job_group)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if late.is_set():
+            raise Refusal(
+                "READ_TIMEOUT",
+                f"The read took longer than {seconds:.0f} seconds",
+                hint="Read less, or try again when no load is running.",
+            ) from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict:
+    arguments = manifest.arguments
+    if manifest.kind == "sql":
+        return queries.run(spark, warehouse, manifest)
+    if manifest.kind == "discover":
+        source = manifest.source
+        return discover(spark, source.location, source.format, source.options)
+    kinds: dict[str, Callable[[DataFrame, TableSpec, dict], DataFrame]] = {
+        "sample": _sample,
+        "key_search": _key_search,
+        "versions": _versions,
+        "as_of": _as_of,
+    }
+    if manifest.kind not in (*kinds, "changes"):
+        raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
+    table = DeltaTable(spark, warehouse, manifest.table.key)
+    if not table.exists():
+        raise Refusal(
+            "NO_TABLE",
+            f"{manifest.table.qualified_name} does not exist in the warehouse yet",
+            hint="A load run creates it.",
+        )
+    known_at = arguments.get("known_at")
+    if known_at and manifest.kind == "as_of":
+        with history_queries.within_retention(manifest.table, known_at):
+            commit = history_queries.commit_known_at(table, manifest.table, known_at)
+            frame, hidden_then = _readable(table, manifest, commit.version)
+            present = history_queries.frame_as_known(frame, table, manifest.table, commit.version)
+            names = [now for then, now in zip(frame.columns, present.columns, strict=True) if then in hidden_then]
+            found = _rows(_as_of(present, manifest.table, arguments), arguments, names)
+            return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **found}
+    version = table.version()
+    frame, names = _readable(table, manifest, version)
+    if manifest.kind == "changes":
+        found = changes(frame, manifest.table, arguments, _limit(arguments))
+        for change in found["changes"] if names else ():
+            sides = [side for side in ("before", "after") if change[side] is not None]
+            change |= zip(sides, hidden(found["columns"], [change[side] for side in sides], names), strict=True)
+        return {"table_version": version, "masked": names, **found}
+    asked = kinds[manifest.kind](frame, manifest.table, arguments)
+    return {"table_version": version, **_rows(asked, arguments, names, in_order=manifest.kind == "versions")}
+
+
+def _readable(table: DeltaTable, manifest: ReadManifest, version: int) -> tuple[DataFrame, list[str]]:
+    """Return the frame of a table version with values masked for the reader, and the masked columns' names."""
+    frame = table.frame_as_of(version)
+    if manifest.masking is None:
+        return frame, []
+    return masked(frame, history_queries.column_keys(table, version), manifest.table, manifest.masking)
+
+
+def _rows(asked: DataFrame, arguments: dict, masked_names: list[str], *, in_order: bool = False) -> dict:
+    """Return the rows as text; with ``in_order`` the mask shows if a value differs from the previous row."""
+    limit = _limit(arguments)
+    rows = asked.select(*(_as_text(asked, name) for name in asked.columns)).limit(limit + 1).collect()
+    chosen = [list(row) for row in rows[:limit]]
+    if in_order:
+        chosen = hidden(asked.columns, chosen, masked_names)
+    else:
+        chosen = [row for one in chosen for row in hidden(asked.columns, [one], masked_names)]
+    return {
+        "columns": asked.columns,
+        "rows": chosen,
+        "truncated": len(rows) > limit,
+        "masked": [name for name in asked.columns if name in masked_names],
+    }
+
+
+def _limit(arguments: dict) -> int:
+    return min(int(arguments.get("limit", 50)), MOST_ROWS)
+
+
+def _as_text(frame: DataFrame, name: str) -> Column:
+    return F.col(quote_identifier(name)).cast("string").alias(name)
+
+
+def _business_key(table: TableSpec) -> list[str]:
+    return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+
+
+def _sample(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Return rows in file order, or the last loaded first, which reads the whole table."""
+    if not arguments.get("newest"):
+        return frame
+    last_first = F.col(quote_identifier(table.column("loaded_at").name)).desc_nulls_last()
+    return frame.orderBy(last_first, *_business_key(table))
+
+
+def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Return the keys whose first business-key column starts with the text, ignoring case."""
+    names = _business_key(table)
+    text = str(arguments.get("text", ""))
+    matching = frame.where(F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(text))))
+    entity_key = quote_identifier(table.column("entity_key").name)
+    return after_key(matching, table, arguments).select(*names, entity_key).distinct().orderBy(*names)
+
+
+def _versions(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Return the versions of one key, given its entity key or its business-key values."""
+    if arguments.get("entity_key"):
+        condition = F.col(quote_identifier(table.column("entity_key").name)) == F.lit(arguments["entity_key"])
+    else:
+        given = dict(arguments["business_key"])
+        condition = all_of(
+            F.col(quote_identifier(column.name)).cast("string") == F.lit(str(given[column.name]))
+            for column in table.of_purpose("business_key")
+        )
+    return frame.where(condition).orderBy(quote_identifier(table.column("started_at").name))
+
+
+def _as_of(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFrame:
+    """Return the rows whose interval ``[started_at, ended_at)`` contains the instant; open ones have no end."""
+    at = _instant(arguments["at"], table.column("started_at"))
+    started, ended, segment, state = (
+        F.col(quote_identifier(table.column(purpose).name))
+        for purpose in ("started_at", "ended_at", "segment", "state")
+    )
+    not_ended = ended.isNull() | (segment == OPEN) | (ended > at)
+    if arguments.get("inclusive_ends"):
+        not_ended = not_ended | (ended == at)
+    valid = frame.where((started <= at) & not_ended)
+    if arguments.get("tombstone"):
+        valid = valid.where(~state.eqNullSafe(arguments["tombstone"]))
+    names = _business_key(table)
+    if arguments.get("text"):
+        valid = valid.where(
+            F.startswith(F.lower(F.col(names[0]).cast("string")), F.lower(F.lit(str(arguments["text"]))))
+        )
+    return after_key(valid, table, arguments).orderBy(*names)
+
+
+def _instant(at: object, column: ColumnSpec) -> Column:
+    """Return the requested instant in the type of the version start: a timestamp, its day, or a number."""
+    dated_by = types.parse(column.type).name
+    try:
+        if dated_by in (types.INTEGER, types.BIGINT):
+            return F.lit(int(str(at))).cast("bigint")
+        instant = parse_instant(str(at))
+    except ValueError:
+        what = "a number" if dated_by in (types.INTEGER, types.BIGINT) else "a time like 2026-11-21T08:15:00Z"
+        raise Refusal("BAD_INSTANT", f"versions are dated by {column.type} here, and {at!r} is not {what}") from None
+    return F.lit(instant.isoformat()).cast("timestamp").cast("date" if dated_by == types.DATE else "timestamp")

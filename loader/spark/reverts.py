@@ -1,0 +1,325 @@
+"""Revert: removal of one run from a history.
+
+A history of rows with their own time is folded from its event log: the keys of the run's events are folded
+again without them, and the difference is written in one commit. Versions that the run opened disappear, those
+it closed are open again, and later runs remain correct.
+
+Other histories do not record the effect of a run. There the newest applied run can be reverted with Delta's
+RESTORE, which resets the table to its state before the run's commit.
+
+The history is written first, then the run's events are deleted, then rawcore is rebuilt. An interrupted
+revert is finished by repeating it, or by the next load (``loader.spark.historization.event_log``).
+"""
+
+from dataclasses import dataclass, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from loader.domain.feeds import NOTE
+from loader.domain.manifest import RevertManifest
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import LOAD, PRUNE, REVERT
+from loader.spark.compaction import House
+from loader.spark.expressions import digest
+from loader.spark.historization import history as rawcore
+from loader.spark.historization.difference import REWRITE_UP_TO_ROWS, forget
+from loader.spark.historization.event_log import (
+    LOG,
+    VOID,
+    forget_run,
+    forget_unfinished,
+    logs,
+    refuse_changed,
+    refuse_missing,
+)
+from loader.spark.historization.events import EventBatch
+from loader.spark.historization.history import Stamp, Target, kept_hashes, refuse_policy_changed
+from loader.spark.historization.stage import typed_stage
+from loader.spark.historization.versions import KEY, PACKED
+from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
+from metadata.domain.sql import quote_identifier, quote_text
+
+REVERTED = "reverted"
+_EPOCH = "1970-01-01T00:00:00+00:00"
+_GONE = (
+    "DELTA_VERSION_NOT_FOUND",
+    "DELTA_CANNOT_RESTORE",
+    "DELTA_MISSING_FILES",
+    "DELTA_FILE_NOT_FOUND",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "VersionNotFoundException",
+    "FileNotFoundException",
+    "Not all files from version",
+)
+# Operations in the log besides commits of runs that change no row.
+_HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "COMPUTE STATS", "SET TBLPROPERTIES")
+
+
+def revert(house: House, manifest: RevertManifest) -> dict[str, int]:
+    """Revert a run, or finish an interrupted revert; return the counts. Raise Refusal before any write."""
+    return _Revert(house, manifest).perform()
+
+
+@dataclass
+class _Revert:
+    house: House
+    manifest: RevertManifest
+
+    def perform(self) -> dict[str, int]:
+        house, manifest = self.house, self.manifest
+        target = self._target()
+        assert target.history is not None
+        assert manifest.load.history is not None
+        tables = {manifest.load.history.qualified_name: target.history, manifest.load.name: target.rawcore}
+        if target.event_log is not None and manifest.load.event_log is not None:
+            tables[manifest.load.event_log.qualified_name] = target.event_log
+        for name, table in tables.items():
+            house.before(name, table)
+        house.phase("reading the history")
+        commits = target.history.run_commits()
+        done = next((commit for commit in commits if (commit.run_id, commit.what) == (manifest.run_id, REVERT)), None)
+        if done is not None:
+            house.sign(_same(done))
+        else:
+            self._refuse(commits)
+            refuse_policy_changed(manifest.load, target.signed)
+            if target.event_log is not None:
+                self._refold(target)
+            else:
+                self._restore(target, commits)
+        if target.event_log is not None and manifest.load.event_log is not None:
+            forget_run(house.session, target.event_log, manifest.load.event_log, manifest.reverted_sequence)
+        house.phase("writing rawcore")
+        now = self._target()
+        rawcore.rebuild(now)
+        for name, table in tables.items():
+            house.after(name, table)
+        return now.segments()
+
+    def _target(self) -> Target:
+        return Target.of(self.house.session, self.house.warehouse, self.manifest.load)
+
+    def _refuse(self, commits: list[RunCommit]) -> None:
+        manifest = self.manifest
+        if any(commit.what == REVERT and commit.notes.get(REVERTED) == manifest.reverted_run for commit in commits):
+            raise Refusal("ALREADY_REVERTED", f"run {manifest.reverted_run} was reverted on {manifest.load.name}")
+        if manifest.refused is not None:
+            raise Refusal.from_json(manifest.refused)
+
+    def _sign(
+        self, at: str, counts: dict[str, int], before: dict[str, str], notes: dict[str, str] | None = None
+    ) -> None:
+        self.house.sign(
+            run_signature(
+                run_id=self.manifest.run_id,
+                at=at,
+                sequence=self.manifest.load.sequence,
+                counts=counts,
+                notes=before | {REVERTED: self.manifest.reverted_run} | (notes or {}),
+                what=REVERT,
+            )
+        )
+
+    # --- by the event log ---------------------------------------------------------------------------
+
+    def _refold(self, target: Target) -> None:
+        """Commit the history as it is without the run's events."""
+        manifest, load = self.manifest, self.manifest.load
+        assert target.event_log is not None
+        assert target.history is not None
+        assert load.event_log is not None
+        committed = target.history.committed_sequence(target.history.key)
+        if committed >= load.sequence:
+            raise Refusal(
+                "sequence_behind_table",
+                f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}",
+                hint="The control database is older than the warehouse: manage.py accept_table, then revert again.",
+            )
+        signed = target.signed
+        self._sign(signed.at if signed else "", {}, signed.notes if signed else {})
+        refuse_changed(target.event_log, load.name)
+        forget_unfinished(self.house.session, target.event_log, load.event_log, committed, signed)
+        stamp = Stamp(manifest.run_id, manifest.newest_applied_at or _EPOCH, _EPOCH)
+        batch = EventBatch(
+            self.house.session, load, target.versions, target.event_log, stamp, signed.notes if signed else {}
+        )
+        self._refuse_what_came_again(target)
+        before = target.segments()
+        refuse_missing(batch.files, load.name, before["versions"])
+        self.house.phase("folding")
+        batch.take(self._folded(batch, target.event_log))
+        try:
+            counts = {
+                "versions": before["versions"] + batch.versions_added,
+                "open": before["open"] + batch.open_added,
+            }
+            notes = {VOID: str(manifest.reverted_sequence)} | kept_hashes(load, signed)
+            self._sign(manifest.newest_applied_at or "", counts, signed.notes if signed else {}, notes)
+            self.house.phase("writing history")
+            batch.write_history(small=before["versions"] <= REWRITE_UP_TO_ROWS // 4)
+        finally:
+            batch.release()
+
+    def _folded(self, batch: EventBatch, event_log: DeltaTable) -> DataFrame:
+        """Return the keys of the run's events with their versions with and without these events."""
+        spec, fold = self.manifest.load.event_log, batch.fold
+        assert spec is not None
+        key, sequence = (quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "sequence"))
+        own = F.col(sequence) == self.manifest.reverted_sequence
+        frame = event_log.frame()
+        touched = frame.where(own).select(F.col(key).alias("__touched")).distinct()
+        events = frame.join(touched, F.col(key) == F.col("__touched"), "left_semi")
+        events = events.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        before = logs(events, spec, fold)
+        after = logs(events.where(~own), spec, fold).select(F.col(KEY).alias("__kept"), F.col(LOG).alias("__left"))
+        joined = before.join(after, F.col(KEY) == F.col("__kept"), "left")
+        left = joined.withColumn("__left", F.coalesce(F.col("__left"), F.expr(fold.no_events())))
+        nothing = [F.lit(0).alias(name) for name in ("late", "ignored", "beyond")]
+        folded = left.select(
+            KEY,
+            PACKED,
+            F.lit(True).alias("delivered"),
+            F.expr(fold.no_events()).alias("events"),
+            F.expr(fold.versions(LOG, "fo")).alias("old"),
+            F.expr(fold.versions("__left", "fn")).alias("new"),
+            *nothing,
+            F.expr(f"CAST(array() AS ARRAY<{fold.time_type}>)").alias("refused"),
+        )
+        try:
+            return folded.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        finally:
+            forget(events)
+
+    def _refuse_what_came_again(self, target: Target) -> None:
+        """Raise Refusal LATER_RUNS if later runs delivered rows of this run again.
+
+        The event log stores such a row once, as this run's; a revert would lose it.
+        """
+        manifest, load = self.manifest, self.manifest.load
+        if not manifest.later_runs:
+            return
+        spec, policy = load.event_log, target.versions.policy
+        assert spec is not None
+        assert target.event_log is not None
+        if not all(one.feed for one in load.inputs):
+            raise Refusal(
+                "LATER_RUNS",
+                f"later runs were applied to {load.name}, and what they brought is not kept",
+                hint="revert them first, the newest before the others",
+                count=len(manifest.later_runs),
+            )
+        runs = ", ".join(quote_text(run) for run in manifest.later_runs)
+        inputs = []
+        for one in load.inputs:
+            theirs = f"{quote_identifier(one.table.column('run_id').name)} IN ({runs})"
+            inputs.append(replace(one, feed=False, filter=f"({one.filter}) AND {theirs}" if one.filter else theirs))
+        again = typed_stage(
+            self.house.session,
+            self.house.warehouse,
+            replace(load, inputs=tuple(inputs)),
+            run_id=manifest.run_id,
+            load_timestamp=manifest.newest_applied_at or _EPOCH,
+        )
+        types = {f.name: f.dataType for f in again.schema.fields}
+        entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in load.entity_key])
+        brought = again.select(entity_key.alias("__again"), F.col(quote_identifier(policy.time)).alias("__own"))
+        key, own, sequence = (
+            F.col(quote_identifier(spec.column(purpose).name)) for purpose in ("entity_key", "event_own", "sequence")
+        )
+        mine = target.event_log.frame().where(sequence == manifest.reverted_sequence)
+        both = mine.join(brought, (key == F.col("__again")) & (own == F.col("__own")), "left_semi")
+        count = both.count()
+        if count:
+            names = [F.col(quote_identifier(c.name)).cast("string") for c in spec.of_purpose("business_key")]
+            shown = both.select(*names, own.cast("string")).limit(5).collect()
+            raise Refusal(
+                "LATER_RUNS",
+                f"{count} rows of run {manifest.reverted_run} came again with later runs, which rest upon it",
+                count=count,
+                samples=tuple(", ".join(str(value) for value in row) for row in shown),
+                hint="revert those runs first, the newest before the others",
+            )
+
+    # --- by Delta's RESTORE -----------------------------------------------------------------------
+
+    def _restore(self, target: Target, commits: list[RunCommit]) -> None:
+        history = target.history
+        assert history is not None
+        load = self.manifest.load
+        own = [commit for commit in commits if (commit.run_id, commit.what) == (self.manifest.reverted_run, LOAD)]
+        if not own:
+            raise self._gone("the table's log no longer holds its commit")
+        version = min(one.version for one in own) - 1
+        self._refuse_later(commits, version + 1)
+        try:
+            then = history.frame_as_of(version).schema
+        except Exception as failure:
+            raise self._as_refusal(failure) from None
+        if [(f.name, f.dataType) for f in then] != [(f.name, f.dataType) for f in history.schema()]:
+            raise Refusal(
+                "SCHEMA_CHANGED",
+                f"{load.name}: the columns of the history changed since run {self.manifest.reverted_run}",
+                hint="load a delivery that corrects it",
+            )
+        self._refuse_changes_by_hand(history, version)
+        signed = next((commit for commit in commits if commit.version <= version), None)
+        at = signed.at if signed else ""
+        notes = {NOTE: commits[0].notes[NOTE]} if NOTE in commits[0].notes else {}
+        self._sign(at, dict(signed.counts) if signed else {}, signed.notes if signed else {}, notes)
+        self.house.phase("restoring the history")
+        try:
+            self.house.session.sql(f"RESTORE TABLE {history.sql_name} TO VERSION AS OF {version}")
+        except Exception as failure:
+            raise self._as_refusal(failure) from None
+
+    def _refuse_later(self, commits: list[RunCommit], first: int) -> None:
+        reverted = {commit.notes.get(REVERTED) for commit in commits if commit.what == REVERT}
+        for one in reversed(commits):
+            if one.version > first and one.what in (LOAD, PRUNE) and one.run_id not in reverted:
+                if one.run_id == self.manifest.reverted_run:
+                    continue
+                raise Refusal(
+                    "LATER_RUNS",
+                    f"run {one.run_id} was applied to {self.manifest.load.name} later, and rests upon run "
+                    f"{self.manifest.reverted_run}",
+                    hint="revert the newest run first",
+                )
+
+    def _refuse_changes_by_hand(self, history: DeltaTable, version: int) -> None:
+        log = history.spark.sql(f"DESCRIBE HISTORY {history.sql_name}")
+        others = log.where(
+            (F.col("version") > version) & F.coalesce(~F.contains("userMetadata", F.lit('"run_id"')), F.lit(True))
+        )
+        found = [row.operation for row in others.select("operation").collect() if row.operation not in _HARMLESS]
+        if found:
+            raise Refusal(
+                "CHANGED_BY_HAND",
+                f"{self.manifest.load.name}: the history was changed by {found[0]} since, which no run did",
+                hint="restoring would undo that, too: do it by hand, or load a delivery that corrects the run",
+            )
+
+    def _gone(self, why: str) -> Refusal:
+        return Refusal(
+            "BEYOND_RETENTION",
+            f"run {self.manifest.reverted_run} cannot be taken out of {self.manifest.load.name}: {why}",
+            hint="load a delivery that corrects it",
+        )
+
+    def _as_refusal(self, failure: Exception) -> Exception:
+        if _is_gone(failure):
+            return self._gone("what the table held before is no longer kept")
+        return failure
+
+
+def _is_gone(failure: Exception) -> bool:
+    """Return whether Delta reports that a version's files or its log are missing."""
+    return any(code in str(failure) for code in _GONE)
+
+
+def _same(done: RunCommit) -> str:
+    return run_signature(
+        run_id=done.run_id, at=done.at, sequence=done.sequence, counts=done.counts, notes=done.notes, what=done.what
+    )

@@ -1,0 +1,237 @@
+"""Runner: a child process with one warm Spark session, driven by JSON lines.
+
+``python -m loader.spark.runner`` with ELEVATA_RUNNER_CONFIG
+(``loader.spark.session.RunnerConfig`` as JSON) and ELEVATA_EVENTS_FD (the descriptor that events are
+written to; standard output if absent). The protocol is ``loader.domain.protocol``. The runner ends, with
+its JVM, when its standard input closes, so it never outlives its worker.
+"""
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from loader.domain.manifest import (
+    CheckManifest,
+    DryRunManifest,
+    ExecuteManifest,
+    LoadManifest,
+    ObserveManifest,
+    PublishManifest,
+    ReadManifest,
+    ReplayManifest,
+    SizesManifest,
+    from_json,
+)
+from loader.domain.protocol import MarkedLines
+from loader.domain.reference.cases import parse_cases, select
+from loader.domain.refusals import Refusal, cause_of
+from loader.spark import reads
+from loader.spark.historization import invariants
+from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
+from loader.spark.maintenance_runs import MANIFESTS, govern
+from loader.spark.replay import replay
+from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.tables import steps
+from loader.spark.tables.dry_run import dry_run, sizes
+from loader.spark.tables.shared_catalog import publish_names
+from loader.spark.tables.tables import DeltaTable
+
+log = logging.getLogger("loader.spark.runner")
+
+
+class Events:
+    """Thread-safe writer of events, one JSON object a line."""
+
+    def __init__(self, descriptor: int):
+        self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def emit(self, event: str, **fields) -> None:
+        line = json.dumps({"event": event} | {name: value for name, value in fields.items() if value is not None})
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+
+class Runner:
+    """Request loop; each request runs in its own thread and ends with exactly one ``finished``."""
+
+    def __init__(self, spark: SparkSession, config: RunnerConfig, events: Events):
+        self._spark, self._config, self._events = spark, config, events
+        self._cancels: dict[str, threading.Event] = {}
+        self._kinds: dict[str, Callable[[str, dict], dict]] = {
+            "ping": lambda _id, _body: {},
+            "observe": self._observe,
+            "execute": self._execute,
+            "sizes": self._sizes,
+            "dry_run": self._dry_run,
+            "load": self._load,
+            **{kind: partial(self._govern, kind) for kind in MANIFESTS},
+            "read": self._read,
+            "publish": self._publish,
+            "check": self._check,
+            "replay": self._replay,
+        }
+
+    def take(self, request: dict) -> None:
+        """Start a request, or cancel a running one."""
+        if request["kind"] == "cancel":
+            event = self._cancels.get(request["id"])
+            if event is not None:
+                event.set()
+                self._spark.sparkContext.cancelJobGroup(request["id"])
+            return
+        self._cancels[request["id"]] = threading.Event()
+        threading.Thread(target=self._answer, args=(request,), name=request["id"], daemon=True).start()
+
+    def _answer(self, request: dict) -> None:
+        request_id = request["id"]
+        try:
+            kind = self._kinds.get(request["kind"])
+            if kind is None:
+                raise Refusal("UNKNOWN_REQUEST", f"There is no request of kind {request['kind']}")
+            fit_shuffles(self._spark)
+            answer = {"status": "succeeded"} | kind(request_id, request.get("body") or {})
+        except Refusal as refusal:
+            answer = {"status": "failed", "error": refusal.as_json()}
+        except Exception as failure:  # any error must reach the worker
+            log.exception("request %s failed", request_id)
+            answer = {"status": "failed", "error": accident(request["kind"], failure).as_json()}
+        finally:
+            self._cancels.pop(request_id, None)
+        self._events.emit("finished", id=request_id, **answer)
+
+    def _observe(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(ObserveManifest, body)
+        found, unreadable = {}, []
+        for key in manifest.tables:
+            try:
+                table = DeltaTable(self._spark, self._config.warehouse, key).observe()
+            except JAVA_ERRORS as failure:
+                if not manifest.skip_unreadable:
+                    raise unreadable_table(self._config.warehouse, key, failure) from failure
+                log.warning("the table %s cannot be read: %s", key, first_line(failure))
+                unreadable.append(key)
+                continue
+            if table is not None and (manifest.dropped or not table.dropped):
+                found[table.key] = asdict(table)
+        return {"answer": found, "unreadable": unreadable}
+
+    def _execute(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ExecuteManifest, body)
+        canceled = self._cancels[request_id]
+        done = steps.execute(
+            self._spark,
+            self._config.warehouse,
+            manifest.steps,
+            self._emitter(request_id),
+            execution=manifest.execution,
+            done=manifest.done,
+            canceled=canceled,
+            sensitive=manifest.sensitive,
+        )
+        return {} if done else {"status": CANCELED if canceled.is_set() else FAILED}
+
+    def _sizes(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(SizesManifest, body)
+        return {"answer": sizes(self._spark, self._config.warehouse, manifest.tables)}
+
+    def _dry_run(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(DryRunManifest, body)
+        warehouse, canceled = self._config.warehouse, self._cancels[request_id]
+        return {"answer": dry_run(self._spark, warehouse, manifest, self._emitter(request_id), canceled)}
+
+    def _load(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(LoadManifest, body)
+        attempt = LoadAttempt(
+            self._spark,
+            self._config.warehouse,
+            manifest,
+            self._emitter(request_id),
+            self._cancels[request_id],
+            request_id,
+        )
+        return {"status": attempt.run()}
+
+    def _govern(self, kind: str, request_id: str, body: dict) -> dict:
+        manifest = from_json(MANIFESTS[kind], body)
+        emit, canceled = self._emitter(request_id), self._cancels[request_id]
+        return govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+
+    def _read(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ReadManifest, body)
+        return {"answer": reads.read(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _publish(self, _request_id: str, body: dict) -> dict:
+        manifest = from_json(PublishManifest, body)
+        return {"answer": publish_names(self._spark, self._config.warehouse, manifest)}
+
+    def _check(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(CheckManifest, body)
+        return {"answer": invariants.check(self._spark, self._config.warehouse, manifest, request_id)}
+
+    def _replay(self, request_id: str, body: dict) -> dict:
+        manifest = from_json(ReplayManifest, body)
+        emit = self._emitter(request_id)
+        cases = select(parse_cases(manifest.cases), manifest.only)
+        replay(
+            self._spark,
+            self._config.warehouse,
+            cases,
+            lambda outcome: emit("case_finished", outcome=outcome.as_json()),
+        )
+        return {}
+
+    def _emitter(self, request_id: str) -> Callable[..., None]:
+        return lambda event, **fields: self._events.emit(event, id=request_id, **fields)
+
+
+def _not_started(failure: Exception, config: RunnerConfig) -> Refusal:
+    if isinstance(failure, Refusal):
+        return failure
+    about = "Spark did not start"
+    hint = "Java 17 or newer must be on the PATH or in JAVA_HOME; run 'make setup'."
+    if config.conf:
+        hint += " Or Spark refuses one of the settings in ELEVATA_SPARK_CONF: the runner's log says which."
+    return cause_of(about, thrown_by(failure)) or Refusal(
+        "SPARK_DID_NOT_START", f"{about}: {first_line(failure)}", hint=hint
+    )
+
+
+def main() -> int:
+    os.umask(UMASK)
+    # For the worker, which reads this output and writes the log.
+    printed = logging.StreamHandler()
+    printed.setFormatter(MarkedLines())
+    logging.basicConfig(level=logging.INFO, handlers=[printed])
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    events = Events(int(os.environ.get("ELEVATA_EVENTS_FD", "1")))
+    started = time.monotonic()
+    # Taken away, so that neither the JVM nor Python workers inherit the secrets in it.
+    config = RunnerConfig(**json.loads(os.environ.pop("ELEVATA_RUNNER_CONFIG")))
+    try:
+        spark = start_session(config)
+    except Exception as failure:  # Java missing, master away, bad configuration: one line for the worker
+        log.exception("Spark did not start")
+        events.emit("fatal", error=_not_started(failure, config).as_json())
+        return 1
+    events.emit("ready", pid=os.getpid(), spark_version=spark.version, seconds=round(time.monotonic() - started, 2))
+    runner = Runner(spark, config, events)
+    for line in sys.stdin:
+        if line.strip():
+            runner.take(json.loads(line))
+    # The worker is gone or closed the input; a running job is not awaited: commits are atomic.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""Spark session of a runner, its JVM class cache, and exception chains as values.
+
+One JVM serves a runner for its whole life. ``userMetadata`` is a session setting, so every dataset of a run
+has its own session: parallel datasets in one session would write each other's commit metadata.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from loader.domain import spark_settings
+from loader.domain.refusals import DEEPEST, Refusal, Thrown, cause_of, chain_of
+from loader.spark.sources.files import JAVA_ERRORS
+from metadata.domain.locations import Roots
+
+# Cache of Java class lookups from Python.
+
+
+def remember_classes() -> None:
+    """Make py4j resolve each part of a class name once instead of at every use.
+
+    Java searches every jar before it reports that ``org.apache`` is no class, as often for PySpark's own code as
+    for ours; this took a sixth of a small load's CPU time. A package never becomes a class.
+    """
+    for owner in (JVMView, JavaPackage):
+        if not hasattr(owner.__getattr__, "__wrapped__"):
+            owner.__getattr__ = _remembering(owner.__getattr__)
+
+
+def _remembering(look_up: Any) -> Any:
+    @wraps(look_up)
+    def remembered(parent: Any, name: str) -> Any:
+        found = look_up(parent, name)
+        if isinstance(found, (JavaPackage, JavaClass)):
+            parent.__dict__[name] = found  # __getattr__ is not called for what an object has
+        return found
+
+    return remembered
+
+
+# Files are for the user that the runner runs as.
+UMASK = 0o077
+# A setting of the context, which is constant once it runs.
+SOURCES = "spark.elevata.sources"
+# Addresses of a Hive metastore that names are published in; empty: those that Hive's own settings name.
+METASTORE = "spark.elevata.metastore"
+# Beside Delta's jars (``loader.spark.classes``).
+CLASS_ARCHIVE = "classes.jsa"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """Settings of the Spark session, all given by the worker."""
+
+    warehouse: str
+    master: str = "local[*]"
+    jars: str = ""
+    driver_memory: str = "1g"
+    java_options: str = ""
+    environment: str = "dev"
+    log_level: str = "ERROR"
+    # Permitted folders of sources, and closed folders: fields of ``locations.Roots`` as text.
+    source_roots: tuple[str, ...] = ()
+    closed_folders: tuple[str, ...] = ()
+    # The installation's own settings, where each stands (file and line), and Hadoop's secret ones.
+    conf: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Shared catalog: addresses of its metastore, and the version and jars of the client ("" for Spark's own).
+    metastore: str = ""
+    metastore_version: str = ""
+    metastore_jars: str = ""
+
+
+def settings_of(config: RunnerConfig) -> dict[str, str]:
+    """Return Spark's settings for a runner."""
+    settings = spark_settings.settings_of(master=config.master, cores=os.cpu_count() or 2, own=config.conf) | {
+        "spark.driver.memory": config.driver_memory,
+        SOURCES: json.dumps({"roots": list(config.source_roots), "closed": list(config.closed_folders)}),
+        "spark.sql.warehouse.dir": config.warehouse + "/.catalog",
+        # Hadoop sets the mode of files itself, whatever the process's umask is.
+        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
+    }
+    jars = sorted(Path(config.jars).glob("*.jar")) if config.jars else []
+    if jars:
+        settings["spark.jars"] = ",".join(str(jar) for jar in jars)
+    if config.metastore:
+        settings[METASTORE] = config.metastore
+    if config.metastore_version:
+        settings["spark.sql.hive.metastore.version"] = config.metastore_version
+    if config.metastore_jars:
+        settings["spark.sql.hive.metastore.jars"] = "path"
+        settings["spark.sql.hive.metastore.jars.path"] = config.metastore_jars
+    if options := _java_options(config):
+        settings["spark.driver.extraJavaOptions"] = options
+    if not spark_settings.is_cluster(config.master):
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    return settings
+
+
+def _java_options(config: RunnerConfig) -> str:
+    """Return the configured Java options, and the class archive if set-up has created one."""
+    archive = Path(config.jars, CLASS_ARCHIVE)
+    own = config.java_options.split()
+    if config.jars and archive.is_file() and not any(option.startswith("-XX:ArchiveClasses") for option in own):
+        own.append(f"-XX:SharedArchiveFile={archive}")
+    return " ".join(own)
+
+
+def source_roots(spark: SparkSession) -> Roots:
+    """Return the folders that sources may be read from, as configured at the runner's start."""
+    given = json.loads(spark.sparkContext.getConf().get(SOURCES, "{}"))
+    return Roots.of(given.get("roots", ()), given.get("closed", ()), folder="/")
+
+
+def start_session(config: RunnerConfig) -> SparkSession:
+    """Start and return the runner's session; raise pyspark's errors if Java or the master is missing."""
+    conf = SparkConf(loadDefaults=False).setAll(list(settings_of(config).items()))
+    conf.setMaster(config.master).setAppName(f"elevata runner ({config.environment})")
+    remember_classes()
+    SparkContext._ensure_initialized(conf=conf)
+    _check_settings(config)
+    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    _set_secrets(spark, config.secrets)
+    spark.sparkContext.setLogLevel(config.log_level)
+    return spark
+
+
+def _check_settings(config: RunnerConfig) -> None:
+    """Raise Refusal SPARK_SETTING for a value of the installation's own that Spark cannot read."""
+    java = SparkContext._jvm
+    assert java is not None
+    for declared in ("internal.config.package$", "sql.internal.SQLConf$", "sql.internal.StaticSQLConf$"):
+        java.java.lang.Class.forName(f"org.apache.spark.{declared}")
+    for name, value in config.conf.items():
+        if "${" in value:  # replaced by Spark when it is read
+            continue
+        entry = java.org.apache.spark.internal.config.ConfigEntry.findEntry(name)
+        if entry is None:  # Hadoop's, a catalog's, or one that Spark reads without declaring it
+            continue
+        try:
+            entry.valueConverter().apply(value)
+        except JAVA_ERRORS as error:
+            because = thrown_by(error)[-1].message
+            raise Refusal(
+                "SPARK_SETTING",
+                f"{config.places.get(name, 'settings')}: {name}: Spark refuses {value!r}: {because}",
+                hint="Correct the setting; the runner is started again by the next request.",
+            ) from error
+
+
+def _set_secrets(spark: SparkSession, secrets: Mapping[str, str]) -> None:
+    """Give Hadoop its secrets, which executors get with its configuration.
+
+    As settings of Spark they would be arguments of the JVM's command line, which every user of the machine sees.
+    """
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    for name, value in secrets.items():
+        configuration.set(name.removeprefix(spark_settings.HADOOP), value)
+
+
+def fit_shuffles(session: SparkSession) -> SparkSession:
+    """Shuffle into as many partitions as a cluster has cores now, unless the settings say how many.
+
+    Executors register, come and go while the context lives, so the number is asked for with each request.
+    """
+    context = session.sparkContext
+    if spark_settings.is_cluster(context.master) and not context._conf.contains(spark_settings.SHUFFLE_PARTITIONS):
+        session.conf.set(spark_settings.SHUFFLE_PARTITIONS, str(max(2, context.defaultParallelism)))
+    return session
+
+
+def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
+    """Return a separate session for one dataset of a run, with ``user_metadata`` in its commits."""
+    session = fit_shuffles(spark.newSession())
+    session.conf.set(USER_METADATA, user_metadata)
+    return session
+
+
+def commit_metadata(fields: Mapping[str, Any]) -> str:
+    """Return the JSON value for a session's ``USER_METADATA``.
+
+    Spark replaces ``${…}`` in setting values, whatever ``spark.sql.variable.substitute`` says, so ``$`` is
+    written as its JSON escape.
+    """
+    return json.dumps(fields, sort_keys=True).replace("$", "\\u0024")
+
+
+# Exception chain of a failure, Python's and Java's, as plain values.
+
+
+def accident(about: str, failure: Exception, *, code: str = "UNEXPECTED") -> Refusal:
+    """Return an unexpected failure as a Refusal with its known cause, else its first line.
+
+    The log has the details.
+    """
+    return cause_of(about, thrown_by(failure)) or Refusal(
+        code, f"{about}: {first_line(failure)}", hint="The runner's log has the details."
+    )
+
+
+def first_line(failure: Exception) -> str:
+    """Return the first line of a failure's message."""
+    text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
+    return (text.splitlines() or [type(failure).__name__])[0][:500]
+
+
+def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
+    """Return the chain, outermost first, without parts that an ended Java process can no longer return."""
+    return chain_of(
+        failure, lambda one: _java_chain(getattr(one, "java_exception", None) or getattr(one, "_origin", None))
+    )
+
+
+def _java_chain(java: Any) -> list[Thrown]:
+    chain: list[Thrown] = []
+    try:
+        while java is not None and len(chain) < DEEPEST:
+            chain.append(Thrown(java.getClass().getName(), java.getMessage() or ""))
+            java = java.getCause()
+    except (*JAVA_ERRORS, OSError):  # the process with the exception is gone: the parts read so far are returned
+        return chain
+    return chain

@@ -1,0 +1,178 @@
+"""Dataset list, and the pages of a dataset's statements, runs and data.
+
+Pages of data are frames; the warehouse's answer comes by a read (``loader.views.history``).
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.views.decorators.http import require_safe
+
+from elevata.accounts.permissions import permitted
+from elevata.accounts.roles import Permission
+from elevata.web.views import DetailPage, ListPage
+from loader.domain.query_results import csv_text, header_of
+from loader.domain.refusals import Refusal
+from loader.domain.run_states import LOAD
+from loader.forms.reads import ChangesForm, SampleForm
+from loader.models import DatasetRun, ReadRequest
+from loader.selectors import dataset_runs, last_loads, newest_succeeded, read_requests, statements
+from loader.services.read_permissions import may_read, must_still_read
+from metadata.filtersets import DatasetFilter
+from metadata.models import TargetDataset
+from metadata.selectors.columns import found_by
+from metadata.selectors.datasets import schemas, target_datasets
+from metadata.views.base import DatasetPage
+
+RUNS_OFFERED = 50
+# Kinds of reads whose answers are rows of one table.
+_FILES = ("sample", "as_of", "versions")
+
+
+class DatasetList(ListPage):
+    """Target datasets, each with its last load."""
+
+    filterset, template_name = DatasetFilter, "loader/datasets/dataset_list.html"
+    listed = staticmethod(target_datasets)
+
+    def context(self) -> dict[str, Any]:
+        page = self.rows_page
+        keys = {row.pk: (row.history_of or row).key for row in page}
+        loads = last_loads(keys.values())
+        return super().context() | {
+            "found_by": found_by(page, self.request.GET.get("q", "")),
+            "rows": [(row, loads.get(str(keys[row.pk]))) for row in page],
+            "schemas": [(row.name, f"{row} ({row.dataset_count})") for row in schemas().order_by("ordinal", "name")],
+        }
+
+
+class DatasetSql(DatasetPage, DetailPage):
+    """The statement of each layer that leads to the dataset."""
+
+    template_name = "loader/queries/dataset_sql.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"statements": statements(self.row)}
+
+
+class DatasetRuns(DatasetPage, ListPage):
+    """A dataset's rows in its load runs, newest first."""
+
+    template_name, per_page = "loader/runs/dataset_runs.html", 25
+
+    def listed(self) -> QuerySet[DatasetRun]:
+        return dataset_runs(dataset=self.row)
+
+
+class DataPage(DatasetPage):
+    """Base of pages of a dataset's data; ``view`` is the tab. 403 for users who may not read the data."""
+
+    permissions = (Permission.READ_DATA,)
+    view: ClassVar[str]
+
+    def find(self) -> TargetDataset:
+        return readable(self.request, self.rows(), self.kwargs["key"])
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"view": self.view}
+
+
+class HistoryDataPage(DataPage, DetailPage):
+    """Base of pages of historized datasets; 404 for others."""
+
+    def find(self) -> TargetDataset:
+        dataset = super().find()
+        if not (dataset.historize or dataset.history_of_id):
+            raise Http404(f"{dataset} is not historized")
+        return dataset
+
+
+class DatasetSample(DataPage, DetailPage):
+    """A sample of the dataset's table: the form chooses the number of rows and their order."""
+
+    template_name, view = "loader/queries/data_sample.html", "sample"
+
+    def context(self) -> dict[str, Any]:
+        form = SampleForm(self.request.GET or None)
+        chosen = form.cleaned_data if form.is_bound and form.is_valid() else {"rows": form["rows"].initial, "order": ""}
+        loads = newest_succeeded([(self.row.history_of or self.row).key]).select_related("run")
+        return super().context() | {
+            "form": form,
+            "question": {"kind": "sample", "rows": chosen["rows"]} | ({"newest": "on"} if chosen["order"] else {}),
+            "is_view": self.row.materialization == TargetDataset.Materialization.VIEW,
+            "last_load": loads.first(),
+        }
+
+
+class DatasetRunChanges(HistoryDataPage):
+    """The changes of a run to each key of a history: the newest run's, unless another is chosen."""
+
+    template_name, view = "loader/queries/data_changes.html", "changes"
+
+    def context(self) -> dict[str, Any]:
+        rows = _changing_runs(self.row)
+        form = ChangesForm(self.request.GET or None, runs=[(row.run.run_id, _label(row)) for row in rows])
+        given = form.cleaned_data if form.is_bound and form.is_valid() else {"run": "", "op": ""}
+        chosen = next((row for row in rows if row.run.run_id == given["run"]), rows[0] if rows else None)
+        question = None
+        if chosen is not None and not form.errors:
+            question = {"kind": "changes", "run": chosen.run.run_id} | ({"op": given["op"]} if given["op"] else {})
+        return super().context() | {"form": form, "op": given["op"], "chosen": chosen, "question": question}
+
+
+def _changing_runs(dataset: TargetDataset) -> list[DatasetRun]:
+    """Return the dataset's rows in its newest succeeded loads and history batches."""
+    rows = dataset_runs(dataset=dataset).filter(status=DatasetRun.Status.SUCCEEDED)
+    return list(rows.filter(run__kind__in=(LOAD, "history_batch"))[:RUNS_OFFERED])
+
+
+def _label(row: DatasetRun) -> str:
+    counts = [f"{row.counts[name]:,} {name}" for name in ("new", "changed", "deleted") if row.counts.get(name)]
+    changes = ", ".join(counts) or "nothing changed"
+    return f"{row.run.load_timestamp:%Y-%m-%d %H:%M} UTC · {changes} · {row.run.run_id}"
+
+
+@require_safe
+@permitted(Permission.READ_DATA)
+def read_file(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return an answer's rows as CSV. Only the user who asked has it, as on the page."""
+    read = get_object_or_404(answered_reads(request.user), pk=pk)
+    try:
+        must_still_read(request.user, read)
+    except Refusal as refusal:
+        raise PermissionDenied(refusal.one_line()) from None
+    answer: dict[str, Any] = read.answer
+    name = f"{read.dataset}-{read.kind.replace('_', '-')}-v{answer['table_version']}.csv"
+    text = csv_text(answer["columns"], answer["rows"])
+    return result_file(name, text, CSV, answer.get("masked", ()))
+
+
+CSV = "text/csv; charset=utf-8"
+
+
+def result_file(name: str, content: str | bytes, media_type: str, masked: Iterable[str]) -> HttpResponse:
+    """Return a result as a file to download; a header names the masked columns."""
+    response = HttpResponse(content, content_type=media_type)
+    response["X-Masked-Columns"] = header_of(masked)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def readable(request: HttpRequest, rows: QuerySet[TargetDataset], key: UUID) -> TargetDataset:
+    """Return the dataset. Raise PermissionDenied for one whose data the user may not read."""
+    dataset = get_object_or_404(rows, key=key)
+    if not may_read(request.user, dataset):
+        raise PermissionDenied(f"Reading the data of {dataset} needs the permission {Permission.READ_DATA}.")
+    return dataset
+
+
+def answered_reads(user: Any) -> QuerySet[ReadRequest]:
+    """Return the user's answers that can be downloaded as a file."""
+    return read_requests().filter(
+        requested_by=user, dataset__isnull=False, kind__in=_FILES, status=ReadRequest.Status.SUCCEEDED
+    )

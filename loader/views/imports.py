@@ -1,0 +1,273 @@
+"""Import pages of a system: a file or table as a new contract, or its differences from an existing one."""
+
+import json
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import BadRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from elevata.core.errors import MetadataError, StaleVersion, as_sentence
+from elevata.web.views import REFUSED, RowPage
+from loader.domain.contracts import SAME, Line, compare_contract
+from loader.domain.refusals import Refusal
+from loader.forms.imports import (
+    Row,
+    chosen,
+    contract_changes,
+    known_columns,
+    packed,
+    rows_of,
+    seen_again,
+    unpacked,
+)
+from loader.services.source_samples import Place, readable_sample
+from loader.sources.files import Sample, format_of
+from loader.sources.limits import place_in
+from loader.views.systems import SystemPage
+from metadata.domain import naming
+from metadata.forms.sources import ColumnChoiceForm, NewSourceForm, ReadingForm, options_of
+from metadata.models import SourceDataset, System
+from metadata.services.sources import ContractChanges, change_contract, import_source_dataset
+from metadata.views.base import Editing
+
+STALE = 409
+TABLE = SourceDataset.Format.TABLE
+FILE_FORMATS = [name for name in SourceDataset.Format.values if name != TABLE]
+
+
+# --- a new source dataset ----------------------------------------------------------------------
+
+
+class SourceImport(Editing, SystemPage):
+    """Import one file or table: show its columns with inferred types, let the user decide, then create them."""
+
+    template_name, part_template = "loader/sources/source_import.html", "loader/sources/import_part.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        system = self.row
+        place, reading = _place(request, system)
+        if not place.location:
+            return redirect("system_discover", system.short_name)
+        context = _import_context(system, place)
+        if reading is not None and reading.errors:
+            context |= {"reading": reading, "misread": True}
+        elif request.htmx or "show" in request.GET:
+            context |= _sampled_part(request, system, place, context["known"])
+        return self.render(**context)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Create the dataset with the user's decisions, all or nothing."""
+        system = self.row
+        place, lines, facts = _posted(request, system)
+        form = NewSourceForm(request.POST)
+        dataset = request.POST.get("short_name", "")
+        rows = rows_of(lines, system=system.short_name, dataset=dataset, data=request.POST)
+        is_valid = _all_valid(rows)
+        source = form.attempt(lambda: _write(system, place, form, rows)) if is_valid or not form.is_valid() else None
+        if source is None:
+            context = _import_context(system, place) | _lines_part(rows, facts)
+            return self.render(status=REFUSED, **context, form=form, options=json.dumps(place.options), wrong=True)
+        messages.success(request, f"{source} created. Review its targets.")
+        return redirect("source_generate", source.key)
+
+
+def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | None]:
+    """Return the place of the delivery, and the form with its reading options, where one was sent."""
+    location = request.GET.get("location", "").strip()[:1000]
+    if system.kind != System.Kind.FILES:
+        return Place(location, TABLE, {}), None
+    form = ReadingForm(request.GET) if "delimiter" in request.GET else None
+    kind = request.GET.get("format", "")
+    if kind not in FILE_FORMATS:
+        kind = format_of(location) or "csv"
+    return Place(location, kind, form.options() if form is not None else None), form
+
+
+def _known(system: System, location: str) -> SourceDataset | None:
+    """Return the source dataset of a location; PostgreSQL keeps no text with a NUL, so none has one."""
+    if "\0" in location:
+        return None
+    return SourceDataset.objects.filter(system=system, location=location).first()
+
+
+def _import_context(system: System, place: Place) -> dict[str, Any]:
+    return {
+        "place": place,
+        "known": _known(system, place.location),
+        "reading": ReadingForm.filled(place.location, place.format, place.options or {})
+        if place.format != TABLE
+        else None,
+    }
+
+
+def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
+    """Return the sample, with a form filled with proposals; or the refusal if nothing could be read."""
+    try:
+        result, masked = readable_sample(request.user, system, place, known)
+    except Refusal as refusal:
+        return {"refused": refusal.as_json()}
+    name = PurePosixPath(place.location).name if place.format != TABLE else place.location
+    stem = name if place.format == TABLE else name.partition(".")[0] or name
+    short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
+    rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
+    form = NewSourceForm(initial={"name": stem, "short_name": short, "historize": _has_key(rows)})
+    reading = ReadingForm.filled(place.location, place.format, result.options) if place.format != TABLE else None
+    return {
+        "form": form,
+        "reading": reading,
+        "options": json.dumps(result.options),
+        **_lines_part(rows, _facts(result)),
+    }
+
+
+def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line]:
+    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
+    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked)
+
+
+def _has_key(rows: list[Row]) -> bool:
+    return any(row.line.found and row.line.found.key_ordinal for row in rows)
+
+
+def _facts(result: Sample) -> dict[str, Any]:
+    return {"said": result.said, "notes": list(result.notes)}
+
+
+def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "rows": rows,
+        "decided": [row for row in rows if row.form is not None],
+        "same": [row for row in rows if row.line.status == SAME],
+        "clashing": [row for row in rows if row.form is None and row.line.status != SAME],
+        "lines": packed([row.line for row in rows]),
+        "said": facts,
+        "said_json": json.dumps(facts),
+        "known_types": ColumnChoiceForm.known_types,
+        "help": ColumnChoiceForm(prefix="help"),
+    }
+
+
+def _write(system: System, place: Place, form: NewSourceForm, rows: list[Row]) -> SourceDataset | None:
+    """Return the new dataset; None if one of the lines was refused, whose form then has the reason."""
+    given = form.cleaned_data
+    columns = chosen(rows, system=system.short_name, dataset=given["short_name"])
+    try:
+        return import_source_dataset(
+            system=system, location=place.location, format=place.format, options=place.options, columns=columns, **given
+        )
+    except MetadataError as error:
+        if _by_its_line(error, rows, f"{system}.{given['name']}"):
+            raise
+        return None
+
+
+def _posted(request: HttpRequest, system: System) -> tuple[Place, list[Line], dict[str, Any]]:
+    """Return the sent place, lines and facts. Raise BadRequest (400) if they are invalid."""
+    posted = request.POST
+    try:
+        options = options_of(posted.get("options", ""))
+        lines = unpacked(posted.get("lines", ""))
+        facts = json.loads(posted.get("said") or "{}")
+        facts = {"said": str(facts.get("said", "")), "notes": [str(note) for note in facts.get("notes", [])]}
+    except (ValueError, AttributeError, TypeError):
+        raise BadRequest("The form is invalid. Reload the page.") from None
+    kind, location = posted.get("format", ""), posted.get("location", "").strip()
+    if (kind == TABLE) != (system.kind != System.Kind.FILES) or not location:
+        raise BadRequest("The form belongs to another system. Reload the page.")
+    if kind != TABLE:
+        if kind not in FILE_FORMATS:
+            raise BadRequest(f"There is no format {kind!r}.")
+        try:
+            place_in(system, location)
+        except Refusal as refusal:
+            raise BadRequest(refusal.message) from None
+    return Place(location, kind, options), lines, facts
+
+
+def _all_valid(rows: list[Row]) -> bool:
+    # Every form is validated, so that every line shows its errors.
+    results = [row.form.is_valid() for row in rows if row.form is not None]
+    return all(results)
+
+
+# --- an existing contract ----------------------------------------------------------------------
+
+
+class SourceColumns(Editing, RowPage):
+    """The system's columns beside the contract's; only the lines that the user ticks are changed."""
+
+    model, name, page = SourceDataset, "source", "source_page"
+    template_name, part_template = "loader/sources/source_columns.html", "loader/sources/columns_part.html"
+
+    def rows(self) -> QuerySet[SourceDataset]:
+        return super().rows().select_related("system").prefetch_related("columns")
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"back": self.address(self.row)}
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self.render(**_compared_part(request, self.row) if request.htmx or "show" in request.GET else {})
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Take the ticked lines, all or nothing."""
+        try:
+            lines = unpacked(request.POST.get("lines", ""))
+            facts = json.loads(request.POST.get("said") or "{}")
+        except ValueError:
+            raise BadRequest("The form is invalid. Reload the page.") from None
+        source, names, problem = self.row, _names(self.row), ""
+        rows = rows_of(lines, **names, data=request.POST)
+        if _all_valid(rows):
+            changes = contract_changes(rows, **names)
+            try:
+                change_contract(source_dataset=source, changes=changes)
+            except StaleVersion:
+                rows = rows_of(seen_again(lines, self.find()), **names, data=request.POST)
+                return self.render(status=STALE, **_lines_part(rows, facts), stale=True)
+            except MetadataError as error:
+                problem = _by_its_line(error, rows, str(source))
+            else:
+                messages.success(request, _summary(changes))
+                return redirect("source_generate" if changes else "source_page", source.key)
+        return self.render(status=REFUSED, **_lines_part(rows, facts), wrong=True, problem=problem)
+
+
+def _compared_part(request: HttpRequest, source: SourceDataset) -> dict[str, Any]:
+    try:
+        place = Place(source.location, source.format, dict(source.options))
+        result, masked = readable_sample(request.user, source.system, place, source)
+    except Refusal as refusal:
+        return {"refused": refusal.as_json()}
+    lines = _compared(result, known_columns(source), masked)
+    return _lines_part(rows_of(lines, **_names(source)), _facts(result))
+
+
+def _names(source: SourceDataset) -> dict[str, str]:
+    return {"system": source.system.short_name, "dataset": source.short_name}
+
+
+def _by_its_line(error: MetadataError, rows: list[Row], source: str) -> str:
+    """Add the error to the form of its line; return it as a sentence if it belongs to none."""
+    for row in rows:
+        if row.form is not None and error.where in (row.line.name, f"{source}.{row.line.name}"):
+            row.form.add_problem(error)
+            return ""
+    return as_sentence(error.one_line())
+
+
+def _summary(changes: ContractChanges) -> str:
+    if not changes:
+        return "No columns were selected. Nothing was changed."
+    parts = [
+        (len(changes.add), "added"),
+        (len(changes.change), "changed"),
+        (len(changes.bring_back), "restored"),
+        (len(changes.retire), "retired"),
+    ]
+    summary = ", ".join(f"{count} {label}" for count, label in parts if count)
+    return f"Contract changed: {summary}. Review its targets."

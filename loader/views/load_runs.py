@@ -1,0 +1,225 @@
+"""Pages of load runs and leases."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from architecture.forms import ReasonForm
+from architecture.models import Environment, Lease
+from architecture.permissions import here
+from architecture.selectors.environments import dataset_names, leases_held
+from architecture.services.states import current_environment
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.jobs import states
+from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
+from loader.domain.dependencies import Scope
+from loader.domain.refusals import Refusal
+from loader.filtersets import LoadRunFilter
+from loader.forms.load_runs import StartLoadForm
+from loader.models import LoadRun
+from loader.selectors import load_runs, with_totals
+from loader.services.load_runs import request_cancel, request_load_run, shut_out_holder
+from loader.views.run_status import Standing, live_part
+from metadata.models import TargetDataset
+from metadata.selectors.datasets import target_datasets
+
+START = Permission.START_LOAD
+SUGGESTED = 500
+
+
+def loadable_names() -> QuerySet:
+    """Return the names of datasets that can be loaded, as suggestions of a form."""
+    names = target_datasets().filter(active=True, history_of__isnull=True, materialization="table")
+    return names.order_by("schema__name", "name").values_list("schema__name", "name")[:SUGGESTED]
+
+
+class ForStarters(Page):
+    """Base of pages that need the permission to start loads in this environment."""
+
+    permissions, place = (START,), here
+
+
+class RunList(ListPage):
+    """Load runs, newest first, and the form that starts one."""
+
+    filterset, per_page, template_name = LoadRunFilter, 25, "loader/runs/run_list.html"
+
+    def listed(self) -> QuerySet[LoadRun]:
+        return load_runs()
+
+    @cached_property
+    def form(self) -> StartLoadForm:
+        dataset = self.request.GET.get("start", "")
+        return StartLoadForm(initial={"scope": "dataset", "dataset": dataset} if dataset else None)
+
+    def context(self) -> dict[str, Any]:
+        runs = self.rows_page.object_list
+        return super().context() | {
+            "rows": [(total, Scope.from_json(total.run.scope)) for total in with_totals(runs)],
+            "live": any(not run.is_finished for run in runs),
+            "form": self.form,
+            "form_opened": self.form.is_bound or bool(self.form.initial),
+            "may_start": may(self.request.user, START, on=here),
+            "dataset_names": loadable_names(),
+        }
+
+
+class RunStart(ForStarters, RunList):
+    """Request a load run. The form is on the list, which is shown again with its errors."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return redirect("run_list")
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        self.form = form = StartLoadForm(request.POST)
+        requested = form.attempt(lambda: request_load_run(user=request.user, **form.given()))
+        return self.render(status=422) if requested is None else redirect(run_address(request, requested))
+
+
+def run_address(request: HttpRequest, requested: Any) -> str:
+    """Return the address of a requested run, and add a message about what its page does not show."""
+    if not requested.requested:
+        state = requested.run.get_status_display().lower()
+        messages.info(request, f"The run already exists and is {state}. Nothing was changed.")
+    elif requested.notice:
+        messages.warning(request, f"Load run {requested.notice}.")
+    return reverse("run_page", args=[requested.run.run_id])
+
+
+@require_safe
+def run_page(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show one load run."""
+    return _render_run(request, Standing.of(_run(run_id)), "loader/runs/run_page.html")
+
+
+@require_safe
+def run_live(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show the part of a run's page that changes; nothing (204) while the page is up to date."""
+    standing = Standing.of(_run(run_id))
+    if standing.seen == request.GET.get("seen") and not standing.run.is_finished:
+        return HttpResponse(status=204)
+    return _render_run(request, standing, "loader/runs/run_live.html")
+
+
+def _run(run_id: str) -> LoadRun:
+    return get_object_or_404(load_runs().select_related("execution"), run_id=run_id)
+
+
+def _render_run(request: HttpRequest, standing: Standing, template: str) -> HttpResponse:
+    live, query = live_part(request, standing)
+    return render(request, template, {"run": standing.run, "live": live, "seen": standing.seen, "query": query})
+
+
+class RunPage(ForStarters, RowPage):
+    """Base of the actions on one load run."""
+
+    model, name, by, page = LoadRun, "run", "run_id", "run_page"
+
+    def rows(self) -> QuerySet[LoadRun]:
+        return load_runs()
+
+
+class RunCancel(RunPage, ActionPage):
+    """Ask for confirmation, then stop the run."""
+
+    template_name = "loader/runs/run_cancel.html"
+
+    def act(self, form: Any) -> HttpResponse:
+        run = request_cancel(run=self.row, user=self.request.user)
+        if run.status == LoadRun.Status.CANCELED:
+            messages.success(self.request, "The load run is canceled.")
+        elif run.is_finished:
+            messages.info(self.request, f"The load run had {run.get_status_display().lower()} before.")
+        else:
+            messages.info(self.request, "Cancel requested.")
+        return redirect(self.address(run))
+
+
+class RunAgain(RunPage, ButtonPage):
+    """Queue a run again that did not succeed, under its own id: finished datasets are not repeated.
+
+    ``allow_empty`` and ``allow_deletes`` in the form are decisions for this run.
+    """
+
+    def act(self) -> str:
+        decisions = {name: name in self.request.POST for name in ("allow_empty", "allow_deletes")}
+        requested = request_load_run(run_id=self.row.run_id, user=self.request.user, **decisions)
+        return run_address(self.request, requested)
+
+
+class LeaseList(ListPage):
+    """All leases in force in this environment, the oldest first."""
+
+    template_name = "loader/runs/lease_list.html"
+
+    @cached_property
+    def environment(self) -> Environment:
+        return current_environment()
+
+    def listed(self) -> QuerySet[Lease]:
+        return leases_held(environment=self.environment).order_by("taken_at", "pk")
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "environment": self.environment,
+            "rows": _lease_rows(self.rows_page.object_list),
+            "may_break": may(self.request.user, Permission.EXECUTE_REPORTS, on=here),
+            "silent_after": states.LOST_AFTER,
+        }
+
+
+class LeaseBreak(ActionPage):
+    """Ask for a reason, then break the lease and mark its holder as lost."""
+
+    permissions = (Permission.EXECUTE_REPORTS,)
+    name, by, form_class, template_name = "lease", "pk", ReasonForm, "loader/runs/lease_break.html"
+
+    def rows(self) -> QuerySet[Lease]:
+        return Lease.objects.select_related("environment").filter(environment=current_environment())
+
+    def context(self) -> dict[str, Any]:
+        lease = self.row
+        same = {name: getattr(lease, name) for name in ("holder_kind", "holder_id", "holder_attempt")}
+        others = leases_held(environment=lease.environment).filter(**same).exclude(pk=lease.pk)
+        return super().context() | {"row": _lease_rows([lease])[0], "others": others.count()}
+
+    def act(self, form: ReasonForm) -> HttpResponse:
+        lease, user, fence = self.row, self.request.user, self.request.POST.get("fence", "")
+        number = int(fence) if fence.isdecimal() else -1
+        try:
+            shut_out_holder(lease=lease, fence=number, user=user, reason=form.cleaned_data["reason"])
+        except Refusal:
+            self.row, self.refused = self.find(), 409
+            raise
+        holder = f"{lease.holder_kind} {lease.holder_id}"
+        messages.success(self.request, f"Lease broken: {holder} lost it. Recorded in the change log.")
+        return redirect("lease_list")
+
+
+def _lease_rows(leases: Sequence[Lease]) -> list[dict[str, Any]]:
+    """Return leases with the names of their datasets, and whether their holders' heartbeats are overdue."""
+    leases = list(leases)
+    if not leases:
+        return []
+    keys = [str(lease.dataset_key) for lease in leases]
+    names = dataset_names(keys, environment=leases[0].environment)
+    described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
+    quiet_since = timezone.now() - states.LOST_AFTER
+    return [
+        {
+            "lease": lease,
+            "name": names[str(lease.dataset_key)],
+            "key": lease.dataset_key if lease.dataset_key in described else None,
+            "quiet": lease.heartbeat_at is not None and lease.heartbeat_at < quiet_since,
+        }
+        for lease in leases
+    ]

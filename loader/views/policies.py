@@ -1,0 +1,114 @@
+"""History policy of a dataset: form, demonstration, effects of a change."""
+
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from elevata.accounts.roles import Permission
+from elevata.core.errors import MetadataError, as_sentence
+from elevata.web.views import EditPage
+from loader.domain.historization.policy_outcome import outcome
+from loader.domain.historization.policy_sample import make_sample
+from loader.policy_effects import policy_change
+from metadata.domain.history_columns import time_type
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.history_policy_labels import history_facts
+from metadata.forms.history_policy import PolicyForm
+from metadata.models import TargetColumn, TargetDataset, TargetSchema
+from metadata.permissions import may_change
+from metadata.services.targets import update_target_dataset
+from metadata.views.base import DatasetPage, dataset_here
+
+SHOW = "show"
+
+
+class DatasetPolicy(DatasetPage, EditPage):
+    """The policy of a dataset. Users who may change metadata edit it, with a preview of the effect."""
+
+    permissions, methods = (Permission.CHANGE_METADATA,), ("POST",)
+    form_class, service = PolicyForm, staticmethod(update_target_dataset)
+    template_name, page = "loader/datasets/dataset_policy.html", "dataset_policy"
+    message = "History policy saved. Tables change when a change report is executed."
+
+    def options(self) -> dict[str, Any]:
+        return {"dataset": self.row}
+
+    @property
+    def described(self) -> TargetDataset:
+        """Return the dataset that the policy belongs to: of a history, its base."""
+        return self._base if self.row.history_of_id else self.row
+
+    @cached_property
+    def _base(self) -> TargetDataset:
+        return dataset_here(self.row.history_of.key)
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        without = _why_none(self.row)
+        if without:
+            return self.render(described=self.described, may_edit=False, without=without)
+        return self.show(PolicyForm.of(self.described, dataset=self.described))
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if self.row.history_of_id or _why_none(self.row):
+            return redirect("dataset_policy", self.described.key)
+        return super().post(request, **kwargs)
+
+    def process(self, form: PolicyForm) -> HttpResponse:
+        if SHOW not in self.request.POST:
+            return super().process(form)
+        form.is_valid()
+        return self.show(form)
+
+    def show(self, form: PolicyForm, *, status: int = 200) -> HttpResponse:
+        described = self.described
+        stored = HistoryPolicy.from_dict(described.history_policy)
+        types = {name: str(type_) for name, type_ in form.types.items()}
+        may_edit = described is self.row and may_change(self.request.user, self.row)
+        return self.render(
+            status=status,
+            described=described,
+            may_edit=may_edit,
+            without="",
+            form=form,
+            groups=form.groups(),
+            facts=history_facts(described.name, stored, time_type(stored, types)),
+            shown=form.is_bound and status == 200,
+            unused=form.not_applying(),
+            touched=form.is_bound and bool(form.changed_data),
+            **_effect(described, form, stored),
+        )
+
+
+def _why_none(dataset: TargetDataset) -> str:
+    """Return why no policy can be chosen for this dataset; empty if one can."""
+    if dataset.history_of_id:
+        return ""
+    if dataset.schema.layer != TargetSchema.Layer.RAWCORE:
+        return f"Layer {dataset.schema.layer} keeps no history; rawcore does."
+    if dataset.materialization != TargetDataset.Materialization.TABLE:
+        return "Views store no rows, so no history of them is kept."
+    return "" if dataset.active else "The dataset is retired: it is not loaded and its history does not grow."
+
+
+def _effect(dataset: TargetDataset, form: PolicyForm, stored: HistoryPolicy) -> dict[str, Any]:
+    """Return the effect of the chosen policy on the five rows and on the existing history; else why there is none."""
+    if form.is_bound and form.policy is None:
+        return {"problems": [(form[name], errors) for name, errors in form.errors.items() if name in form.fields]}
+    policy = form.policy or stored
+    if not form.business_key:
+        return {"nothing": "The dataset has no business key. History needs one."}
+    try:
+        form.check(policy)
+    except MetadataError as problem:
+        return {"nothing": as_sentence(problem.message)}
+    kept = {c.name: c.type for c in form.columns if c.role != TargetColumn.Role.TECHNICAL}
+    dated = {name: form.types[name] for name in (policy.time_column, policy.op) if name in form.types}
+    historize = form.cleaned_data["historize"] if form.is_bound else dataset.historize
+    return {
+        "outcome": outcome(make_sample(policy, form.business_key, kept | dated)),
+        "change": policy_change(dataset, policy, historize=historize),
+        "historize": historize,
+        "column_count": len(kept),
+    }

@@ -1,0 +1,201 @@
+"""SQL page: the editor, running and cancelled queries, their results, and saved queries."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from elevata.accounts.permissions import permitted
+from elevata.accounts.roles import Permission
+from elevata.jobs.registry import live_workers
+from elevata.web.views import ButtonPage, ListPage
+from loader.domain.query_results import cell, csv_text, value_text
+from loader.domain.refusals import Refusal
+from loader.forms.queries import LIMITS, QueryForm, SaveForm
+from loader.models import ReadRequest, SavedQuery
+from loader.selectors import queries_of, saved_queries
+from loader.services.queries import must_run, must_still_see, published_for
+from loader.services.reads import request_query, withdraw_read
+from loader.services.result_files import PARQUET, parquet_of
+from loader.services.saved_queries import delete_query, save_query
+from loader.views.datasets import CSV, result_file
+from loader.views.history import GIVE_UP_AFTER
+
+
+@require_safe
+@permitted(Permission.READ_DATA)
+def sql_page(request: HttpRequest) -> HttpResponse:
+    """Show the editor: empty, or with a saved query."""
+    saved = None
+    if key := request.GET.get("saved", ""):
+        saved = saved_queries(request.user).filter(key=key).first() if _is_uuid(key) else None
+    form = QueryForm(initial={"text": saved.text if saved else "", "limit": LIMITS[0][0]})
+    return render(request, "loader/queries/sql_page.html", _page(request, form) | {"saved": saved})
+
+
+def _page(request: HttpRequest, form: QueryForm) -> dict[str, Any]:
+    return {"form": form, "save_form": SaveForm(), "entries": published_for(request.user), "tab": "editor"}
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return bool(UUID(text))
+    except ValueError:
+        return False
+
+
+@require_POST
+@permitted(Permission.READ_DATA)
+def sql_run(request: HttpRequest) -> HttpResponse:
+    """Start a query; return the part that waits for its answer, or redirect to its page."""
+    form = QueryForm(request.POST)
+    if not form.is_valid():
+        message = "; ".join(message for errors in form.errors.values() for message in errors)
+        return _part(request, form, "loader/queries/sql_refused.html", {"error": {"message": message}})
+    try:
+        must_run(form.cleaned_data["text"], request.user)
+        requested = request_query(form.cleaned_data["text"], form.cleaned_data["limit"], user=request.user)
+    except Refusal as refusal:
+        return _part(request, form, "loader/queries/sql_refused.html", {"error": refusal.as_json()})
+    if not request.htmx:
+        return redirect("sql_answer", requested.read.pk)
+    return _part(request, form, *_standing(requested.read, notice=requested.reason))
+
+
+def _own(request: HttpRequest, pk: int) -> ReadRequest:
+    return get_object_or_404(queries_of(request.user), pk=pk)
+
+
+@require_safe
+@permitted(Permission.READ_DATA)
+def sql_answer(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the answer of a query, or its state. Only the user who asked sees it."""
+    read = _own(request, pk)
+    if not read.is_finished and request.GET.get("seen") == _seen(read):
+        return HttpResponse(status=204)
+    form = QueryForm(initial=read.arguments)
+    try:
+        if read.answer:
+            must_still_see(request.user, read)
+    except Refusal as refusal:
+        return _part(request, form, "loader/queries/sql_refused.html", {"error": refusal.as_json()})
+    return _part(request, form, *_standing(read))
+
+
+@require_POST
+@permitted(Permission.READ_DATA)
+def sql_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Cancel a query; one that is finished stays as it is."""
+    read = _own(request, pk)
+    withdraw_read(read=read)
+    if not request.htmx:
+        return redirect("sql_answer", pk)
+    read.refresh_from_db()
+    return _part(request, QueryForm(initial=read.arguments), *_standing(read))
+
+
+@require_safe
+@permitted(Permission.READ_DATA)
+def sql_file(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return the rows of an answer as a file: Parquet, or CSV whose values no spreadsheet takes for formulas."""
+    read = get_object_or_404(queries_of(request.user).filter(status=ReadRequest.Status.SUCCEEDED), pk=pk)
+    try:
+        must_still_see(request.user, read)
+    except Refusal as refusal:
+        raise PermissionDenied(refusal.one_line()) from None
+    answer: dict[str, Any] = read.answer
+    if request.GET.get("format") == "parquet":
+        return result_file(f"query-{read.pk}.parquet", parquet_of(answer), PARQUET, answer["masked"])
+    text = csv_text(answer["columns"], ([value_text(value) for value in row] for row in answer["rows"]))
+    return result_file(f"query-{read.pk}.csv", text, CSV, answer["masked"])
+
+
+def _seen(read: ReadRequest) -> str:
+    return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
+
+
+def _standing(read: ReadRequest, notice: str = "") -> tuple[str, dict[str, Any]]:
+    """Return the template that shows the state of a query, and its context."""
+    if not read.is_finished:
+        late = timezone.now() - read.requested_at > GIVE_UP_AFTER
+        alone = not live_workers().exists()
+        return "loader/queries/sql_waiting.html", {
+            "read": read,
+            "seen": _seen(read),
+            "alone": alone,
+            "late": late,
+            "notice": notice,
+        }
+    if read.status == ReadRequest.Status.FAILED:
+        return "loader/queries/sql_refused.html", {"read": read, "error": read.error}
+    answer = read.answer or {}
+    headings = [
+        {"name": name, "type": type_, "masked": name in answer["masked"]}
+        for name, type_ in zip(answer["columns"], answer["types"], strict=True)
+    ]
+    hidden = [f"{name}.{column}" for name, columns in answer["hidden"].items() for column in columns]
+    rows = [[cell(value_text(value)) for value in row] for row in answer["rows"]]
+    return "loader/queries/sql_answer.html", {
+        "read": read,
+        "headings": headings,
+        "rows": rows,
+        "hidden": hidden,
+        "truncated": answer["truncated"],
+    }
+
+
+def _part(request: HttpRequest, form: QueryForm, template: str, context: dict[str, Any]) -> HttpResponse:
+    """Render the part, for htmx; else the page around it."""
+    if request.htmx:
+        return render(request, template, context)
+    return render(request, "loader/queries/sql_page.html", {**_page(request, form), **context, "part": template})
+
+
+# Saved queries.
+
+
+class SavedQueryList(ListPage):
+    """The user's own queries and those that others share."""
+
+    permissions, template_name = (Permission.READ_DATA,), "loader/queries/saved_query_list.html"
+
+    def listed(self) -> QuerySet[SavedQuery]:
+        return saved_queries(self.request.user)
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"tab": "saved"}
+
+
+@require_POST
+@permitted(Permission.READ_DATA)
+def saved_query_save(request: HttpRequest) -> HttpResponse:
+    """Save the text under a name; the user's own query of that name is replaced."""
+    form = SaveForm(request.POST)
+    saved = form.attempt(lambda: save_query(owner=request.user, **form.given()))
+    if saved is None:
+        errors = form.non_field_errors() or form.errors.get("name") or form.errors["text"]
+        messages.error(request, f"The query was not saved. {errors[0]}")
+        return redirect("sql_page")
+    messages.success(request, f"Saved the query {saved.name}.")
+    return redirect("saved_query_list")
+
+
+class SavedQueryDelete(ButtonPage):
+    """Delete one of the user's own queries."""
+
+    permissions = (Permission.READ_DATA,)
+
+    def rows(self) -> QuerySet[SavedQuery]:
+        return saved_queries(self.request.user).filter(owner=self.request.user)
+
+    def act(self) -> str:
+        delete_query(saved=self.row)
+        messages.success(self.request, f"Deleted the query {self.row.name}.")
+        return reverse("saved_query_list")

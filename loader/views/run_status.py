@@ -1,0 +1,217 @@
+"""Changing part of a load run's page, with its graph.
+
+A run may have thousands of datasets, and every open page asks every second: so first only what can
+change is read, and the part is rendered only for those that show another state.
+"""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.paginator import Page, Paginator
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from architecture.models import Execution
+from architecture.permissions import here
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.jobs import states
+from elevata.jobs.registry import live_workers
+from elevata.web.paging import one_page
+from loader.domain.dependencies import Scope
+from loader.domain.historization.history import EMPTY_SNAPSHOT, TOO_MANY_DELETES
+from loader.domain.run_states import BRINGING
+from loader.models import DatasetRun, LoadRun
+from loader.run_picture import Part, RunPicture, parts_of
+from loader.selectors import executions_of, run_events, usual_seconds
+
+LINES = 300
+PER_PAGE = 100
+_LIGHT = (
+    *("dataset_key", "qualified_name", "kind", "status", "phase", "depends_on"),
+    *("counts", "seconds", "started_at", "finished_at"),
+)
+
+
+# By the refusal's code: the field of the form, an explanation, and the label of the button.
+_DECISIONS = {
+    TOO_MANY_DELETES: {
+        "name": "allow_deletes",
+        "said": "The snapshot lacks many open keys. If the rows were deleted in the source, load again with deletes "
+        "allowed.",
+        "button": "Allow deletes and reload",
+    },
+    EMPTY_SNAPSHOT: {
+        "name": "allow_empty",
+        "said": "The snapshot is empty. If the source is empty, load again with empty deliveries allowed.",
+        "button": "Allow empty and reload",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """State of a run: everything that changes while it goes on, read once."""
+
+    run: LoadRun
+    parts: tuple[Part, ...]
+    executions: list[Execution]
+    newest_line: int
+    workers: int
+    wait: states.Wait | None
+
+    @classmethod
+    def of(cls, run: LoadRun) -> "Standing":
+        rows = DatasetRun.objects.filter(run=run).order_by("ordinal", "pk").values(*_LIGHT)
+        newest = run_events(run=run).order_by("-pk").values_list("pk", flat=True).first()
+        workers = 0 if run.is_finished else live_workers().count()
+        wait = states.wait_of(
+            status=run.status,
+            queued_at=run.queued_at,
+            heartbeat_at=run.heartbeat_at,
+            phase=run.phase,
+            workers=workers,
+            now=timezone.now(),
+        )
+        return cls(run, parts_of(rows), executions_of(run), newest or 0, workers, wait)
+
+    @cached_property
+    def seen(self) -> str:
+        """Return a digest by which the next request sees changes."""
+        run = self.run
+        values = [
+            (run.status, run.phase, run.attempt, run.started_at, run.finished_at, self.newest_line, self.wait),
+            *((part.key, part.status, part.phase, part.seconds) for part in self.parts),
+            *(
+                (execution.pk, execution.status, step.pk, step.status)
+                for execution in self.executions
+                for step in execution.operations.all()
+            ),
+        ]
+        return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+
+    @cached_property
+    def picture(self) -> RunPicture:
+        return RunPicture(self.parts, {} if self.run.is_finished else usual_seconds(self.run))
+
+
+def live_part(request: HttpRequest, standing: Standing) -> tuple[str, str]:
+    """Return the part as HTML, and the query that shows the same datasets again."""
+    run, picture = standing.run, standing.picture
+    chosen = _Chosen(request, standing.parts)
+    urls = chosen.urls()
+    lines = list(run_events(run=run).order_by("-pk")[: LINES + 1])
+    context = {
+        "run": run,
+        "scope": Scope.from_json(run.scope),
+        "user": request.user,
+        "chosen": chosen,
+        "layers": _layers(standing, chosen.page),
+        "picture": picture,
+        "graph": picture.graph(urls) if len(standing.parts) > 1 else None,
+        "urls": urls,
+        "executions": standing.executions,
+        "asked": _asked(run),
+        "tables": sorted(run.details.get("tables", {}).items()),
+        "lines": lines[:LINES][::-1],
+        "lines_left_out": len(lines) > LINES,
+        "wait": standing.wait,
+        "workers": standing.workers,
+        "decisions": _decisions(run),
+        "may_start": may(request.user, Permission.START_LOAD, on=here),
+        # Repeating a run marks it as lost first, if its worker was silent for too long.
+        "restartable": run.status in LoadRun.RESTARTABLE
+        or (standing.wait is not None and standing.wait.code == states.GONE),
+        "revertible": run.is_finished and run.kind in BRINGING and _reached_tables(standing),
+        "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
+    }
+    return render_to_string("loader/runs/run_state.html", context), chosen.query
+
+
+def _reached_tables(standing: Standing) -> bool:
+    """Return whether the run loaded anything beyond raw tables."""
+    return any(part.status == DatasetRun.Status.SUCCEEDED and part.layer != "raw" for part in standing.parts)
+
+
+class _Chosen:
+    """Selection of the run's datasets: of a state, a page of them, or the page that has one dataset on it."""
+
+    def __init__(self, request: HttpRequest, parts: tuple[Part, ...]) -> None:
+        counts = Counter(part.status for part in parts)
+        self.states = [(state, counts[state]) for state in DatasetRun.Status.values if counts[state]]
+        wanted = request.GET.get("state", "")
+        self.state = wanted if wanted in counts else ""
+        self._all = parts
+        fitting = [part.key for part in parts if self.state in ("", part.status)]
+        dataset = request.GET.get("dataset", "")
+        if dataset in fitting:
+            self.page: Page = Paginator(fitting, PER_PAGE).get_page(fitting.index(dataset) // PER_PAGE + 1)
+        else:
+            self.page = one_page(request, fitting, PER_PAGE)
+
+    @property
+    def query(self) -> str:
+        """Return the query that selects the same in the next request."""
+        return self._with(self.page.number)
+
+    @property
+    def before(self) -> str:
+        return self._with(self.page.previous_page_number())
+
+    @property
+    def after(self) -> str:
+        return self._with(self.page.next_page_number())
+
+    def _with(self, page: int) -> str:
+        return urlencode({"state": self.state, "page": page})
+
+    def urls(self) -> dict[str, str]:
+        """Return the address of each dataset: on this page, or on the one that has it."""
+        shown = set(self.page.object_list)
+        return {
+            part.key: f"#dataset-{part.key}" if part.key in shown else f"?dataset={part.key}#dataset-{part.key}"
+            for part in self._all
+        }
+
+
+def _layers(standing: Standing, page: Page) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the rows of a page by layer, each with the datasets it waits for, its bar of time, and its slack."""
+    run, picture = standing.run, standing.picture
+    names = {part.key: part.name for part in standing.parts}
+    bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
+    rows = DatasetRun.objects.filter(run=run, dataset_key__in=list(page.object_list)).order_by("ordinal", "pk")
+    layers: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.select_related("dataset__schema", "reverted_by"):
+        key = str(row.dataset_key)
+        waiting = row.depends_on if row.status == DatasetRun.Status.QUEUED else []
+        layers.setdefault(row.kind, []).append(
+            {
+                "row": row,
+                "waits_for": [names[upstream] for upstream in waiting if upstream in names],
+                "bar": bars.get(key),
+                "critical": picture.is_critical(key),
+                "slack": picture.path.slack.get(key) if row.seconds is not None else None,
+            }
+        )
+    return list(layers.items())
+
+
+def _decisions(run: LoadRun) -> list[dict[str, str]]:
+    """Return the decisions that a user can make for a run whose datasets were refused without them."""
+    if run.status not in LoadRun.RESTARTABLE:
+        return []
+    codes = set(DatasetRun.objects.filter(run=run, error__isnull=False).values_list("error__code", flat=True))
+    return [decision for code, decision in _DECISIONS.items() if code in codes]
+
+
+def _asked(run: LoadRun) -> list[tuple[str, str]]:
+    """Return the details of a maintenance run's request, as names with values."""
+    given = dict(run.details.get("asked") or {})
+    given |= {f"{kind} files": paths for kind, paths in given.pop("files", {}).items()}
+    shown = ((name.replace("_", " "), value) for name, value in given.items() if value not in (None, "", "none"))
+    return [(name, ", ".join(value) if isinstance(value, list) else str(value)) for name, value in shown]

@@ -1,0 +1,162 @@
+"""Pages of schedules."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from architecture.permissions import here
+from elevata.accounts.permissions import may
+from elevata.audit.selectors import of_row
+from elevata.core.errors import MetadataError, as_sentence
+from elevata.jobs.registry import live_workers
+from elevata.web.views import (
+    ButtonPage,
+    CreatePage,
+    DeletePage,
+    DetailPage,
+    EditPage,
+    FormPage,
+    RowPage,
+    TemplatePage,
+)
+from loader.cron import Timetable, read
+from loader.domain.dependencies import Scope
+from loader.forms.load_runs import NewScheduleForm, ScheduleForm, TimesForm, zone_names
+from loader.models import Schedule
+from loader.selectors import newest_runs, schedules, with_totals
+from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
+from loader.views.load_runs import START, ForStarters, loadable_names, run_address
+from metadata.selectors.change_log import shown_entries
+
+TIMES = 5
+LATEST = 10
+
+
+class ScheduleList(TemplatePage):
+    """The schedules of this environment, each with its last run and its next time."""
+
+    template_name = "loader/schedules/schedule_list.html"
+
+    def context(self) -> dict[str, Any]:
+        rows = [_row(schedule) for schedule in schedules()]
+        return {"rows": rows, "may_edit": may(self.request.user, START, on=here), "alone": _alone()}
+
+
+class SchedulePage(RowPage):
+    """Base of pages about one schedule."""
+
+    name, page = "schedule", "schedule_page"
+
+    def rows(self) -> QuerySet[Schedule]:
+        return schedules()
+
+
+class ScheduleDetail(SchedulePage, DetailPage):
+    """One schedule: its next times, its last runs, its changes."""
+
+    template_name = "loader/schedules/schedule_page.html"
+
+    def context(self) -> dict[str, Any]:
+        schedule = self.row
+        return _row(schedule) | {
+            "times": _times(timetable_of(schedule)) if schedule.active else [],
+            "runs": with_totals(newest_runs().filter(schedule=schedule)[:LATEST]),
+            "changes": shown_entries(of_row(schedule)[:LATEST]),
+            "may_edit": may(self.request.user, START, on=here),
+            "alone": _alone(),
+        }
+
+
+class ScheduleFormPage(ForStarters, FormPage):
+    """Base of the forms of a schedule."""
+
+    template_name = "loader/schedules/schedule_form.html"
+
+    def show(self, form: Any, *, status: int = 200) -> HttpResponse:
+        preview = _preview(form["cron"].value() or "", form["time_zone"].value() or "")
+        names = {"zones": zone_names(), "dataset_names": loadable_names()}
+        return self.render(form=form, status=status, **names, **preview)
+
+
+class ScheduleCreate(ScheduleFormPage, CreatePage):
+    """Create a schedule."""
+
+    form_class, service, page = NewScheduleForm, staticmethod(create_schedule), "schedule_page"
+    message = "Schedule {row.name} is there."
+
+
+class ScheduleEdit(ScheduleFormPage, SchedulePage, EditPage):
+    """Edit a schedule."""
+
+    form_class, service = ScheduleForm, staticmethod(update_schedule)
+    message = "Schedule {row.name} is saved."
+
+
+class ScheduleDelete(ForStarters, SchedulePage, DeletePage):
+    """Delete a schedule; its runs stay."""
+
+    service, list_page = staticmethod(delete_schedule), "schedule_list"
+    template_name = "loader/schedules/schedule_delete.html"
+    message = "Schedule {row.name} is deleted. The runs it started stay."
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | _row(self.row) | {"run_count": self.row.runs.count()}
+
+
+class ScheduleRun(ForStarters, SchedulePage, ButtonPage):
+    """Start the schedule's runs now."""
+
+    def act(self) -> str:
+        return run_address(self.request, run_now(schedule=self.row, user=self.request.user))
+
+
+@require_safe
+def schedule_times(request: HttpRequest) -> HttpResponse:
+    """Show the part of a form with the next times of the schedule, or its error."""
+    form = TimesForm(request.GET)
+    typed = form.cleaned_data if form.is_valid() else {}
+    preview = _preview(typed.get("cron", ""), typed.get("time_zone", ""))
+    return render(request, "loader/schedules/schedule_times.html", preview)
+
+
+def _row(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule with the facts that every page shows of it."""
+    timetable = timetable_of(schedule)
+    run = schedule.last_run
+    return {
+        "schedule": schedule,
+        "scope": Scope.from_json(schedule.scope),
+        "words": timetable.words,
+        "next": _local(schedule.next_at, timetable),
+        "going": run is not None and not run.is_finished,
+    }
+
+
+def _local(instant: datetime | None, timetable: Timetable) -> datetime | None:
+    return instant.astimezone(timetable.zone) if instant is not None else None
+
+
+def _preview(cron: str, time_zone: str) -> dict[str, Any]:
+    """Return a cron expression in words and its next times, or its ``problem``; empty while nothing is typed."""
+    if not cron.strip():
+        return {}
+    try:
+        timetable = read(cron, time_zone.strip())
+    except MetadataError as problem:
+        return {"problem": as_sentence(problem.message)}
+    return {"words": timetable.words, "times": _times(timetable), "zone": time_zone}
+
+
+def _times(timetable: Timetable) -> list[tuple[datetime, datetime]]:
+    """Return the next times, each in the schedule's zone and in UTC."""
+    return [(time, time.astimezone(UTC)) for time in timetable.first(TIMES, after=timezone.now())]
+
+
+def _alone() -> bool:
+    """Return whether no worker would start what is due: the scheduler's sweep is a worker's task."""
+    return not live_workers().exists()

@@ -1,0 +1,171 @@
+"""Pages of systems, and forms of systems and source datasets."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.web.forms import MetadataForm
+from elevata.web.paging import one_page
+from elevata.web.views import CreatePage, DetailPage, EditPage, Page, RowPage
+from loader.domain.refusals import Refusal
+from loader.sources.files import Found, Listing
+from loader.sources.limits import must_be_allowed
+from loader.sources.systems import discover, reach
+from metadata.forms.sources import NewSystemForm, SourceForm, SystemForm
+from metadata.models import SourceDataset, System
+from metadata.selectors.datasets import source_datasets
+from metadata.services.sources import create_system, update_source_dataset, update_system
+from metadata.views.base import Editing
+
+PER_PAGE = 50
+# A search is of more use than further pages.
+MAX_PAGES = 1_000
+
+
+class SystemPage(RowPage):
+    """Base of pages about one system."""
+
+    model, name, by, page = System, "system", "short_name", "system_page"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"is_database": self.row.kind != System.Kind.FILES}
+
+
+class SystemCreate(Editing, CreatePage):
+    """Register a system."""
+
+    form_class, template_name = NewSystemForm, "loader/sources/system_form.html"
+    page, page_by = "system_page", "short_name"
+    message = "{row.name} registered. Test the connection, then browse its contents."
+
+    def context(self) -> dict[str, Any]:
+        return {"back": reverse("source_list")}
+
+    def save(self, form: MetadataForm) -> System:
+        given = form.given()
+        must_be_allowed(System(kind=given["kind"], location=given["location"]))
+        return create_system(**given)
+
+
+class SystemEdit(Editing, SystemPage, EditPage):
+    """Edit a system. A new location must be allowed; one that came by YAML stays if other fields are edited."""
+
+    form_class, service = SystemForm, staticmethod(update_system)
+    template_name, message = "loader/sources/system_form.html", "{row.name} is saved."
+
+    def save(self, form: SystemForm) -> System:
+        system = System(kind=form.cleaned_data["kind"], location=form.cleaned_data["location"])
+        if system.location and (system.kind, system.location) != (self.row.kind, self.row.location):
+            must_be_allowed(system, self.row.datasets.values_list("location", flat=True))
+        return super().save(form)
+
+
+class SystemDetail(SystemPage, DetailPage):
+    """A system and its source datasets."""
+
+    template_name = "loader/sources/system_page.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "page": one_page(self.request, source_datasets().filter(system=self.row), PER_PAGE),
+            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
+        }
+
+
+class SystemTest(Editing, SystemDetail):
+    """Test whether the system can be reached, and show the result."""
+
+    http_method_names = ["post"]
+    part_template = "loader/sources/system_answer.html"
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        try:
+            result: dict[str, Any] = {"reached": reach(self.row)}
+        except Refusal as refusal:
+            result = {"refused": refusal.as_json()}
+        return self.render(**result)
+
+
+@dataclass(frozen=True)
+class ListedItem:
+    """A listed file or table, and the source dataset that describes it, if one does."""
+
+    found: Found
+    source: SourceDataset | None
+
+
+class SystemDiscover(Editing, SystemPage, Page):
+    """The files or tables of a system. The page comes at once, the listing follows."""
+
+    template_name, part_template = "loader/sources/system_discover.html", "loader/sources/found_rows.html"
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        search, number = request.GET.get("q", "")[:200], _page_number(request)
+        is_listed = request.htmx or "show" in request.GET
+        listing = _listing(self.row, search, number) if is_listed else {}
+        return self.render(search=search, **listing)
+
+
+def _page_number(request: HttpRequest) -> int:
+    text = request.GET.get("page", "1")
+    return min(max(int(text), 1), MAX_PAGES) if text.isascii() and text.isdigit() and len(text) < 8 else 1
+
+
+def _listing(system: System, search: str, number: int) -> dict[str, Any]:
+    start = (number - 1) * PER_PAGE
+    try:
+        listing = discover(system, search=search, start=start, count=PER_PAGE)
+    except Refusal as refusal:
+        return {"refused": refusal.as_json(), "looked": True}
+    return {
+        "looked": True,
+        "listing": listing,
+        "rows": _items(system, listing),
+        "first": start + 1,
+        "last": start + len(listing.items),
+        "before": number - 1,
+        "after": number + 1 if start + len(listing.items) < listing.total else 0,
+    }
+
+
+def _items(system: System, listing: Listing) -> list[ListedItem]:
+    known = {source.location: source for source in system.datasets.select_related("system")}
+    return [ListedItem(item, known.get(item.location)) for item in listing.items]
+
+
+class SourceEdit(Editing, EditPage):
+    """Edit a source dataset, except its columns and its history policy.
+
+    A new location must be allowed; one that came by YAML stays if other fields are edited.
+    """
+
+    model, name, page = SourceDataset, "source", "source_page"
+    form_class, service = SourceForm, staticmethod(update_source_dataset)
+    keyword = "source_dataset"
+    template_name = "loader/sources/source_form.html"
+    message = "Contract saved. Generate targets to update them."
+
+    def rows(self) -> Any:
+        return super().rows().select_related("system")
+
+    def options(self) -> dict[str, Any]:
+        return {"system": self.row.system}
+
+    def save(self, form: SourceForm) -> SourceDataset:
+        location = form.cleaned_data["location"]
+        if location != self.row.location:
+            must_be_allowed(self.row.system, [location])
+        return super().save(form)
+
+    def show(self, form: SourceForm, *, status: int = 200) -> HttpResponse:
+        return self.render(
+            form=form,
+            status=status,
+            facts=[form[name] for name in SourceForm.FACTS],
+            options=[form[name] for name in SourceForm.OPTIONS],
+            generated=self.row.generated.filter(active=True).select_related("schema"),
+        )

@@ -1,0 +1,53 @@
+"""Form fields of a scope of datasets."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django import forms
+from django.utils.safestring import SafeString
+
+from elevata.web.forms import MetadataForm
+from metadata.selectors.datasets import schemas
+
+
+class ScopeFields(MetadataForm):
+    """Scope of a load or report: everything, a schema or a dataset.
+
+    ``NAMED_BY`` maps kinds of scopes to the field that names it, ``DOING`` completes the error without a name.
+    """
+
+    SCOPES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("all", "Everything"),
+        ("schema", "One schema"),
+        ("dataset", "One dataset"),
+    )
+    NAMED_BY: ClassVar[Mapping[str, str]] = {"schema": "schema", "dataset": "dataset"}
+    DOING: ClassVar[str] = "load"
+
+    scope = forms.ChoiceField(initial="all", help_text="Datasets that are included.")
+    schema = forms.CharField(
+        max_length=100, required=False, widget=forms.Select, help_text="All datasets of the schema and their inputs."
+    )
+    dataset = forms.CharField(
+        max_length=310,
+        required=False,
+        widget=forms.TextInput(attrs={"list": "dataset-names", "placeholder": "schema.name", "autocomplete": "off"}),
+        help_text="Type to see suggestions.",
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["scope"].choices = self.SCOPES
+        names = schemas().order_by("ordinal", "name").values_list("name", flat=True)
+        self.fields["schema"].widget.choices = [("", "choose…"), *((name, name) for name in names)]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        field = self.NAMED_BY.get(cleaned.get("scope", ""))
+        if field and not cleaned.get(field) and field not in self.errors:
+            self.add_error(field, f"Choose a {field}, or {self.DOING} everything.")
+        return cleaned
+
+    def scope_seen(self) -> SafeString:
+        """Return the hidden initial value of the scope; the template draws its radio buttons itself."""
+        return self["scope"].as_hidden(only_initial=True) if self["scope"].field.show_hidden_initial else SafeString()

@@ -1,0 +1,198 @@
+"""Sensitive columns: personal, confidential or restricted themselves, or reading one that is.
+
+A column inherits from its inputs, over any number of datasets and through any expression: from its recorded inputs,
+from the columns in its expression, and, without either, from the column of its name. A history has the columns of
+its base.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from django.db import models
+
+from elevata.core.errors import MetadataError
+from metadata.domain.sensitivity import is_sensitive, spread
+from metadata.domain.sql import check_expression
+from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+
+Values = Mapping[str, Any]
+# Rows as they were at another time, by primary key; None: not there then.
+Before = Mapping[type[models.Model], Mapping[int, Values | None]]
+_Id = tuple[str, int]
+_SOURCE, _TARGET = "source", "target"
+_FACTS = ("id", "dataset_id", "key", "name", "pii", "sensitivity")
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Stable keys of a dataset's columns, retired ones included: the sensitive ones, and all.
+
+    ``sensitive_present`` are the names of the sensitive ones in lower case, ``sensitive_names`` these and
+    their former names. ``sensitive_read`` has also those of the tables and sources that the dataset is read
+    from, over views: its filter may use them.
+    """
+
+    sensitive: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    sensitive_present: frozenset[str] = frozenset()
+    sensitive_names: frozenset[str] = frozenset()
+    sensitive_read: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Column:
+    """Properties of a column that decide which columns it reads; ``names`` starts with the present one."""
+
+    dataset: _Id
+    key: str
+    names: tuple[str, ...]
+    sensitive: bool
+    expression: str = ""
+    reads: list[_Id] = field(default_factory=list)
+
+
+def classification(dataset: TargetDataset) -> Classification:
+    """Return the classification of a dataset's columns; of a history those of its base."""
+    pk = dataset.history_of_id or dataset.pk
+    return classifications([pk])[pk]
+
+
+def source_classification(source: SourceDataset) -> Classification:
+    """Return the classification of a source dataset's columns, which read nothing."""
+    columns = _Reader({}).source_columns([source.pk])
+    return _of(columns.values(), [column for column in columns.values() if column.sensitive])
+
+
+def classifications(datasets: Collection[int], before: Before | None = None) -> dict[int, Classification]:
+    """Return the classification of target datasets by primary key, in a constant number of queries a step upstream.
+
+    ``before`` are before-images of rows, for the former classification.
+    """
+    reader = _Reader(before or {})
+    inputs = reader.inputs_upstream(datasets)
+    columns = reader.columns(inputs)
+    reader.link(columns, inputs)
+    reads = {one: column.reads for one, column in columns.items()}
+    sensitive = spread((one for one, column in columns.items() if column.sensitive), reads)
+    own: dict[_Id, list[_Id]] = {}
+    for one, column in columns.items():
+        own.setdefault(column.dataset, []).append(one)
+
+    def found(pk: int) -> Classification:
+        known = own.get((_TARGET, pk), ())
+        read = (one for dataset in reader.read_by((_TARGET, pk), inputs) for one in own.get(dataset, ()))
+        return replace(
+            _of([columns[one] for one in known], [columns[one] for one in known if one in sensitive]),
+            sensitive_read=frozenset(name for one in read if one in sensitive for name in columns[one].names),
+        )
+
+    return {pk: found(pk) for pk in datasets}
+
+
+def _of(columns: Iterable[_Column], sensitive: Collection[_Column]) -> Classification:
+    known = list(columns)
+    return Classification(
+        sensitive=frozenset(column.key for column in sensitive),
+        known=frozenset(column.key for column in known),
+        sensitive_present=frozenset(column.names[0] for column in sensitive),
+        sensitive_names=frozenset(name for column in sensitive for name in column.names),
+    )
+
+
+class _Reader:
+    """Reader of classifications; ``before`` replaces changed rows by their before-images."""
+
+    def __init__(self, before: Before) -> None:
+        self._before = before
+        self._views: set[_Id] = set()
+
+    def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
+        """Return every dataset upstream of these, over any number of steps, with the inputs of each."""
+        found: dict[_Id, list[_Id]] = {}
+        pending = set(datasets)
+        while pending:
+            found |= {(_TARGET, pk): [] for pk in pending}
+            rows = self._rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
+            upstream = {row["upstream_id"] for row in rows if row["upstream_id"]}
+            histories = self._rows(TargetDataset, "id", upstream, "history_of_id", "materialization")
+            views = TargetDataset.Materialization.VIEW
+            self._views |= {(_TARGET, row["id"]) for row in histories if row["materialization"] == views}
+            bases = {row["id"]: row["history_of_id"] or row["id"] for row in histories}
+            for row in sorted(rows, key=lambda row: (row["ordinal"], row["id"])):
+                read = (_SOURCE, row["source_id"]) if row["source_id"] else (_TARGET, bases.get(row["upstream_id"], 0))
+                found[_TARGET, row["dataset_id"]].append(read)
+            pending = {pk for pk in bases.values() if (_TARGET, pk) not in found}
+        return found
+
+    def read_by(self, dataset: _Id, inputs: Mapping[_Id, Iterable[_Id]]) -> set[_Id]:
+        """Return a dataset and the tables it reads: its inputs, and of views their inputs."""
+        found, pending = {dataset}, [dataset]
+        while pending:
+            fresh = set(inputs.get(pending.pop(), ())) - found
+            found |= fresh
+            pending += fresh & self._views
+        return found
+
+    def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
+        """Return the columns of all these datasets and of the sources that they read."""
+        targets = [pk for _, pk in inputs]
+        levels = {row["id"]: row["sensitivity"] for row in self._rows(TargetDataset, "id", targets, "sensitivity")}
+        rows = self._rows(TargetColumn, "dataset_id", targets, *_FACTS, "expression", "former_names")
+        found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
+        sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
+        return found | self.source_columns(sources)
+
+    def source_columns(self, sources: Collection[int]) -> dict[_Id, _Column]:
+        rows = self._rows(SourceColumn, "dataset_id", sources, *_FACTS)
+        return {(_SOURCE, row["id"]): _column(_SOURCE, row, {}) for row in rows}
+
+    def link(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> None:
+        """Fill in the inputs of each column."""
+        targets = [pk for kind, pk in columns if kind == _TARGET]
+        for row in self._rows(ColumnInput, "column_id", targets, "source_column_id", "upstream_column_id"):
+            source, upstream = row["source_column_id"], row["upstream_column_id"]
+            columns[_TARGET, row["column_id"]].reads.append((_SOURCE, source) if source else (_TARGET, upstream))
+        by_name: dict[_Id, dict[str, list[_Id]]] = {}
+        for one, column in columns.items():
+            for name in column.names:
+                by_name.setdefault(column.dataset, {}).setdefault(name, []).append(one)
+        for column in columns.values():
+            named = _named_in(column.expression) if column.expression else column.names[:1]
+            is_recorded = bool(column.reads) and not column.expression
+            for kind, dataset in inputs.get(column.dataset, ()):
+                if is_recorded and kind == _TARGET:
+                    continue
+                # For a source, a load uses the name once the recorded column is retired.
+                there = by_name.get((kind, dataset), {})
+                column.reads += [one for name in (there if named is None else named) for one in there.get(name, ())]
+
+    def _rows(self, model: type[models.Model], by: str, values: Collection[int], *fields: str) -> list[Values]:
+        """Return the rows whose field ``by`` is one of these values."""
+        if not values:
+            return []
+        before = self._before.get(model, {})
+        path = "id" if by == "id" else f"{by.removesuffix('_id')}__id"
+        now = model._base_manager.filter(**{f"{path}__among": values}).values("id", by, *fields)
+        were = [row for row in before.values() if row is not None and row[by] in values]
+        return [*(row for row in now if row["id"] not in before), *were]
+
+
+def _column(kind: str, row: Values, levels: Mapping[int, str]) -> _Column:
+    return _Column(
+        (kind, row["dataset_id"]),
+        str(row["key"]),
+        tuple(name.lower() for name in (row["name"], *row.get("former_names", ()))),
+        is_sensitive(personal=row["pii"], level=row["sensitivity"], of_dataset=levels.get(row["dataset_id"], "")),
+        (row.get("expression") or "") if kind == _TARGET else "",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _named_in(expression: str) -> tuple[str, ...] | None:
+    """Return the names in an expression in lower case; None, for every name, if it cannot be read."""
+    try:
+        return tuple(name.lower() for name in check_expression(expression))
+    except MetadataError:
+        return None

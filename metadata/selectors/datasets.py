@@ -1,0 +1,428 @@
+"""Queries of sources, target datasets, their states and lineage."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Model, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from metadata.domain import naming
+from metadata.domain.history_columns import layout_of, time_type, version_columns
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+from metadata.domain.types import DataType
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    System,
+    TargetColumn,
+    TargetDataset,
+    TargetSchema,
+)
+
+# --- lists and details -----------------------------------------------------------------------
+
+
+def _counted(model: type[Model], owner: str, **which: bool) -> Coalesce:
+    """Return an expression for the number of rows of each owner: counted for the rows of a page, not for all."""
+    rows = model.objects.filter(**{owner: OuterRef("pk")}, **which).order_by().values(owner)
+    return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
+
+
+def systems() -> QuerySet[System]:
+    return System.objects.annotate(dataset_count=_counted(SourceDataset, "system"))
+
+
+def source_datasets() -> QuerySet[SourceDataset]:
+    """Return source datasets with their system and their number of active columns."""
+    counted = SourceDataset.objects.annotate(column_count=_counted(SourceColumn, "dataset", active=True))
+    return counted.select_related("system")
+
+
+def source_dataset_detail() -> QuerySet[SourceDataset]:
+    return source_datasets().prefetch_related("columns", "generated__schema")
+
+
+def schemas() -> QuerySet[TargetSchema]:
+    return TargetSchema.objects.annotate(dataset_count=_counted(TargetDataset, "schema"))
+
+
+def target_datasets() -> QuerySet[TargetDataset]:
+    """Return target datasets for lists. A history dataset's columns are its base's, so they are not counted."""
+    counted = TargetDataset.objects.annotate(column_count=_counted(TargetColumn, "dataset", active=True))
+    return counted.select_related("schema", "generated_from__system", "history_of__schema")
+
+
+def source_columns() -> QuerySet[SourceColumn]:
+    """Return source columns with their dataset."""
+    return SourceColumn.objects.select_related("dataset__system")
+
+
+def target_columns() -> QuerySet[TargetColumn]:
+    """Return described columns with their dataset and inputs."""
+    return TargetColumn.objects.select_related("dataset__schema").prefetch_related(Prefetch("inputs", _column_inputs()))
+
+
+def _column_inputs() -> QuerySet[ColumnInput]:
+    """Return the inputs of columns with their datasets, ordered within each column.
+
+    Rows prefetched for their column or dataset need no global order, which would join the tables above them.
+    """
+    read = ColumnInput.objects.select_related("source_column__dataset__system", "upstream_column__dataset__schema")
+    return read.order_by("ordinal", "id")
+
+
+def datasets_read() -> QuerySet[DatasetInput]:
+    """Return the inputs of datasets with their places, ordered within each dataset."""
+    return DatasetInput.objects.select_related("source__system", "upstream__schema").order_by("ordinal", "id")
+
+
+def references() -> QuerySet[Reference]:
+    """Return references with the datasets at their ends and the columns they pair."""
+    paired = ReferencePair.objects.select_related("child_column", "parent_column").order_by("id")
+    ends = Reference.objects.select_related("child__schema", "parent__schema")
+    return ends.prefetch_related(Prefetch("pairs", paired))
+
+
+def target_dataset_detail() -> QuerySet[TargetDataset]:
+    """Return target datasets with all values of their page, in a constant number of queries."""
+    columns = TargetColumn.objects.order_by("ordinal", "id").prefetch_related(Prefetch("inputs", _column_inputs()))
+    referring = references()
+    return target_datasets().prefetch_related(
+        Prefetch("columns", columns),
+        Prefetch("inputs", datasets_read()),
+        Prefetch("feeds", DatasetInput.objects.select_related("dataset__schema")),
+        Prefetch("references", referring),
+        Prefetch("referenced_by", referring),
+    )
+
+
+# --- states ----------------------------------------------------------------------------------
+
+
+def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[DatasetState, ...]:
+    """Return all target datasets (or the given ones) as states, inactive ones included, ordered by name.
+
+    History datasets are not listed: each is the ``history_key`` of its base. The number of queries does not depend
+    on the number of datasets.
+    """
+    chosen = TargetDataset.objects.all() if datasets is None else datasets
+    rows = chosen.filter(history_of__isnull=True).order_by()
+    pks = rows.values("pk")
+    columns, inputs, refers = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
+    found = (
+        DatasetState(
+            **{name: row[name] for name in _PLAIN},
+            key=str(row["key"]),
+            schema=row["schema__name"],
+            layer=row["schema__layer"],
+            columns=tuple(columns[row["pk"]]),
+            former_names=tuple(row["former_names"]),
+            history_key=str(row["history__key"]) if row["history__key"] else None,
+            filter=row["filter"] or None,
+            inputs=tuple(inputs[row["pk"]]),
+            references=tuple(refers[row["pk"]]),
+        )
+        for row in rows.values(*_PLAIN, *_OTHERWISE)
+    )
+    return tuple(sorted(_reading_by_name(found), key=lambda state: state.qualified_name))
+
+
+def _reading_by_name(states: Iterable[DatasetState]) -> Iterator[DatasetState]:
+    """Yield the states with the inputs of columns without recorded ones: the columns of their name, as loads read them.
+
+    Being part of the state, they show that a rename upstream changes such a column's content.
+    """
+    found = list(states)
+    unsaid = {key for one in found if any(map(_is_filled_by_name, one.columns)) for key in one.inputs}
+    named: dict[str, dict[str, str]] = defaultdict(dict)
+    if unsaid:
+        rows = TargetColumn.objects.filter(dataset__key__among=unsaid, active=True)
+        for dataset, name, key in rows.values_list("dataset__key", "name", "key"):
+            named[str(dataset)][name] = str(key)
+    for one in found:
+        read = [named[key] for key in one.inputs if key in named]
+        yield replace(one, columns=tuple(_read_by_name(column, read) for column in one.columns)) if read else one
+
+
+def _is_filled_by_name(column: ColumnState) -> bool:
+    return not column.inputs and not column.expression
+
+
+def _read_by_name(column: ColumnState, read: Iterable[Mapping[str, str]]) -> ColumnState:
+    if not _is_filled_by_name(column):
+        return column
+    return replace(column, inputs=tuple(names[column.name] for names in read if column.name in names))
+
+
+def dataset_state(dataset: TargetDataset) -> DatasetState:
+    """Return one dataset's state; of a history dataset, that of its base."""
+    (state,) = dataset_states(TargetDataset.objects.filter(pk=dataset.history_of_id or dataset.pk))
+    return state
+
+
+# Fields that a state has as they are, and those that it has in another form.
+_PLAIN = ("name", "active", "materialization", "historize", "history_policy", "hash_version")
+_OTHERWISE = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter")
+_COLUMN = ("name", "nullable", "role", "active")
+_TYPE = ("data_type", "length", "precision", "scale")
+_ORDER = ("ordinal", "id")
+
+# Columns and inputs are read as values, without model instances, which for thousands of datasets take most of the
+# time.
+
+
+def _column_states(datasets: QuerySet) -> dict[int, list[ColumnState]]:
+    """Return the columns of these datasets, in order, by the dataset's pk."""
+    read = ColumnInput.objects.filter(column__dataset__in=datasets).order_by("column_id", *_ORDER)
+    inputs = _keys_by_owner(read.values_list("column_id", Coalesce("source_column__key", "upstream_column__key")))
+    rows = TargetColumn.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
+    found: dict[int, list[ColumnState]] = defaultdict(list)
+    for row in rows.values("pk", "dataset_id", "key", "former_names", "expression", *_COLUMN, *_TYPE):
+        found[row["dataset_id"]].append(
+            ColumnState(
+                **{name: row[name] for name in _COLUMN},
+                key=str(row["key"]),
+                type=_type(*(row[name] for name in _TYPE)),
+                former_names=tuple(row["former_names"]),
+                expression=row["expression"] or None,
+                inputs=tuple(inputs[row["pk"]]),
+            )
+        )
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _type(*parts: Any) -> str:
+    return str(DataType(*parts))
+
+
+def _dataset_inputs(datasets: QuerySet) -> dict[int, list[str]]:
+    """Return the stable keys of these datasets' inputs, in order, by the dataset's pk."""
+    rows = DatasetInput.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
+    return _keys_by_owner(rows.values_list("dataset_id", Coalesce("source__key", "upstream__key")))
+
+
+def _keys_by_owner(rows: Iterable[tuple[int, UUID]]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = defaultdict(list)
+    for owner, key in rows:
+        found[owner].append(str(key))
+    return found
+
+
+def _reference_states(datasets: QuerySet) -> dict[int, list[ReferenceState]]:
+    """Return the active references of these datasets, by the dataset's pk."""
+    pairs: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    paired = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
+    for reference, child, parent in paired.values_list("reference_id", "child_column__key", "parent_column__key"):
+        pairs[reference].append((str(child), str(parent)))
+    rows = Reference.objects.filter(child__in=datasets, active=True)
+    found: dict[int, list[ReferenceState]] = defaultdict(list)
+    for row in rows.values("pk", "child_id", "key", "role_name", "parent__name", "parent__key"):
+        name = naming.foreign_key_name(row["role_name"], row["parent__name"])
+        state = ReferenceState(str(row["key"]), name, str(row["parent__key"]), tuple(pairs[row["pk"]]))
+        found[row["child_id"]].append(state)
+    return found
+
+
+# --- history's columns -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """A column as a page shows it, stored or computed. ``purpose`` is empty for described ones."""
+
+    name: str
+    type: str
+    purpose: str = ""
+    column: TargetColumn | None = None
+
+
+def history_columns(history: TargetDataset) -> tuple[ShownColumn, ...]:
+    """Return the columns of a history dataset, all derived from the base."""
+    base = history.history_of
+    if base is None:
+        raise ValueError(f"{history} is not a history dataset")
+    policy = HistoryPolicy.from_dict(base.history_policy)
+    dated = time_type(policy, {column.name: str(column.type) for column in base.columns.all()})
+    return (
+        ShownColumn(layout_of(policy).history_key.format(table=base.name), "string", "history key"),
+        ShownColumn(naming.entity_key_name(base.name), "string", "entity key"),
+        *described_columns(base),
+        ShownColumn("row_hash", "string", "row hash"),
+        *(
+            ShownColumn(name, type_, _HISTORY_PURPOSES[purpose])
+            for purpose, name, type_ in version_columns(policy, dated)
+        ),
+    )
+
+
+_HISTORY_PURPOSES = {
+    "started_at": "start of the version",
+    "ended_at": "end of the version",
+    "updated_at": "when the row changed",
+    "active": "whether it is the current one",
+    "state": "state of the version",
+    "run_id": "load run",
+    "loaded_at": "load time",
+    "closed_by": "load run that closed it",
+    "closed_at": "when it was closed",
+    "segment": "partition",
+}
+
+
+def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
+    """Return business keys, attributes and foreign keys of a dataset, in the order of its tables."""
+    active = [column for column in dataset.columns.all() if column.active]
+    ordered = [c for role in ("business_key", "attribute") for c in active if c.role == role]
+    used = [reference for reference in dataset.references.all() if reference.active]
+    return tuple(ShownColumn(column.name, str(column.type), column=column) for column in ordered) + tuple(
+        ShownColumn(naming.foreign_key_name(reference.role_name, reference.parent.name), "string", "foreign key")
+        for reference in used
+    )
+
+
+# --- lineage ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LineageNode:
+    """A dataset in the picture. ``kind`` is source, target or history; ``distance`` is negative upstream."""
+
+    id: str
+    kind: str
+    label: str
+    layer: str
+    pk: int
+    active: bool
+    distance: int
+
+
+@dataclass(frozen=True)
+class LineageEdge:
+    """Edge of kind input (rows flow), history (rows are historized) or reference (child to parent)."""
+
+    start: str
+    end: str
+    kind: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    nodes: tuple[LineageNode, ...]
+    edges: tuple[LineageEdge, ...]
+
+
+def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
+    """Return everything upstream and downstream of a dataset, and their references, in five queries."""
+    start = f"{'source' if isinstance(dataset, SourceDataset) else 'target'}:{dataset.pk}"
+    flows = _flows()
+    upstream = _reached([start], _following((end, begin) for begin, end in flows), -1)
+    distances = upstream | _reached([start], _following(flows), 1)
+    edges = _edges_within(flows, distances)
+    edges += _reference_edges(distances)
+    return Lineage(_nodes(distances), tuple(edges))
+
+
+def downstream(keys: Collection[str]) -> Lineage:
+    """Return the target datasets with these stable keys, at distance 0, and all their readers, in four queries.
+
+    Unknown keys are ignored.
+    """
+    starts = [f"target:{pk}" for pk in TargetDataset.objects.filter(key__among=keys).values_list("pk", flat=True)]
+    flows = _flows()
+    distances = _reached(starts, _following(flows), 1)
+    return Lineage(_nodes(distances), tuple(_edges_within(flows, distances)))
+
+
+def _reached(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
+    """Return the distance of each node that can be reached; the starts are 0 away."""
+    distances = dict.fromkeys(starts, 0)
+    queue = deque(distances)
+    while queue:
+        node = queue.popleft()
+        for neighbour in follow.get(node, ()):
+            if neighbour not in distances:
+                distances[neighbour] = distances[node] + step
+                queue.append(neighbour)
+    return distances
+
+
+def _edges_within(flows: Mapping[tuple[str, str], str], nodes: Collection[str]) -> list[LineageEdge]:
+    return [LineageEdge(begin, end, kind) for (begin, end), kind in flows.items() if begin in nodes and end in nodes]
+
+
+def _flows() -> dict[tuple[str, str], str]:
+    """Return every flow of rows: (from, to) and its kind."""
+    inputs = DatasetInput.objects.order_by("dataset_id", "ordinal", "id")
+    flows = {
+        (f"source:{source}" if source else f"target:{upstream}", f"target:{target}"): "input"
+        for source, upstream, target in inputs.values_list("source_id", "upstream_id", "dataset_id")
+    }
+    histories = TargetDataset.objects.filter(history_of__isnull=False).order_by("id")
+    for base, history in histories.values_list("history_of_id", "id"):
+        flows[f"target:{base}", f"target:{history}"] = "history"
+    return flows
+
+
+def _following(flows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    follow: dict[str, list[str]] = {}
+    for begin, end in flows:
+        follow.setdefault(begin, []).append(end)
+    return follow
+
+
+def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
+    """Return references between the datasets in the graph; their other ends are drawn, too, but not followed."""
+    edges = []
+    known = dict(distances)
+    used = Reference.objects.filter(active=True).order_by("id")
+    for child_pk, parent_pk, role_name, parent_name in used.values_list(
+        "child_id", "parent_id", "role_name", "parent__name"
+    ):
+        child, parent = f"target:{child_pk}", f"target:{parent_pk}"
+        if child not in known and parent not in known:
+            continue
+        distances.setdefault(parent, known.get(child, 0) - 1)
+        distances.setdefault(child, known.get(parent, 0) + 1)
+        label = naming.foreign_key_name(role_name, parent_name)
+        edges.append(LineageEdge(child, parent, "reference", label))
+    return edges
+
+
+def _nodes(distances: dict[str, int]) -> tuple[LineageNode, ...]:
+    ids = {kind: [int(node.split(":")[1]) for node in distances if node.startswith(kind)] for kind in _KINDS}
+    nodes = [
+        LineageNode(f"source:{row.pk}", "source", str(row), "source", row.pk, row.active, 0)
+        for row in SourceDataset.objects.select_related("system").filter(pk__among=ids["source"])
+    ] + [
+        LineageNode(
+            f"target:{row.pk}",
+            "history" if row.history_of_id else "target",
+            str(row),
+            row.schema.layer,
+            row.pk,
+            row.active,
+            0,
+        )
+        for row in TargetDataset.objects.select_related("schema").filter(pk__among=ids["target"])
+    ]
+    placed = [LineageNode(**{**vars(node), "distance": distances[node.id]}) for node in nodes]
+    return tuple(sorted(placed, key=lambda node: (node.distance, node.label)))
+
+
+_KINDS = ("source", "target")
+
+
+def schema_names() -> list[str]:
+    """Return the names of the schemas, in their order."""
+    return list(TargetSchema.objects.values_list("name", flat=True))

@@ -1,0 +1,298 @@
+"""Dependents of a dataset or a column, and the effect that a rename, a retirement or a deletion has on them.
+
+Read-only, for a user's decision. The services decide again on save.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from elevata.core.errors import MetadataError
+from metadata.domain import naming
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import check_expression, rename_in_expression
+from metadata.models import ColumnInput, DatasetInput, Reference, SourceDataset, TargetColumn, TargetDataset
+from metadata.selectors.datasets import LineageNode, lineage
+from metadata.selectors.datasets import downstream as everything_after
+from metadata.services.checks import column_names_of, refuse_if_policy_names
+
+# Effects: changed along with it, unchanged, without input, blocking.
+FOLLOWS, STAYS, BREAKS, REFUSES = "follows", "stays", "breaks", "refuses"
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """Dependent object: ``what`` of ``dataset``, and the effect on it in words.
+
+    ``before`` and ``after`` are a name or a text that is rewritten; ``after`` is empty while the new name is not
+    known.
+    """
+
+    effect: str
+    dataset: TargetDataset
+    what: str
+    says: str
+    before: str = ""
+    after: str = ""
+
+
+def downstream(dataset: TargetDataset) -> list[LineageNode]:
+    """Return every dataset downstream of this one, over any number of steps; histories are not listed."""
+    found = lineage(dataset)
+    flowing = {end for edge in found.edges if edge.kind == "input" for end in (edge.start, edge.end)}
+    return [node for node in found.nodes if node.distance > 0 and node.kind == "target" and node.id in flowing]
+
+
+# --- renames -----------------------------------------------------------------------------------
+
+
+def of_column_rename(column: TargetColumn, name: str = "") -> list[Dependent]:
+    """Return the dependents of a column that a new name affects."""
+    return [*_own_policy(column, name), *_readers_renamed(column, name), *_pairs(column, STAYS)]
+
+
+def _own_policy(column: TargetColumn, name: str) -> Iterator[Dependent]:
+    dataset = column.dataset
+    fields = HistoryPolicy.from_dict(dataset.history_policy).fields_naming(column.name)
+    if fields:
+        message = f"{' and '.join(fields)} will name the column as it is called then"
+        yield Dependent(FOLLOWS, dataset, "history policy", message, column.name, name)
+    if dataset.historize and hasattr(dataset, "history"):
+        yield Dependent(FOLLOWS, dataset.history, "history", "its column is renamed along", column.name, name)
+
+
+def _readers_renamed(column: TargetColumn, name: str) -> Iterator[Dependent]:
+    for item in _feeds(column.dataset):
+        reader = item.dataset
+        if reader.filter and _names(reader.filter, column.name):
+            yield _rewritten(reader, "filter", reader.filter, column.name, name)
+        for reading in reader.columns.all():
+            linked = any(one.upstream_column_id == column.pk for one in reading.inputs.all())
+            what = f"column {reading.name}"
+            if linked and _names(reading.expression, column.name):
+                yield _rewritten(reader, what, reading.expression, column.name, name)
+            elif linked:
+                yield Dependent(STAYS, reader, what, "unaffected: linked by ID")
+        operation = HistoryPolicy.from_dict(reader.history_policy).op
+        own = {column.name.lower() for column in reader.columns.all() if column.active}
+        if operation and operation.lower() == column.name.lower() and operation.lower() not in own:
+            message = "op names a column that only its input has; change the policy first"
+            yield Dependent(REFUSES, reader, "history policy", message, operation)
+
+
+def _rewritten(reader: TargetDataset, what: str, text: str, old: str, new: str) -> Dependent:
+    if not new:
+        return Dependent(FOLLOWS, reader, what, "is rewritten", text)
+    try:
+        return Dependent(FOLLOWS, reader, what, "is rewritten", text, rename_in_expression(text, old, new))
+    except MetadataError as problem:
+        return Dependent(REFUSES, reader, what, problem.message, text)
+
+
+def of_dataset_rename(dataset: TargetDataset, name: str = "") -> list[Dependent]:
+    """Return the dependents of a dataset that a new name affects."""
+    return list(_dataset_renamed(dataset, name))
+
+
+def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
+    old_key, new_key = (naming.entity_key_name(one) if one else "" for one in (dataset.name, name))
+    if dataset.schema.layer not in naming.KEYLESS_LAYERS:
+        yield Dependent(FOLLOWS, dataset, "key column", "is called after its dataset", old_key, new_key)
+    if hasattr(dataset, "history"):
+        new = naming.history_name(name) if name else ""
+        message = "is renamed along, with its key column and the views over it"
+        yield Dependent(FOLLOWS, dataset.history, "history", message, dataset.history.name, new)
+    for reference in dataset.referenced_by.select_related("child__schema"):
+        if reference.role_name:
+            yield Dependent(STAYS, reference.child, f"reference {reference.role_name}", "is called after its role")
+        else:
+            message = "its column is called after the dataset it refers to"
+            yield Dependent(FOLLOWS, reference.child, "reference", message, old_key, new_key)
+    for item in _feeds(dataset):
+        yield Dependent(STAYS, item.dataset, "input", "unaffected: linked by ID")
+
+
+# --- retirement ----------------------------------------------------------------------------------
+
+
+def of_column_retirement(column: TargetColumn) -> list[Dependent]:
+    """Return the dependents of a column that its retirement leaves behind."""
+    return [*_pairs(column, REFUSES), *_policy_refuses(column), *_readers_left(column)]
+
+
+def _policy_refuses(column: TargetColumn) -> Iterator[Dependent]:
+    try:
+        refuse_if_policy_names(column)
+    except MetadataError as problem:
+        yield Dependent(REFUSES, column.dataset, "history policy", problem.message)
+    dataset = column.dataset
+    key = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
+    if dataset.historize and dataset.active and set(key) == {column}:
+        yield Dependent(REFUSES, dataset, "history", "needs a business key, and this is its last column")
+
+
+def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
+    for item in _feeds(column.dataset):
+        reader = item.dataset
+        if not reader.active:
+            continue
+        if reader.filter and _names(reader.filter, column.name):
+            yield Dependent(BREAKS, reader, "filter", "names it", reader.filter)
+        for reading in reader.columns.all():
+            if reading.active and any(one.upstream_column_id == column.pk for one in reading.inputs.all()):
+                message = "reads it, and will have nothing to read"
+                yield Dependent(BREAKS, reader, f"column {reading.name}", message, reading.expression)
+
+
+def of_dataset_retirement(dataset: TargetDataset) -> list[Dependent]:
+    """Return the dependents of a dataset that its retirement leaves behind."""
+    return list(_dataset_retired(dataset))
+
+
+def _dataset_retired(dataset: TargetDataset) -> Iterator[Dependent]:
+    history = getattr(dataset, "history", None)
+    if history is not None and history.active:
+        yield Dependent(FOLLOWS, history, "history", "is retired with it; its versions stay")
+    for base in [dataset, *([history] if history is not None else [])]:
+        for item in _feeds(base):
+            if item.dataset.active:
+                yield Dependent(BREAKS, item.dataset, "input", f"reads {base}, which is not loaded any more")
+    for reference in dataset.referenced_by.filter(active=True, child__active=True).select_related("child__schema"):
+        message = "refers to it; its keys will point at rows that are not loaded any more"
+        yield Dependent(BREAKS, reference.child, f"reference {reference.role_name}".strip(), message)
+
+
+def of_reference_retirement(reference: Reference) -> list[Dependent]:
+    """Return the objects that remain when a reference is retired; none of them prevents it."""
+    return list(_reference_retired(reference)) if reference.active else []
+
+
+def _reference_retired(reference: Reference) -> Iterator[Dependent]:
+    child, parent = reference.child, reference.parent
+    column = naming.foreign_key_name(reference.role_name, parent.name)
+    message = "is retired with it: the table keeps the column, and no load fills it"
+    yield Dependent(FOLLOWS, child, "foreign key", message, column)
+    history = getattr(child, "history", None)
+    if history is not None and history.active:
+        message = "keeps the column, retired; versions so far keep what they hold"
+        yield Dependent(FOLLOWS, history, "history", message, column)
+    for pair in reference.pairs.select_related("child_column", "parent_column"):
+        message = f"stays, but is not paired with {parent}.{pair.parent_column.name} any more"
+        yield Dependent(STAYS, child, f"column {pair.child_column.name}", message)
+    yield Dependent(STAYS, parent, "business key", f"stays, and does not have to suit {child} any more")
+
+
+# --- inputs --------------------------------------------------------------------------------------
+
+
+def of_inputs_change(dataset: TargetDataset, wanted: Sequence[SourceDataset | TargetDataset]) -> list[Dependent]:
+    """Return the effects of replacing a dataset's inputs with these, in this order."""
+    items = list(dataset.inputs.select_related("source__system", "upstream__schema"))
+    now = [item.source or item.upstream for item in items]
+    gone = [item for item, row in zip(items, now, strict=True) if row not in wanted]
+    fresh = [row for row in wanted if row not in now]
+    left = [*_columns_reading(dataset, gone), *_names_lost(dataset, now, wanted)] if gone else []
+    order = [row for row in wanted if row in now] != [row for row in now if row in wanted]
+    message = "where several inputs have a column of one name, the first of them counts"
+    return [
+        *left,
+        *_read_anew(dataset, fresh),
+        *([Dependent(FOLLOWS, dataset, "order of its inputs", message)] if order else []),
+    ]
+
+
+def _columns_reading(dataset: TargetDataset, gone: Sequence[DatasetInput]) -> Iterator[Dependent]:
+    links = ColumnInput.objects.filter(dataset_input__in=gone).order_by("column__ordinal", "id")
+    for link in links.select_related("column", "dataset_input__source__system", "dataset_input__upstream__schema"):
+        read = link.dataset_input.source or link.dataset_input.upstream
+        way_on = "let it read something else" if link.column.active else "it is retired: delete or restore it"
+        message = f"reads {read}; {way_on} first"
+        yield Dependent(REFUSES, dataset, f"column {link.column.name}", message, link.column.expression)
+
+
+def _names_lost(
+    dataset: TargetDataset,
+    now: Sequence[SourceDataset | TargetDataset],
+    wanted: Sequence[SourceDataset | TargetDataset],
+) -> Iterator[Dependent]:
+    """Return the columns that are named in expressions and that only a removed input has."""
+    lost = column_names_of(now) - column_names_of(wanted)
+    columns = list(dataset.columns.filter(active=True))
+    texts = [("filter", dataset.filter), *((f"column {column.name}", column.expression) for column in columns)]
+    for what, text in texts:
+        names = sorted(name for name in lost if _names(text, name))
+        if names:
+            yield Dependent(REFUSES, dataset, what, f"names {', '.join(names)}, which nothing it reads has then", text)
+    operation = HistoryPolicy.from_dict(dataset.history_policy).op
+    if dataset.historize and operation and operation.lower() in lost - {column.name.lower() for column in columns}:
+        message = "op names a column that nothing it reads has then"
+        yield Dependent(REFUSES, dataset, "history policy", message, operation)
+
+
+def _read_anew(dataset: TargetDataset, fresh: Sequence[SourceDataset | TargetDataset]) -> Iterator[Dependent]:
+    after = {node.pk for node in everything_after([str(dataset.key)]).nodes}
+    for row in fresh:
+        effect, message = FOLLOWS, "is read, too; its columns can be chosen for columns here"
+        if isinstance(row, TargetDataset) and row.pk in after:
+            effect, message = REFUSES, "reads this dataset, so the rows would go in a circle"
+        yield Dependent(effect, dataset, f"input {row}", message)
+
+
+# --- deleting ------------------------------------------------------------------------------------
+
+
+def of_column_deletion(column: TargetColumn) -> list[Dependent]:
+    """Return the dependents that prevent the deletion of a retired column."""
+    reading = ColumnInput.objects.filter(upstream_column=column).select_related("column__dataset__schema")
+    return [
+        *(Dependent(REFUSES, one.column.dataset, f"column {one.column.name}", "reads it") for one in reading),
+        *_pairs(column, REFUSES, active=False),
+    ]
+
+
+def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
+    """Return the dependents that prevent the deletion of a retired dataset.
+
+    Its columns and history are deleted with it.
+    """
+    history = getattr(dataset, "history", None)
+    bases = [dataset, *([history] if history is not None else [])]
+    reading = DatasetInput.objects.filter(upstream__in=bases).exclude(dataset__in=bases)
+    referring = Reference.objects.filter(parent=dataset).exclude(child=dataset).select_related("child__schema")
+    return [
+        *([Dependent(FOLLOWS, history, "history", "is deleted with it")] if history is not None else []),
+        *(Dependent(REFUSES, one.dataset, "input", "reads it") for one in reading.select_related("dataset__schema")),
+        *(
+            Dependent(REFUSES, one.child, f"reference {one.role_name}".strip(), "refers to it; delete that first")
+            for one in referring
+        ),
+    ]
+
+
+# --- shared --------------------------------------------------------------------------------------
+
+
+def _feeds(dataset: TargetDataset) -> QuerySet[DatasetInput]:
+    """Return the inputs of other datasets that read this one, with their columns."""
+    return dataset.feeds.select_related("dataset__schema").prefetch_related("dataset__columns__inputs")
+
+
+def _pairs(column: TargetColumn, effect: str, *, active: bool = True) -> Iterable[Dependent]:
+    """Return references that pair the column with another; by default only active ones."""
+    found = Reference.objects.filter(pairs__child_column=column) | Reference.objects.filter(pairs__parent_column=column)
+    if active:
+        found = found.filter(active=True)
+    message = "pairs it with a column of the other side, by key and not by name" if effect == STAYS else "needs it"
+    for reference in found.distinct().select_related("child__schema", "parent__schema"):
+        yield Dependent(effect, reference.child, f"reference to {reference.parent}", message)
+
+
+def _names(text: str, column: str) -> bool:
+    """Return whether a filter or expression reads a column of this name."""
+    if not text:
+        return False
+    try:
+        return column.lower() in {name.lower() for name in check_expression(text)}
+    except MetadataError:  # written by an older version, or by hand: shown unchanged
+        return True

@@ -1,0 +1,83 @@
+"""Bases of the pages about datasets, columns and references."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+
+from elevata.accounts.roles import Permission
+from elevata.web.views import Page, RowPage
+from metadata.models import Reference, TargetColumn, TargetDataset
+from metadata.selectors.columns import column_of, headed
+
+
+def dataset_here(key: UUID) -> TargetDataset:
+    """Return the dataset of an address, with the fields that the head of its pages shows."""
+    return get_object_or_404(headed(), key=key)
+
+
+def column_here(key: UUID) -> TargetColumn:
+    """Return the column of an address, with its dataset and its inputs."""
+    return get_object_or_404(column_of(key))
+
+
+def page_of(row: TargetDataset | TargetColumn | Reference) -> str:
+    """Return the address of a dataset's page; of a column or reference, of its line there."""
+    if isinstance(row, TargetDataset):
+        return reverse("dataset_page", args=[row.key])
+    if isinstance(row, Reference):
+        return f"{page_of(row.child)}#reference-{row.key}"
+    return f"{page_of(row.dataset)}#column-{row.key}"
+
+
+class Editing(Page):
+    """Base of pages that need the permission to change metadata."""
+
+    permissions = (Permission.CHANGE_METADATA,)
+
+
+class DatasetPage(RowPage):
+    """Base of pages about one target dataset."""
+
+    name, page = "dataset", "dataset_page"
+    rows = staticmethod(headed)
+
+
+class ColumnPage(RowPage):
+    """Base of pages about one target column."""
+
+    name = "column"
+    address = staticmethod(page_of)
+
+    def rows(self) -> QuerySet[TargetColumn]:
+        return column_of(self.kwargs["key"])
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"dataset": self.row.dataset}
+
+
+class ReferencePage(RowPage):
+    """Base of pages about one reference."""
+
+    name = "reference"
+    address = staticmethod(page_of)
+
+    def rows(self) -> QuerySet[Reference]:
+        return Reference.objects.select_related("child__schema", "parent__schema")
+
+
+class BaseDatasetPage(DatasetPage):
+    """Base of pages that histories do not have: a history's address redirects to the page of its base."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self._to_base() or super().get(request, **kwargs)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return self._to_base() or super().post(request, **kwargs)
+
+    def _to_base(self) -> HttpResponse | None:
+        base = self.row.history_of
+        return redirect(self.request.resolver_match.view_name, base.key) if base is not None else None

@@ -1,0 +1,143 @@
+"""The API of drift, dry runs and the records of maintenance runs."""
+
+from dataclasses import replace
+
+import pytest
+from django.db import transaction
+
+from architecture.domain.artifacts import verify
+from architecture.models import DryRun, Environment, Refresh
+from loader.domain.run_states import REVERT
+from loader.services.attempts import seal_end
+from tests.architecture.api.test_workflow import get, post, world  # noqa: F401  a fixture is found by its name
+from tests.architecture.world import World, put_policy_in_force
+from tests.elevata.web.pages import signed_in
+from tests.loader.factories import LoadRunFactory
+
+pytestmark = pytest.mark.django_db
+
+
+# --- drift -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drifted(world: World) -> str:  # noqa: F811
+    """The key of a dataset a column of which was dropped by hand."""
+    shapes = world.warehouse.shapes
+    key = next(key for key, shape in shapes.items() if not shape.qualified_name.endswith("_hist"))
+    shapes[key] = replace(shapes[key], columns=tuple(one for one in shapes[key].columns if one.name != "balance"))
+    world.warehouse.show()
+    return key
+
+
+def test_everybody_reads_where_the_warehouse_differs(world: World, drifted: str):  # noqa: F811
+    said = get(signed_in(world.author), "drift/")
+    assert (said["drifted"], said["observed_at"] is not None) == (1, True)
+    (one,) = [one for one in said["datasets"] if one["status"] == "drifted"]
+    assert (one["key"], one["dataset"]) == (drifted, "rawcore.rc_crm_customer")
+    (difference,) = one["differences"]
+    assert (difference["what"], difference["column"], difference["observed"]) == ("column_missing", "balance", "")
+
+
+def test_what_is_there_becomes_the_baseline_with_a_reason(world: World, drifted: str):  # noqa: F811
+    olga = signed_in(world.operator)
+    refused = post(olga, "drift/adopt/", 400, datasets=[drifted])
+    assert list(refused["errors"]) == ["reason"]
+    said = post(olga, "drift/adopt/", 200, datasets=[drifted], reason="dropped by hand, on purpose")
+    assert said["drifted"] == 0
+    assert get(signed_in(world.author), "drift/")["drifted"] == 0
+
+
+def test_a_dataset_that_nobody_knows_is_not_adopted(world: World, drifted: str):  # noqa: F811
+    olga = signed_in(world.operator)
+    assert post(olga, "drift/adopt/", 404, datasets=["nowhere"], reason="why not")["code"] == "UNKNOWN_DATASET"
+
+
+def test_who_may_not_execute_neither_adopts_nor_looks(world: World, drifted: str):  # noqa: F811
+    ada = signed_in(world.author)
+    assert post(ada, "drift/adopt/", 403, datasets=[drifted], reason="mine")["code"] == "permission_denied"
+    assert post(ada, "drift/check/", 403)["code"] == "permission_denied"
+
+
+def test_a_check_is_a_look_at_every_table(world: World):  # noqa: F811
+    olga = signed_in(world.operator)
+    refresh = post(olga, "drift/check/", 202)
+    assert (refresh["status"], refresh["purpose"]) == ("queued", "drift")
+    assert get(olga, f"refreshes/{refresh['id']}/")["tables"] == refresh["tables"] > 0
+    assert Refresh.objects.get(pk=refresh["id"]).requested_by == world.operator
+
+
+# --- dry runs ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def report(world: World) -> str:  # noqa: F811
+    """A report that needs nobody's approval."""
+    put_policy_in_force(Environment.objects.get(), {})
+    return f"reports/{world.report().report_id}/"
+
+
+def test_a_preview_is_dry_run_once_at_a_time(world: World, report: str):  # noqa: F811
+    olga = signed_in(world.operator)
+    preview = post(olga, f"{report}preview/", 201)
+    answer = olga.post(f"/api/v1/{report}dry-run/", {}, content_type="application/json")
+    made = answer.json()
+    assert (answer.status_code, made["status"], made["preview"]) == (202, "queued", preview["fingerprint"])
+    assert answer.headers["Location"].endswith(f"/api/v1/dry-runs/{made['id']}/")
+    assert post(olga, f"{report}dry-run/", 202)["id"] == made["id"]
+
+
+def test_without_a_preview_there_is_nothing_to_dry_run(world: World, report: str):  # noqa: F811
+    assert post(signed_in(world.operator), f"{report}dry-run/", 409)["code"] == "NO_PREVIEW"
+
+
+def test_who_may_not_execute_does_not_dry_run(world: World, report: str):  # noqa: F811
+    assert post(signed_in(world.author), f"{report}dry-run/", 403)["code"] == "permission_denied"
+
+
+def test_a_dry_run_says_when_to_ask_again_and_then_what_it_saw(world: World, report: str):  # noqa: F811
+    olga = signed_in(world.operator)
+    post(olga, f"{report}preview/", 201)
+    place = f"dry-runs/{post(olga, f'{report}dry-run/', 202)['id']}/"
+    waiting = olga.get(f"/api/v1/{place}")
+    assert (waiting.headers["Retry-After"], waiting.json()["result"]) == ("1", None)
+    seen = {"succeeded": True, "steps": [], "tables": {}, "queries": []}
+    DryRun.objects.update(status="succeeded", result=seen)
+    done = olga.get(f"/api/v1/{place}")
+    assert "Retry-After" not in done.headers
+    assert (done.json()["status"], done.json()["result"]) == ("succeeded", seen)
+
+
+def test_dry_runs_are_listed_by_report_without_what_they_saw(world: World, report: str):  # noqa: F811
+    olga = signed_in(world.operator)
+    post(olga, f"{report}preview/", 201)
+    made = post(olga, f"{report}dry-run/", 202)
+    listed = get(olga, f"dry-runs/?report={made['report']}")["results"]
+    assert [one["id"] for one in listed] == [made["id"]]
+    assert "result" not in listed[0]
+    assert get(olga, "dry-runs/?status=failed")["count"] == 0
+
+
+# --- maintenance runs ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def record() -> str:
+    """The record of a revert."""
+    run = LoadRunFactory(run_id="back", kind=REVERT, status="succeeded", reason="wrong file")
+    with transaction.atomic():
+        return str(seal_end(run_pk=run.pk, attempt=1).record_id)
+
+
+def test_records_of_maintenance_runs_are_listed_and_filtered(world: World, record: str):  # noqa: F811
+    ada = signed_in(world.author)
+    (listed,) = get(ada, "maintenance-records/?run=back&kind=revert")["results"]
+    assert (listed["record_id"], listed["kind"], listed["outcome"]) == (record, "revert", "succeeded")
+    assert (listed["reason"], "artifact" in listed) == ("wrong file", False)
+    assert get(ada, "maintenance-records/?kind=prune")["count"] == 0
+
+
+def test_a_maintenance_runs_record_is_handed_out_as_a_file_that_verifies(world: World, record: str):  # noqa: F811
+    artifact = get(signed_in(world.author), f"maintenance-records/{record}/")["artifact"]
+    assert verify(artifact) == ()
+    assert artifact["document"]["run"] == "back"

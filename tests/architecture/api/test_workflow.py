@@ -1,0 +1,268 @@
+"""The API of architecture control: reading, and every step of the workflow with its refusals."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Refresh
+from elevata.accounts.roles import Role
+from tests.architecture.refreshes import observed
+from tests.architecture.world import World, make_built_world, person, put_policy_in_force
+from tests.elevata.web.pages import needing, rename, signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world(db) -> World:
+    """Customers are built; a rename that needs an approval is pending."""
+    world = make_built_world()
+    needing(world, safe=1)
+    rename(world, "full_name", "display_name")
+    world.warehouse.show()
+    return world
+
+
+def post(client: Client, path: str, status: int, over: str = "", **body: Any) -> Any:
+    """``over``: the address of what was looked at before; its ETag is sent along."""
+    headers = {"If-Match": client.get(f"/api/v1/{over}").headers["ETag"]} if over else {}
+    answer = client.post(f"/api/v1/{path}", body, content_type="application/json", headers=headers)
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def get(client: Client, path: str, status: int = 200) -> Any:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def test_a_change_goes_from_report_to_record(world: World):
+    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    made = post(ada, "reports/", 201, kind="all")
+    report = f"reports/{made['report_id']}/"
+    assert made["report"]["format"] == "change-report/v1"
+    assert (made["status"], made["authors"], made["approvals_missing"]) == ("open", ["ada"], 1)
+    assert post(bob, f"{report}approve/", 201, over=report, note="Agreed.")["person"] == "bob"
+    preview = post(olga, f"{report}preview/", 201)
+    assert get(olga, f"{report}preview/")["fingerprint"] == preview["fingerprint"]
+    asked = post(olga, f"{report}execute/", 202, over=f"{report}preview/", preview=preview["fingerprint"])
+    assert (asked["status"], asked["operation_count"], asked["command"]) == ("queued", 2, "REST")
+    world.work(Execution.objects.get(pk=asked["id"]))
+    done = get(olga, f"executions/{asked['id']}/")
+    assert (done["status"], [step["status"] for step in done["steps"]]) == ("succeeded", ["succeeded"] * 2)
+    record = get(olga, f"records/{done['record']}/")
+    assert record["artifact"]["document"]["approvals"][0]["person"] == "bob"
+
+
+def test_refusals_carry_the_workflows_codes(world: World):
+    ada, olga = signed_in(world.author), signed_in(world.operator)
+    report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
+    assert post(olga, f"{report}execute/", 409, over=report)["code"] == "NOT_APPROVED"
+    assert post(ada, f"{report}approve/", 403)["code"] == "permission_denied"
+    rename(world, "balance", "amount")
+    bob = signed_in(world.approver)
+    assert post(bob, f"{report}approve/", 409, over=report)["code"] == "REPORT_STALE"
+    assert post(ada, "reports/", 422, kind="dataset", name="raw.nowhere")["code"] == "unknown_scope"
+    assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
+
+
+def test_an_author_with_every_role_is_still_refused(world: World):
+    world.author.is_superuser = True
+    world.author.save()
+    ada = signed_in(world.author)
+    report = post(ada, "reports/", 201, kind="all")["report_id"]
+    assert post(ada, f"reports/{report}/approve/", 403, over=f"reports/{report}/")["code"] == "OWN_CHANGE"
+
+
+# --- what was seen -----------------------------------------------------------------------------------
+
+
+def sent(client: Client, path: str, seen: str | None = None) -> tuple[int, str, str]:
+    """Status, code and ETag of an answer to a POST over what was seen."""
+    headers = {} if seen is None else {"If-Match": seen}
+    answer = client.post(f"/api/v1/{path}", {}, content_type="application/json", headers=headers)
+    return answer.status_code, answer.json().get("code", ""), answer.headers.get("ETag", "")
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject", "execute"])
+@pytest.mark.parametrize("seen", [None, "*"])
+def test_what_counts_for_one_state_names_it(world: World, verb: str, seen: str | None):
+    report = post(signed_in(world.author), "reports/", 201, kind="all")["report_id"]
+    person = world.operator if verb == "execute" else world.approver
+    assert sent(signed_in(person), f"reports/{report}/{verb}/", seen)[:2] == (428, "if_match_required")
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_a_decision_over_another_report_is_not_taken(world: World, verb: str):
+    report = post(signed_in(world.author), "reports/", 201, kind="all")
+    said = sent(signed_in(world.approver), f"reports/{report['report_id']}/{verb}/", '"0123"')
+    assert said == (412, "stale_version", f'"{report["fingerprint"]}"')
+    assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
+
+
+def test_an_execution_over_another_preview_is_told_which_is_the_newest(world: World):
+    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
+    post(bob, f"{report}approve/", 201, over=report)
+    preview = post(olga, f"{report}preview/", 201)["fingerprint"]
+    assert sent(olga, f"{report}execute/", '"0123"') == (412, "stale_version", f'"{preview}"')
+    assert post(olga, f"{report}execute/", 409, over=f"{report}preview/", preview="a" * 64)["code"] == "PREVIEW_STALE"
+    assert not Execution.objects.filter(report__isnull=False, status="queued").exists()
+
+
+def test_a_decision_without_a_note_keeps_its_reason(world: World):
+    report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
+    said = post(signed_in(world.approver), f"{report}approve/", 201, over=report, changelog_message="As agreed on")
+    assert said["note"] == "As agreed on"
+
+
+def test_a_step_of_the_workflow_refuses_unknown_fields(world: World):
+    report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
+    assert list(post(signed_in(world.approver), f"{report}approve/", 400, over=report, nite="x")["errors"]) == ["nite"]
+
+
+# --- lists -------------------------------------------------------------------------------------------
+
+
+def test_lists_are_filtered_and_short(world: World):
+    bob = signed_in(world.approver)
+    assert get(bob, "reports/?status=blocked")["count"] == 0
+    (listed,) = get(bob, "reports/?risk=safe")["results"]
+    assert "report" not in listed
+    (execution,) = get(bob, "executions/?status=succeeded")["results"]
+    assert "steps" not in execution
+    assert get(bob, "records/?outcome=succeeded")["count"] == 1
+
+
+# --- undo ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def record(world: World) -> str:
+    """The record of the rename."""
+    put_policy_in_force(Environment.objects.get(), {})
+    return f"records/{world.executed().record.record_id}/"
+
+
+def test_a_record_tells_what_takes_each_operation_back(world: World, record: str):
+    (way,) = get(signed_in(world.approver), record)["ways_back"]
+    assert (way["operations"], way["possible"], way["refused"]) == ([0, 1], True, None)
+    assert way["done"][0] == "rename_column rawcore.rc_crm_customer: full_name → display_name"
+    assert way["back"][-1] == "rename_column rawcore.rc_crm_customer: display_name → full_name"
+
+
+@pytest.mark.parametrize("body", [{}, {"operations": None}, {"operations": [1]}])
+def test_a_record_is_taken_back_whole_or_by_its_operations(world: World, record: str, body: dict):
+    made = post(signed_in(world.operator), f"{record}undo/", 201, **body)
+    assert made["report"]["undo"]["operations"] == [0, 1]
+    assert f"records/{made['undo_of']}/" == record
+    assert get(signed_in(world.approver), record)["undo_reports"] == [made["report_id"]]
+
+
+@pytest.mark.parametrize(
+    ("operations", "status", "code"), [([7], 404, "UNKNOWN_OPERATION"), ([], 400, "invalid"), (["x"], 400, "invalid")]
+)
+def test_what_cannot_be_taken_back_is_refused(world: World, record: str, operations: list, status: int, code: str):
+    assert post(signed_in(world.operator), f"{record}undo/", status, operations=operations)["code"] == code
+
+
+def test_who_only_reads_takes_nothing_back(world: World, record: str):
+    post(signed_in(person("vera", Role.VIEWER)), f"{record}undo/", 403)
+    assert not ExecutionRecord.objects.filter(undo_reports__isnull=False).exists()
+
+
+# --- refreshes -----------------------------------------------------------------------------------
+
+
+def test_a_report_is_created_after_a_refresh_as_one_job(world: World):
+    ada = signed_in(world.author)
+    answer = ada.post("/api/v1/refreshes/", {"kind": "all"}, content_type="application/json")
+    asked = answer.json()
+    assert (answer.status_code, asked["status"], asked["found"], asked["report"]) == (202, "queued", None, None)
+    assert answer.headers["Location"].endswith(f"/api/v1/refreshes/{asked['id']}/")
+    assert (asked["purpose"], asked["scope"]) == ("report", {"kind": "all", "name": "", "target_only": False})
+    waiting = ada.get(answer.headers["Location"])
+    assert (waiting.json()["finished_at"], waiting.headers["Retry-After"]) == (None, "1")
+    observed(world, asked["id"])
+    done = get(ada, f"refreshes/{asked['id']}/")
+    assert (done["status"], done["found"], done["error"]) == ("succeeded", 2, None)
+    report = get(ada, f"reports/{done['report']}/")
+    assert (report["status"], report["created_by"]) == ("open", "ada")
+
+
+def test_a_refresh_that_failed_creates_no_report_and_says_why(world: World):
+    ada, known = signed_in(world.author), ChangeReport.objects.count()
+    asked = post(ada, "refreshes/", 202)["id"]
+    observed(world, asked, error={"code": "UNREADABLE_TABLE", "message": "it is damaged"})
+    done = get(ada, f"refreshes/{asked}/")
+    assert (done["status"], done["report"], done["error"]["code"]) == ("failed", None, "UNREADABLE_TABLE")
+    assert ChangeReport.objects.count() == known
+
+
+def test_what_refuses_the_report_is_the_refreshs_error(world: World):
+    ada, known = signed_in(world.author), ChangeReport.objects.count()
+    asked = post(ada, "refreshes/", 202)["id"]
+    world.author.groups.clear()
+    observed(world, asked)
+    assert Refresh.objects.get(pk=asked).error["code"] == "NOT_PERMITTED"
+    assert ChangeReport.objects.count() == known
+
+
+def test_a_preview_is_created_after_a_refresh_of_its_report(world: World):
+    ada, olga = signed_in(world.author), signed_in(world.operator)
+    report = post(ada, "reports/", 201, kind="all")["report_id"]
+    post(ada, "refreshes/", 403, report=report)
+    asked = post(olga, "refreshes/", 202, report=report)["id"]
+    assert Refresh.objects.get(pk=asked).sizes is True
+    observed(world, asked)
+    preview = get(olga, f"reports/{report}/preview/")
+    assert preview["document"]["steps"]
+    assert get(olga, f"refreshes/{asked}/")["preview"] == preview["fingerprint"]
+
+
+def test_a_refresh_is_its_askers_alone(world: World):
+    ada, olga = signed_in(world.author), signed_in(world.operator)
+    asked = post(ada, "refreshes/", 202)["id"]
+    get(olga, f"refreshes/{asked}/", 404)
+    assert [one["id"] for one in get(ada, "refreshes/")["results"]] == [asked]
+    assert get(olga, "refreshes/")["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"kind": "dataset", "name": "raw.nowhere"}, 422, "unknown_scope"),
+        ({"kind": "all", "report": "00000000-0000-0000-0000-000000000000"}, 400, "invalid"),
+        ({"report": "00000000-0000-0000-0000-000000000000"}, 404, "UNKNOWN_REPORT"),
+        ({"kind": "files"}, 400, "invalid"),
+    ],
+)
+def test_what_names_no_tables_is_not_refreshed(world: World, body: dict, status: int, code: str):
+    assert post(signed_in(world.operator), "refreshes/", status, **body)["code"] == code
+
+
+def test_who_only_reads_asks_for_no_refresh(world: World):
+    post(signed_in(person("vera", Role.VIEWER)), "refreshes/", 403)
+    assert not Refresh.objects.exists()
+
+
+def test_a_page_follows_a_refresh_that_was_asked_for_by_rest(world: World):
+    ada = signed_in(world.author)
+    asked = post(ada, "refreshes/", 202)["id"]
+    report = observed(world, asked).report
+    assert ada.get(f"/refreshes/{asked}/").url == f"/reports/{report.report_id}/"
+
+
+def test_an_approver_accepts_lost_readers_only_where_some_are_lost(world: World):
+    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
+    refused = post(bob, f"{report}approve/", 409, over=report, readers_lost=True)
+    assert refused["code"] == "NO_READER_LOST"
+    put_policy_in_force(world.environment, {"readers": "open"})
+    made = post(ada, "reports/", 201, kind="all")
+    report = f"reports/{made['report_id']}/"
+    assert {one["code"] for one in made["report"]["operations"]} == {"REWRITE_TABLE"}
+    assert post(bob, f"{report}approve/", 201, over=report, readers_lost=True)["readers_lost"] is True
+    assert "columnMapping" in str(post(olga, f"{report}preview/", 201))

@@ -1,0 +1,63 @@
+"""``manage.py export_state``: state files of what is described and of what was applied."""
+
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from architecture.domain.state_files import ArchitectureState, as_row, dump_state, flat, parse_state
+from architecture.management.commands import plan
+from architecture.models import AppliedDataset
+from architecture.services.states import current_environment
+from elevata.accounts.cli import CommandExit
+from metadata.selectors.datasets import dataset_states
+from metadata.services.generation import generate_targets
+from tests.factories import airport_source
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def described() -> tuple:
+    source = airport_source()
+    generate_targets(source_dataset=source)
+    return dataset_states()
+
+
+def test_the_desired_state_is_read_back_as_it_was_written(described: tuple, tmp_path: Path) -> None:
+    call_command("export_state", str(tmp_path / "a.json"))
+    text = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert dump_state(parse_state(text)) == text
+    assert {one.key for one in parse_state(text).datasets} == {one.key for one in described}
+
+
+def test_without_a_path_it_goes_to_standard_output(described: tuple, capsys: pytest.CaptureFixture) -> None:
+    call_command("export_state")
+    assert capsys.readouterr().out == dump_state(ArchitectureState(described))
+
+
+def test_what_was_applied_is_another_state(described: tuple, tmp_path: Path, monkeypatch) -> None:
+    one = flat(described[0])
+    AppliedDataset.objects.create(
+        environment=current_environment(),
+        dataset_key=one.key,
+        qualified_name=one.qualified_name,
+        state=as_row(one),
+    )
+    call_command("export_state", str(tmp_path / "a.json"), "--applied")
+    call_command("export_state", str(tmp_path / "b.json"))
+    monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
+    files = ["--previous-state", str(tmp_path / "a.json"), "--desired-state", str(tmp_path / "b.json")]
+    with pytest.raises(SystemExit) as end:
+        plan.Command().run_from_argv(["manage.py", "plan", "--skip-checks", *files, "--fail-on", "changes"])
+    assert end.value.code == 1
+
+
+def test_an_environment_goes_with_what_was_applied() -> None:
+    with pytest.raises(CommandExit, match="goes with --applied"):
+        call_command("export_state", "--environment", "prod")
+
+
+def test_a_folder_that_is_not_there_is_said(described: tuple) -> None:
+    with pytest.raises(CommandExit, match="No such file"):
+        call_command("export_state", "/nowhere/a.json")

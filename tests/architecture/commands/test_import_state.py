@@ -1,0 +1,236 @@
+"""One state file against this installation: compared with it, and taken for what was applied."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from architecture.domain.state_files import parse_state
+from architecture.domain.workflow import Refused
+from architecture.models import AppliedDataset, ChangeReport
+from architecture.selectors.environments import applied_states
+from architecture.services import refreshes
+from architecture.services.drift import Imported, drift_of, import_state
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.audit.models import ChangeLogEntry
+from metadata.services.references import create_reference
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import World, agree_on_policy, customers
+
+pytestmark = pytest.mark.django_db
+
+
+def exported(path: Path, *, applied: bool = True, **changes: Any) -> Path:
+    """A state file of this installation; ``changes`` are made to its one dataset."""
+    call_command("export_state", str(path), *(["--applied"] if applied else []), stdout=StringIO())
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["datasets"][0] |= changes
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def file(built: World, tmp_path: Path, monkeypatch) -> Path:
+    """Return applied state as a file; the warehouse can be observed."""
+    monkeypatch.setattr(refreshes, "observe", lambda **_: built.warehouse.show())
+    return exported(tmp_path / "state.json")
+
+
+def run(*argv: str) -> tuple[int, dict]:
+    out = StringIO()
+    try:
+        call_command(*argv, "--json", stdout=out, stderr=StringIO())
+    except CommandExit as end:
+        return end.returncode, {"code": end.code, "message": str(end)}
+    return 0, json.loads(out.getvalue())
+
+
+def operations(report: dict) -> list[tuple]:
+    return [(one["op"], one.get("from"), one.get("to")) for one in report["operations"]]
+
+
+# --- one file, compared ----------------------------------------------------------------------------
+
+
+def test_a_file_alone_as_what_is_there_is_compared_with_the_metadata(built, file):
+    assert run("plan", "--previous-state", str(file))[1]["status"] == "no_changes"
+    rename(built, "full_name", "display_name")
+    code, report = run("plan", "--previous-state", str(file), "--source-label", "prod")
+    assert (code, set(operations(report))) == (0, {("rename_column", "full_name", "display_name")})
+    assert report["scope"] == {"kind": "files", "source": "prod", "target": "metadata"}
+
+
+def test_a_file_alone_as_what_should_be_is_compared_with_what_is_there(built, file):
+    assert run("plan", "--desired-state", str(file))[1]["status"] == "no_changes"
+    for table in built.warehouse.shapes:
+        built.warehouse.rename_behind_your_back(table, "balance", "by_hand")
+    code, report = run("plan", "--desired-state", str(file), "--environment", "dev")
+    assert (code, set(operations(report))) == (0, {("rename_column", "by_hand", "balance")})
+    assert report["scope"]["source"] == "dev"
+
+
+def test_what_should_be_there_is_decided_by_the_environments_policy(built, file, tmp_path):
+    empty = tmp_path / "empty.json"
+    empty.write_text('{"format": "architecture-state/v1", "datasets": []}', encoding="utf-8")
+    assert run("plan", "--desired-state", str(empty))[1]["status"] == "blocked"
+    policies = {"severities": {"DROP_TABLE": "needs_approval"}}
+    agree_on_policy(built.environment, policies)
+    assert run("plan", "--desired-state", str(empty))[1]["status"] == "open"
+
+
+def test_comparing_with_a_file_keeps_no_report(built, file):
+    known = ChangeReport.objects.count()
+    run("plan", "--previous-state", str(file))
+    run("plan", "--desired-state", str(file))
+    assert ChangeReport.objects.count() == known
+
+
+def test_what_was_never_looked_at_cannot_be_compared(built, file, monkeypatch):
+    built.environment.observations.all().delete()
+    monkeypatch.setattr(refreshes, "observe", lambda **_: None)
+    assert run("plan", "--desired-state", str(file))[1]["code"] == "NOT_OBSERVED"
+
+
+# --- imported --------------------------------------------------------------------------------------
+
+
+def take(world: World, file: Path, **asked: Any) -> Imported:
+    given = {"user": world.operator, "reason": "taken over from north"} | asked
+    return import_state(environment=world.environment, state=parse_state(file.read_text()), **given)
+
+
+def rows() -> list[dict]:
+    return list(AppliedDataset.objects.values("dataset_key", "qualified_name", "state").order_by("dataset_key"))
+
+
+@pytest.fixture
+def handed_over(built: World, file: Path) -> World:
+    """The tables are there, the metadata too; what was applied is only known from the file."""
+    AppliedDataset.objects.all().delete()
+    return built
+
+
+def test_an_imported_state_is_what_was_applied(built, file):
+    (before,) = applied_states(environment=built.environment)
+    AppliedDataset.objects.all().delete()
+    assert take(built, file) == Imported(("rawcore.rc_crm_customer",), ())
+    (after,) = applied_states(environment=built.environment)
+    assert (after.layer, after.history_key, after.hash_version) == (
+        before.layer,
+        before.history_key,
+        before.hash_version,
+    )
+    assert exported(file.with_name("again.json")).read_text() == file.read_text()
+    assert built.report().status == "no_changes"
+    assert [one.status for one in drift_of(built.environment).datasets] == ["in_sync"]
+
+
+def test_the_warehouse_says_where_it_is_not_so(handed_over, file):
+    for table in handed_over.warehouse.shapes:
+        handed_over.warehouse.rename_behind_your_back(table, "balance", "other")
+    handed_over.warehouse.show()
+    take(handed_over, file)
+    assert [one.status for one in drift_of(handed_over.environment).datasets] == ["drifted"]
+
+
+def test_what_is_applied_just_so_is_left_alone(built, file):
+    assert take(built, file) == Imported((), ("rawcore.rc_crm_customer",))
+
+
+def test_what_was_applied_otherwise_is_refused_and_nothing_is_taken(built, file):
+    customers(built.author, "rc_crm_other")
+    other = exported(file.with_name("more.json"), applied=False)
+    document = json.loads(other.read_text())
+    next(one for one in document["datasets"] if one["name"] == "rc_crm_customer")["filter"] = "1 = 1"
+    other.write_text(json.dumps(document))
+    before = rows()
+    with pytest.raises(Refused) as refused:
+        take(built, other)
+    assert (refused.value.code, rows()) == ("ALREADY_APPLIED", before)
+
+
+def test_a_name_that_was_applied_under_another_key_is_refused(built, file):
+    key = "00000000-0000-0000-0000-000000000001"
+    with pytest.raises(Refused) as refused:
+        take(built, exported(file, key=key))
+    assert refused.value.code == "ALREADY_APPLIED"
+    assert "under the key" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"), [({"key": "d1"}, "BAD_KEY"), ({"schema": "elsewhere", "key": "0" * 32}, "UNKNOWN_LAYER")]
+)
+def test_what_cannot_be_placed_is_refused(handed_over, file, changes, code):
+    document = json.loads(file.read_text())
+    document["datasets"][0] |= changes
+    file.write_text(json.dumps(document))
+    with pytest.raises(Refused) as refused:
+        take(handed_over, file)
+    assert (refused.value.code, rows()) == (code, [])
+
+
+@pytest.mark.parametrize(("asked", "code"), [({"user": None}, "NO_PERSON"), ({"reason": " "}, "NO_REASON")])
+def test_it_needs_a_person_and_a_reason(handed_over, file, asked, code):
+    with pytest.raises(Refused) as refused:
+        take(handed_over, file, **asked)
+    assert refused.value.code == code
+
+
+def test_who_may_not_execute_does_not_import(handed_over, file):
+    with pytest.raises(Refused) as refused:
+        take(handed_over, file, user=handed_over.author)
+    assert refused.value.code == "NOT_PERMITTED"
+
+
+def test_it_stands_in_the_change_log(handed_over, file):
+    take(handed_over, file)
+    entry = ChangeLogEntry.objects.get(subject_kind="baseline")
+    assert (entry.action, entry.actor, entry.reason) == ("imported", "olga", "taken over from north")
+
+
+def test_who_edited_what_differs_from_the_import_has_a_hand_in_it(handed_over, file):
+    rename(handed_over, "full_name", "display_name")
+    take(handed_over, file)
+    assert "ada" in handed_over.report().authors
+
+
+def test_a_check_shows_and_writes_nothing(handed_over, file):
+    assert take(handed_over, file, check=True, reason="").imported == ("rawcore.rc_crm_customer",)
+    assert rows() == []
+
+
+def test_the_command_imports_as_the_person_of_the_token(handed_over, file, monkeypatch):
+    assert run("import_state", str(file), "--reason", "taken over")[1]["code"] == "NO_PERSON"
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=handed_over.operator)[1])
+    code, said = run("import_state", str(file), "--check")
+    assert (code, said["check"], rows()) == (0, True, [])
+    code, said = run("import_state", str(file), "--reason", "taken over")
+    assert (code, said["imported"], said["environment"]) == (0, ["rawcore.rc_crm_customer"], "dev")
+
+
+def test_a_file_that_cannot_be_taken_ends_with_4(handed_over, file, monkeypatch):
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=handed_over.operator)[1])
+    assert run("import_state", str(exported(file, applied=False, filters="x")))[0] == 4
+    assert run("import_state", "/nowhere/state.json")[0] == 4
+
+
+def test_a_foreign_key_is_one_again(world, tmp_path):
+    parent = customers(world.author)
+    child = customers(world.author, "rc_crm_order")
+    with acting_as(world.author):
+        pair = (child.columns.get(name="customer_id"), parent.columns.get(name="customer_id"))
+        create_reference(child=child, parent=parent, role_name="buyer", pairs=[pair])
+    world.executed()
+    before = {one.key: {c.role for c in one.columns} for one in applied_states(environment=world.environment)}
+    file = exported(tmp_path / "state.json")
+    AppliedDataset.objects.all().delete()
+    take(world, file)
+    after = {one.key: {c.role for c in one.columns} for one in applied_states(environment=world.environment)}
+    assert after == before
+    assert "foreign_key" in after[str(child.key)]
+    assert world.report().status == "no_changes"

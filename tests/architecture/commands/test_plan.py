@@ -1,0 +1,133 @@
+"""``manage.py plan`` with two state files: formats, exit codes, errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from architecture.domain.state_files import dump_state
+from architecture.management.commands import plan
+from tests.architecture.states import column, dataset, state
+
+BEFORE = state(dataset("d1", "", column("k1", "a"), column("k2", "b")))
+SAME = BEFORE
+RENAMED = state(dataset("d1", "", column("k1", "a2"), column("k2", "b")))
+DROPPED = state(dataset("d1", "", column("k1", "a")))
+KEPT = state(dataset("d9", "rc_d1", column("k1", "a"), column("k2", "b")))
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
+
+    def write(after) -> tuple[str, ...]:
+        for name, one in (("before", BEFORE), ("after", after)):
+            text = one if isinstance(one, str) else dump_state(one)
+            (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+        return "--previous-state", str(tmp_path / "before.json"), "--desired-state", str(tmp_path / "after.json")
+
+    return write
+
+
+def run(*arguments: str) -> int:
+    try:
+        plan.Command().run_from_argv(["manage.py", "plan", "--skip-checks", *arguments])
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("after", "fail_on", "code"),
+    [
+        (DROPPED, (), 0),
+        (SAME, ("changes", "warnings", "blocked", "destructive"), 0),
+        (RENAMED, ("changes",), 1),
+        (RENAMED, ("warnings", "blocked", "destructive"), 0),
+        (KEPT, ("changes",), 0),
+        (KEPT, ("warnings",), 1),
+        (DROPPED, ("changes", "blocked"), 2),
+        (DROPPED, ("changes", "blocked", "destructive"), 3),
+    ],
+)
+def test_exit_codes_follow_fail_on(files, after, fail_on: tuple[str, ...], code: int) -> None:
+    assert run(*files(after), *(part for one in fail_on for part in ("--fail-on", one))) == code
+
+
+def test_what_is_allowed_is_no_longer_blocked(files) -> None:
+    assert run(*files(DROPPED), "--allow", "drop_columns", "--fail-on", "blocked") == 0
+
+
+@pytest.mark.parametrize("arguments", [("--format", "json"), ("--json",)])
+def test_json_is_one_document_also_where_it_fails(files, arguments: tuple, capsys: pytest.CaptureFixture) -> None:
+    assert run(*files(DROPPED), *arguments, "--fail-on", "destructive") == 3
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["status"], err) == ("blocked", "")
+
+
+def test_the_two_sides_have_the_names_that_people_give_them(files, capsys: pytest.CaptureFixture) -> None:
+    run(*files(RENAMED), "--source-label", "dev", "--target-label", "test", "--format", "json")
+    assert json.loads(capsys.readouterr().out)["scope"] == {"kind": "files", "source": "dev", "target": "test"}
+
+
+def test_text_and_markdown_say_the_same(files, capsys: pytest.CaptureFixture) -> None:
+    run(*files(RENAMED), "--source-label", "dev", "--target-label", "test")
+    assert capsys.readouterr().out.startswith("dev → test: open, 1 allowed\n")
+    run(*files(RENAMED), "--format", "markdown")
+    assert capsys.readouterr().out.startswith("# Change report: previous state → desired state\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--allow", "everything"), "invalid choice"),
+        (("--fail-on", "anything"), "invalid choice"),
+        (("--format", "yaml"), "invalid choice"),
+        (("--schema", "rawcore"), "--schema does not go with state files"),
+        (("--environment", "dev"), "--environment does not go with state files"),
+        (("--json", "--format", "text"), "exclude each other"),
+    ],
+)
+def test_wrong_arguments_end_with_4(files, arguments: tuple, said: str, capsys: pytest.CaptureFixture) -> None:
+    assert run(*files(RENAMED), *arguments) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("sides", "arguments", "said"),
+    [
+        ((), ("--source-label", "dev"), "go with --previous-state"),
+        ((0, 1), ("--environment", "dev"), "--environment does not go with state files"),
+        ((2, 3), ("--all",), "--all does not go with state files"),
+        ((2, 3), ("--allow", "drop_tables"), "the environment's own policy decides"),
+    ],
+)
+def test_what_does_not_go_with_the_files_ends_with_4(files, sides: tuple, arguments: tuple, said: str, capsys) -> None:
+    given = files(RENAMED)
+    assert run(*(given[side] for side in sides), *arguments) == 4
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "after.json:1: is not JSON"),
+        ('{"format": "architecture-state/v9", "datasets": []}', "after.json:1: format: 'architecture-state/v9'"),
+        ('{"format": "architecture-state/v1", "datasets": [],\n "x": 1}', "after.json:2: x: is not known"),
+    ],
+)
+def test_a_file_that_cannot_be_taken_ends_with_4_on_one_line(files, text: str, said: str, capsys) -> None:
+    assert run(*files(text)) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_file_that_is_not_there_ends_with_4(files, capsys: pytest.CaptureFixture) -> None:
+    assert run(*files(RENAMED)[:3], "/nowhere/a.json") == 4
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_two_files_need_no_database(files) -> None:
+    """Not marked for the database, so any query would fail here."""
+    assert run(*files(RENAMED)) == 0

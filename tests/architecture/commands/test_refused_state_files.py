@@ -1,0 +1,145 @@
+"""State files that ``manage.py plan`` must refuse: exit code 4, one line that says file, place and reason."""
+
+import enum
+import json
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from architecture.domain.state_files import StateProblem, parse_state
+from architecture.management.commands import plan
+
+ROOT = Path(__file__).resolve().parents[3]
+COLUMN = {
+    "key": "c1",
+    "name": "v",
+    "former_names": [],
+    "type": "string",
+    "nullable": True,
+    "role": "attribute",
+    "active": True,
+    "expression": None,
+    "inputs": [],
+}
+DATASET = {
+    "key": "d1",
+    "schema": "rawcore",
+    "name": "rc_a",
+    "former_names": [],
+    "active": True,
+    "materialization": "table",
+    "historize": False,
+    "columns": [COLUMN],
+}
+FILE = {"format": "architecture-state/v1", "datasets": [DATASET]}
+DS, COL = ["datasets", 0], ["datasets", 0, "columns", 0]
+MISSING = enum.Enum("Missing", ["MISSING"]).MISSING
+
+
+def with_(path: list, value: Any) -> str:
+    document = deepcopy(FILE)
+    owner = document
+    for part in path[:-1]:
+        owner = owner[part]
+    if value is MISSING:
+        del owner[path[-1]]
+    else:
+        owner[path[-1]] = value
+    return json.dumps(document)
+
+
+LONE = "\ud800"
+REFUSED = [
+    *(([name], MISSING) for name in FILE),
+    *(([*DS, name], MISSING) for name in DATASET),
+    *(([*COL, name], MISSING) for name in COLUMN),
+    *(([*DS, name], None) for name in DATASET),
+    *(([*COL, name], None) for name in COLUMN if name != "expression"),
+    (["format"], "architecture-state/v2"),
+    ([*DS, "owner"], "ann"),
+    ([*COL, "comment"], "x"),
+    ([*COL, "length"], 5),
+    ([*COL, "role"], "Business_Key"),
+    ([*COL, "type"], "array<int>"),
+    ([*COL, "type"], "decimal(39,2)"),
+    ([*COL, "type"], "decimal"),
+    ([*COL, "type"], "string(0)"),
+    ([*COL, "nullable"], "yes"),
+    ([*COL, "nullable"], 1),
+    ([*COL, "expression"], ["x"]),
+    ([*DS, "materialization"], "incremental"),
+    ([*DS, "name"], "rc a"),
+    ([*DS, "name"], "größe"),
+    ([*DS, "name"], "rc_a_hist"),
+    ([*DS, "inputs"], "d2"),
+    ([*DS, "history_policy"], ["x"]),
+    (["datasets"], [DATASET, DATASET]),
+    (["datasets"], [DATASET, DATASET | {"key": "d2", "name": "RC_A"}]),
+    ([*DS, "columns"], [COLUMN, COLUMN | {"name": "w"}]),
+    ([*DS, "columns"], [COLUMN, COLUMN | {"key": "c2", "name": "V"}]),
+    # Half a character, as JSON can escape it: no file, log or hash can hold it.
+    ([*COL, "name"], LONE),
+    ([*COL, "expression"], LONE),
+    ([*DS, "filter"], LONE),
+    ([*DS, "load_policy"], {"a": LONE}),
+    ([*DS, "history_policy"], {LONE: 1}),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), REFUSED, ids=str)
+def test_it_is_refused_with_its_place(path: list, value: Any) -> None:
+    with pytest.raises(StateProblem) as problem:
+        parse_state(with_(path, value), "b.json")
+    assert problem.value.one_line().startswith("b.json:1: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "format: x",
+        "{'format': 1}",
+        f"{json.dumps(FILE)} x",
+        json.dumps(FILE).replace("true", "9" * 5000, 1),
+        with_([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000),
+    ],
+    ids=["empty", "yaml", "single quotes", "something behind", "a number of 5000 digits", "such a number in a policy"],
+)
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(StateProblem):
+        parse_state(text, "b.json")
+
+
+def files(folder: Path, text: str) -> tuple[str, ...]:
+    for name, written in (("a", json.dumps(FILE)), ("b", text)):
+        (folder / f"{name}.json").write_text(written, encoding="utf-8")
+    return "--previous-state", str(folder / "a.json"), "--desired-state", str(folder / "b.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(with_([*COL, "expression"], LONE), id="half a character"),
+        pytest.param(with_([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000), id="a number of 5000 digits"),
+    ],
+)
+def test_the_command_ends_with_4_and_one_line(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
+    with pytest.raises(SystemExit) as end:
+        plan.Command().run_from_argv(["manage.py", "plan", "--skip-checks", *files(tmp_path, text)])
+    (line,) = capfd.readouterr().err.splitlines()
+    assert (end.value.code, "b.json" in line) == (4, True)
+
+
+def test_what_cannot_be_printed_is_still_one_line_and_one_document(tmp_path: Path) -> None:
+    """In a process of its own, since only there standard output is as strict as in life."""
+    command = [sys.executable, "manage.py", "plan", *files(tmp_path, with_([*DS, LONE], 1)), "--format", "json"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (4, 1)
+    assert json.loads(ended.stdout)["error"]["code"] == "bad_state_file"

@@ -1,0 +1,202 @@
+"""The commands of the workflow: exit codes, one JSON document, the person from a personal token."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+
+from architecture.services import refreshes
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.services.tokens import create_token
+from tests.architecture.executions import needing_approval
+from tests.architecture.services.test_drift import change_by_hand
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import put_policy_in_force
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*argv: str) -> tuple[int, dict]:
+    """The exit code and the JSON document; of a refusal, its code and message."""
+    out = StringIO()
+    try:
+        call_command(*argv, "--json", stdout=out, stderr=StringIO())
+    except CommandExit as end:
+        printed = json.loads(out.getvalue()) if out.getvalue() else {}
+        return end.returncode, {"code": end.code, "message": str(end), **printed}
+    return 0, json.loads(out.getvalue())
+
+
+@pytest.fixture
+def acting(monkeypatch):
+    """Put a person's token into the environment."""
+
+    def act(person) -> None:
+        monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=person)[1])
+
+    return act
+
+
+@pytest.fixture
+def looked(built, monkeypatch):
+    """The warehouse can be looked at: what it holds is handed over."""
+    monkeypatch.setattr(refreshes, "observe", lambda **_: built.warehouse.show())
+    return built
+
+
+def test_from_plan_to_preview_with_two_people(looked, acting):
+    needing_approval(looked)
+    code, report = run("plan")
+    assert (code, report["status"]) == (0, "open")
+    acting(looked.approver)
+    code, said = run("approve", report["report"], "--note", "fine")
+    assert (code, said["status"], said["person"], said["approvals_missing"]) == (0, "approved", "bob", 0)
+    acting(looked.operator)
+    code, said = run("preview", said["report"])
+    assert code == 0
+    assert said["steps"][0]["statement"]
+    assert said["report_fingerprint"] == report["fingerprint"]
+
+
+def test_reject_ends_the_report(looked, acting):
+    report = needing_approval(looked)
+    acting(looked.approver)
+    assert run("reject", str(report.report_id))[1]["status"] == "rejected"
+
+
+@pytest.mark.parametrize("command", ["approve", "reject", "preview", "execute"])
+def test_without_a_person_it_is_refused(looked, command):
+    report = needing_approval(looked)
+    code, said = run(command, str(report.report_id))
+    assert (code, said["code"]) == (2, "NO_PERSON")
+
+
+@pytest.mark.parametrize("command", ["preview", "execute"])
+def test_without_the_permission_it_is_refused(looked, acting, command):
+    report = needing_approval(looked)
+    acting(looked.author)
+    code, said = run(command, str(report.report_id))
+    assert (code, said["code"]) == (2, "NOT_PERMITTED")
+
+
+def test_an_unknown_report_is_refused(looked, acting):
+    acting(looked.approver)
+    code, said = run("approve", "12345678")
+    assert (code, said["code"]) == (2, "UNKNOWN_REPORT")
+
+
+def test_an_approvals_artifact_verifies_and_a_changed_one_does_not(looked, acting, tmp_path):
+    report, file = needing_approval(looked), tmp_path / "approval.json"
+    acting(looked.approver)
+    assert run("approve", str(report.report_id), "--artifact", str(file))[0] == 0
+    assert run("verify_artifact", str(file))[1]["verified"] is True
+    file.write_text(file.read_text().replace('"bob"', '"eve"'))
+    code, said = run("verify_artifact", str(file))
+    assert (code, said["code"]) == (1, "DIGEST")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other"}'])
+def test_what_is_no_artifact_ends_with_4(db, tmp_path, text):
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    assert run("verify_artifact", str(file))[0] == 4
+
+
+def test_a_file_that_is_not_there_ends_with_4(db, tmp_path):
+    assert run("verify_artifact", str(tmp_path / "none.json"))[0] == 4
+
+
+def test_records_are_listed_and_one_is_written_to_a_file(looked, tmp_path):
+    code, said = run("records")
+    assert (code, len(said["records"]), said["records"][0]["findings"]) == (0, 1, [])
+    file = tmp_path / "record.json"
+    code, record = run("records", said["records"][0]["record"], "--artifact", str(file))
+    assert (code, json.loads(file.read_text())) == (0, record)
+    assert run("verify_artifact", str(file))[0] == 0
+
+
+def test_an_unknown_record_ends_with_4(looked):
+    assert run("records", "nothing")[0] == 4
+
+
+def test_drift_ends_with_0_in_sync_and_1_drifted(looked, acting):
+    assert run("drift")[0] == 0
+    change_by_hand(looked)
+    code, said = run("drift")
+    assert (code, said["drifted"]) == (1, 1)
+    acting(looked.operator)
+    assert run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--environment", "--adopt"])
+def test_drift_of_what_is_not_known_ends_with_4(looked, acting, option):
+    acting(looked.operator)
+    assert run("drift", option, "nothing")[0] == 4
+
+
+def test_where_nobody_can_look_the_last_observation_counts(built, monkeypatch):
+    def nobody(**_: object) -> None:
+        raise refreshes.CannotRefresh("no worker is running")
+
+    rename(built, "full_name", "display_name")
+    monkeypatch.setattr(refreshes, "observe", nobody)
+    code, report = run("plan")
+    assert (code, report["status"]) == (0, "open")
+
+
+# --- undo --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def renamed(looked) -> str:
+    """The id of a rename's record."""
+    rename(looked, "full_name", "display_name")
+    return str(looked.executed().record.record_id)
+
+
+def test_a_record_says_what_takes_it_back(renamed, capsys):
+    call_command("records", renamed)
+    said = capsys.readouterr().out
+    assert "  0  succeeded  rename_column rawcore.rc_crm_customer display_name" in said
+    assert "  back  0 1: rename_column rawcore.rc_crm_customer_hist: display_name → full_name" in said
+
+
+@pytest.mark.parametrize("chosen", [(), ("--operation", "1"), ("--operation", "0", "--operation", "1")])
+def test_undo_makes_a_report_that_goes_the_same_way(looked, acting, renamed, chosen):
+    acting(looked.operator)
+    code, report = run("undo", renamed, *chosen)
+    assert (code, report["status"], report["undo"]["operations"]) == (0, "open", [0, 1])
+    assert run("preview", report["report"])[0] == 0
+
+
+def test_undo_says_what_it_would_do_and_that_the_metadata_stay(looked, acting, renamed, capsys):
+    acting(looked.operator)
+    call_command("undo", renamed)
+    said = capsys.readouterr().out
+    assert "allowed  rename_column rawcore.rc_crm_customer: display_name → full_name" in said
+    assert "METADATA_UNCHANGED" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("nothing",), "UNKNOWN_RECORD"), ((None, "--operation", "9"), "UNKNOWN_OPERATION")]
+)
+def test_what_cannot_be_undone_ends_with_2(looked, acting, renamed, arguments, code):
+    acting(looked.operator)
+    ended, said = run("undo", arguments[0] or renamed, *arguments[1:])
+    assert (ended, said["code"]) == (2, code)
+
+
+def test_nobody_undoes_nothing(renamed):
+    code, said = run("undo", renamed)
+    assert (code, said["code"]) == (2, "NO_PERSON")
+
+
+def test_an_approver_accepts_lost_readers(looked, acting):
+    put_policy_in_force(looked.environment, {"readers": "open"})
+    rename(looked, "full_name", "display_name")
+    report = run("plan")[1]["report"]
+    acting(looked.approver)
+    assert run("approve", report, "--accept-lost-readers")[1]["status"] == "approved"
+    acting(looked.operator)
+    assert "columnMapping" in run("preview", report)[1]["steps"][0]["statement"]

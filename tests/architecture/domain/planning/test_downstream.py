@@ -1,0 +1,176 @@
+"""Logic upstream of a history: a change that makes the history compare differently is not free wherever it is made."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.operations import ALLOWED, NEEDS_APPROVAL
+from metadata.domain.state import DatasetState
+from tests.architecture.states import column, dataset, report, state
+
+KEY = {"role": "business_key", "nullable": False}
+
+
+def stage(**said) -> DatasetState:
+    columns = (
+        column("s-id", "id", "integer", **KEY),
+        column("s-v", "v", expression="upper(v)"),
+        column("s-w", "w", "decimal(10,2)"),
+    )
+    return dataset("stg", "stg_a", *columns, schema="stage", materialization="view", **said)
+
+
+def between(**said) -> DatasetState:
+    """A table without a history that takes ``v`` alone."""
+    columns = (
+        column("b-id", "id", "integer", inputs=("s-id",), **KEY),
+        column("b-v", "v", inputs=("s-v",)),
+    )
+    return dataset("mid", "rc_mid", *columns, inputs=("stg",), **said)
+
+
+def kept(read: str = "mid", of: str = "b", **said) -> DatasetState:
+    columns = (column("h-id", "id", "integer", inputs=(f"{of}-id",), **KEY), column("h-v", "v", inputs=(f"{of}-v",)))
+    return dataset("end", "rc_end", *columns, **({"inputs": (read,), "historize": True} | said))
+
+
+def with_column(one: DatasetState, key: str, **changes) -> DatasetState:
+    return replace(one, columns=tuple(replace(c, **changes) if c.key == key else c for c in one.columns))
+
+
+def decisions(before: tuple[DatasetState, ...], *changed: DatasetState) -> list[tuple[str, str]]:
+    """Decision and code of the one report that changes these datasets."""
+    new = {one.key: one for one in changed}
+    after = [new.get(one.key, one) for one in before]
+    return [(one.decision, one.code) for one in report(state(*before), state(*after)).operations]
+
+
+THROUGH = (stage(), between(), kept())
+DIRECT = (stage(), kept("stg", of="s"))
+DIFFERS = [(NEEDS_APPROVAL, "HISTORY_DIFFERS")]
+CHANGES = {
+    "an expression of a view": with_column(stage(), "s-v", expression="lower(v)"),
+    "the expression of a key": with_column(stage(), "s-id", expression="id + 1"),
+    "a filter of a view": replace(stage(), filter="id > 0"),
+    "inputs of a view": replace(stage(), inputs=("elsewhere",)),
+    "a column cut by a view": with_column(stage(), "s-v", type="string(2)"),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("before", [THROUGH, DIRECT], ids=["through a table", "directly"])
+def test_a_change_that_reaches_a_history_needs_approval(before, changed) -> None:
+    assert decisions(before, changed) == DIFFERS
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
+def test_so_does_one_of_a_view_that_is_retired_for_its_readers_run_it_all_the_same(changed) -> None:
+    retired = (replace(stage(), active=False), *THROUGH[1:])
+    assert decisions(retired, replace(changed, active=False)) == DIFFERS
+    with_it = decisions(THROUGH, replace(changed, active=False))
+    assert sorted(with_it) == [("metadata_only", "METADATA_ONLY"), *DIFFERS]
+
+
+def test_it_says_which_history() -> None:
+    (one,) = report(state(*THROUGH), state(CHANGES["a filter of a view"], *THROUGH[1:])).operations
+    assert "rawcore.rc_end" in one.message
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        with_column(between(), "b-v", expression="lower(v)"),
+        replace(between(), filter="id > 0"),
+        replace(between(), load_policy={"type": "append"}),
+    ],
+    ids=["expression", "filter", "load policy"],
+)
+def test_so_does_one_of_a_table_between(changed) -> None:
+    assert decisions(THROUGH, changed) == DIFFERS
+
+
+def test_a_column_that_no_history_takes_is_free() -> None:
+    changed = with_column(stage(), "s-w", expression="w * 2")
+    assert decisions(THROUGH, changed) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+def test_without_a_history_further_on_logic_is_free() -> None:
+    before = (stage(), between(), kept(historize=False))
+    for changed in CHANGES.values():
+        assert {decision for decision, _ in decisions(before, changed)} == {ALLOWED}
+
+
+def test_a_filter_between_carries_the_column_that_it_names() -> None:
+    before = (stage(), replace(between(), filter="w > 1"), kept())
+    assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
+
+
+def test_an_expression_carries_what_it_names_though_its_inputs_do_not_say_so() -> None:
+    hidden = with_column(between(), "b-v", expression="concat(v, w)")
+    assert decisions((stage(), hidden, kept()), with_column(stage(), "s-w", expression="1")) == DIFFERS
+
+
+def test_where_columns_are_not_known_the_dataset_counts() -> None:
+    blind = tuple(replace(one, inputs=()) for one in between().columns)
+    before = (stage(), replace(between(), columns=blind), kept())
+    assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
+
+
+@pytest.mark.parametrize("retired", ["mid", "end"])
+def test_what_is_retired_is_followed_for_it_may_come_back_without_a_question(retired) -> None:
+    before = tuple(replace(one, active=one.key != retired) for one in THROUGH)
+    assert decisions(before, CHANGES["a filter of a view"]) == DIFFERS
+
+
+def test_inputs_as_they_are_count_while_others_are_desired() -> None:
+    away = replace(between(), inputs=(), columns=tuple(replace(one, inputs=()) for one in between().columns))
+    found = report(state(*THROUGH), state(CHANGES["a filter of a view"], away, kept())).operations
+    assert {(one.decision, one.code) for one in found} == set(DIFFERS)
+
+
+def test_a_table_that_reads_a_history_hands_its_change_on() -> None:
+    base = dataset("one", "rc_one", historize=False, history_key="one-hist")
+    reader = dataset("two", "rc_two", column("t", "id", "integer", **KEY), inputs=("one-hist",), historize=True)
+    assert decisions((base, reader), replace(base, filter="id > 0")) == DIFFERS
+
+
+def test_a_history_policy_of_a_table_without_a_history_reaches_nobody() -> None:
+    assert decisions(THROUGH, replace(between(), history_policy={"deletes": "ignore"})) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+def test_datasets_that_read_each_other_end() -> None:
+    first = replace(between(), key="x", name="rc_x", inputs=("y",))
+    second = replace(between(), key="y", name="rc_y", inputs=("x",))
+    assert decisions((first, second), replace(first, filter="id > 0")) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+def test_a_column_of_a_view_is_retired_without_approval_though_its_readers_get_null() -> None:
+    changed = with_column(stage(), "s-v", active=False)
+    assert decisions(THROUGH, changed) == [("metadata_only", "METADATA_ONLY")]
+    found = report(state(*THROUGH), state(changed, *THROUGH[1:])).warnings
+    assert [warning.code for warning in found] == ["COLUMN_STILL_READ"]
+
+
+def test_a_column_that_takes_another_by_its_name_carries_its_change() -> None:
+    columns = (column("h-id", "id", "integer", inputs=("s-id",), **KEY), column("h-v", "v"))
+    reader = dataset("end", "rc_end", *columns, inputs=("stg",), historize=True)
+    assert decisions((stage(), reader), CHANGES["an expression of a view"]) == DIFFERS
+
+
+def test_a_dataset_that_is_made_after_its_reader_was_applied_needs_approval() -> None:
+    """Its reader was approved without it, so nobody has agreed to what it says."""
+    found = report(state(kept("stg", of="s")), state(stage(), kept("stg", of="s"))).operations
+    assert [(one.op, one.decision, one.code) for one in found] == [("create_table", *DIFFERS[0])]
+
+
+def test_a_dataset_that_comes_with_its_reader_is_made_without_a_question() -> None:
+    found = report(state(), state(stage(), kept("stg", of="s"))).operations
+    assert {one.decision for one in found} == {ALLOWED}
+
+
+def test_a_policy_that_allows_another_materialization_lets_other_logic_come_with_it() -> None:
+    policy = PolicySet.from_json({"severities": {"MATERIALIZATION": "allow"}})
+    changed = replace(CHANGES["a filter of a view"], materialization="table")
+    found = report(state(*DIRECT), state(changed, DIRECT[1]), policy).operations
+    assert {(one.decision, one.code) for one in found} == {(ALLOWED, "MATERIALIZATION")}

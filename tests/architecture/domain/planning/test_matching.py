@@ -1,0 +1,199 @@
+"""Objects with a changed stable key are matched by name, under the key of their tables."""
+
+from dataclasses import replace
+from uuid import NAMESPACE_DNS, uuid5
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain.planning.matching import as_known
+from architecture.domain.state_files import flat
+from architecture.domain.tables import tables_of
+from loader.domain.historization.layers import entity_key_components, row_hash_components
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+
+
+def key(*names: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, "/".join(names)))
+
+
+def dataset(name: str, *columns: str, **said) -> DatasetState:
+    described = tuple(
+        ColumnState(key(name, column), column, "string", role="business_key" if column == "id" else "attribute")
+        for column in columns or ("id", "v")
+    )
+    kept = {"historize": True, "history_key": key(name, "hist")} | said
+    return DatasetState(key(name), "rawcore", "rawcore", f"rc_{name}", described, **kept)
+
+
+def column(of: DatasetState, name: str) -> ColumnState:
+    return next(one for one in of.columns if one.name == name)
+
+
+def with_column(of: DatasetState, which: str, **changes) -> DatasetState:
+    columns = tuple(replace(one, **changes) if one.name == which else one for one in of.columns)
+    return replace(of, columns=columns)
+
+
+def described_anew(state: DatasetState) -> DatasetState:
+    """The same thing with another key, its history and its columns, too."""
+    return replace(
+        state,
+        key=key("new", state.key),
+        history_key=state.history_key and key("new", state.history_key),
+        columns=tuple(replace(one, key=key("new", one.key)) for one in state.columns),
+    )
+
+
+def warned(known) -> list[tuple[str, str, str]]:
+    return [(warning.code, warning.dataset, warning.column) for _, warning in known.warnings]
+
+
+def test_while_no_key_moved_everything_is_as_described():
+    states = (dataset("a"), dataset("b", "id", "more"))
+    known = as_known(states, [dataset("a"), dataset("gone")])
+    assert known.states == states
+    assert (known.moved, known.warnings) == ({}, ())
+
+
+def test_a_dataset_that_kept_its_name_has_the_keys_of_its_tables():
+    applied = dataset("a")
+    known = as_known([described_anew(applied)], [applied])
+    assert known.states == (applied,)
+    assert known.moved == {applied.key: key("new", applied.key)}
+
+
+def test_it_is_told_with_each_of_its_columns():
+    applied = dataset("a")
+    known = as_known([described_anew(applied)], [applied])
+    code, name = "KEY_CHANGED_NAME_KEPT", "rawcore.rc_a"
+    assert warned(known) == [(code, name, ""), (code, name, "id"), (code, name, "v")]
+    assert {dataset_key for dataset_key, _ in known.warnings} == {applied.key}
+
+
+def test_case_parts_no_names():
+    applied = dataset("a")
+    desired = replace(described_anew(applied), name="RC_A")
+    assert as_known([desired], [applied]).states == (replace(applied, name="RC_A"),)
+
+
+def test_rows_are_hashed_as_before():
+    applied = dataset("a")
+    (known,) = as_known([described_anew(applied)], [applied]).states
+    assert entity_key_components(known) == entity_key_components(applied)
+    assert row_hash_components(known) == row_hash_components(applied)
+    assert tables_of(known) == tables_of(applied)
+
+
+def test_a_column_that_kept_its_name_keeps_its_key():
+    applied = dataset("a")
+    known = as_known([with_column(applied, "v", key=key("other"), type="integer")], [applied])
+    assert known.states == (with_column(applied, "v", type="integer"),)
+    assert warned(known) == [("KEY_CHANGED_NAME_KEPT", "rawcore.rc_a", "v")]
+
+
+def test_what_was_renamed_as_well_is_known_by_its_former_name_and_not_warned_of():
+    applied = dataset("a")
+    renamed = replace(with_column(described_anew(applied), "v", name="w", former_names=("v",)), name="rc_z")
+    desired = replace(renamed, former_names=("rc_a",))
+    known = as_known([desired], [applied])
+    assert (known.states[0].key, known.states[0].name) == (applied.key, "rc_z")
+    assert column(known.states[0], "w").key == column(applied, "v").key
+    assert warned(known) == [("KEY_CHANGED_NAME_KEPT", "rawcore.rc_a", "id")]
+
+
+def test_what_is_new_keeps_the_key_that_metadata_gave_it():
+    applied = dataset("a")
+    more = replace(applied, columns=(*applied.columns, ColumnState(key("n"), "n", "string")))
+    known = as_known([described_anew(more), dataset("b")], [applied])
+    assert column(known.states[0], "n").key == key("new", key("n"))
+    assert known.states[1] == dataset("b")
+
+
+def test_a_name_is_not_taken_from_what_is_known_by_its_key():
+    applied = dataset("a")
+    renamed, other = replace(applied, name="rc_z"), replace(dataset("b"), name="rc_a")
+    assert as_known([renamed, other], [applied]).states == (renamed, other)
+
+
+def test_what_cannot_be_told_is_left_as_described():
+    applied = [dataset("a"), dataset("b")]
+    doubtful = replace(dataset("c"), former_names=("rc_a", "rc_b"))
+    assert as_known([doubtful], applied).states == (doubtful,)
+
+
+def test_a_history_that_is_still_to_be_made_has_the_key_that_metadata_gives_it():
+    applied = dataset("a", historize=False, history_key=None)
+    desired = described_anew(dataset("a"))
+    (known,) = as_known([desired], [applied]).states
+    assert (known.key, known.history_key) == (applied.key, desired.history_key)
+
+
+# --- what others say of it -------------------------------------------------------------------
+
+
+def reading(upstream: DatasetState, by: str) -> DatasetState:
+    """A dataset that reads another one (or its history), a column each."""
+    reader = dataset("reader", historize=False, history_key=None, inputs=(by,))
+    return with_column(reader, "v", inputs=(column(upstream, "v").key,))
+
+
+def test_what_reads_it_means_the_same_table_and_column():
+    applied = dataset("a")
+    for before, after in (
+        (applied.key, described_anew(applied).key),
+        (applied.history_key, described_anew(applied).history_key),
+    ):
+        reader = reading(described_anew(applied), after)
+        known = as_known([described_anew(applied), reader], [applied, reading(applied, before)])
+        assert known.states[1] == reading(applied, before)
+
+
+def referring(child: DatasetState, parent: DatasetState, own: str) -> DatasetState:
+    pairs = ((column(child, "id").key, column(parent, "id").key),)
+    return replace(child, references=(ReferenceState(own, "rc_a_key", parent.key, pairs),))
+
+
+def test_what_refers_to_it_means_the_same_parent_and_columns():
+    parent, child = dataset("a"), dataset("c")
+    before = referring(child, parent, key("ref"))
+    after = referring(described_anew(child), described_anew(parent), key("new ref"))
+    known = as_known([described_anew(parent), after], [parent, flat(before)])
+    assert known.states == (parent, before)
+
+
+# --- whatever moves ----------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c", "d")
+
+
+def chain() -> list[DatasetState]:
+    """Datasets that read each the one before, a column each."""
+    found = [dataset(NAMES[0])]
+    for name in NAMES[1:]:
+        upstream = found[-1]
+        reader = replace(dataset(name), inputs=(upstream.key,))
+        found.append(with_column(reader, "v", inputs=(column(upstream, "v").key,)))
+    return found
+
+
+def under(state: DatasetState, keys: dict[str, str]) -> DatasetState:
+    """The same description with other keys, wherever they stand."""
+
+    def other(one: str) -> str:
+        return keys.get(one, one)
+
+    columns = tuple(replace(one, key=other(one.key), inputs=tuple(map(other, one.inputs))) for one in state.columns)
+    return replace(state, key=other(state.key), inputs=tuple(map(other, state.inputs)), columns=columns)
+
+
+KEYS = [one for state in chain() for one in (state.key, *(each.key for each in state.columns))]
+
+
+@given(st.sets(st.sampled_from(KEYS)))
+def test_whatever_keys_move_a_description_means_what_it_meant(moved):
+    applied = chain()
+    keys = {one: key("new", one) for one in moved}
+    known = as_known([under(state, keys) for state in applied], applied)
+    assert known.states == tuple(applied)
+    assert len(known.warnings) == len(moved)

@@ -1,0 +1,345 @@
+"""Planning as a whole: order, names that others hold, scopes, and what holds for all pairs of states."""
+
+import string
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from architecture.domain import operations as ops
+from architecture.domain.change_policy import BLOCK, VIEW_COLUMN, PolicySet
+from architecture.domain.current_state import CurrentState
+from architecture.domain.operations import BASE, HISTORY
+from architecture.domain.planning.plan import Planned, plan
+from architecture.domain.report import ChangeReport
+from architecture.domain.state_files import ArchitectureState
+from metadata.domain.state import DatasetState
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state
+
+TYPES = ("string", "string(20)", "string(50)", "integer", "bigint", "decimal(10,2)", "decimal(12,4)", "float", "date")
+TYPES += ("timestamp", "boolean", "uuid")
+NAMES = ("a", "b", "c", "d", "e")
+
+# What a person edits: everything but identity is free, so swaps, chains and reused names all come up.
+described = st.builds(
+    dict,
+    type_=st.sampled_from(TYPES),
+    nullable=st.booleans(),
+    active=st.booleans(),
+    expression=st.sampled_from((None, "upper(x)", "x || y")),
+    inputs=st.sampled_from(((), ("s1",), ("s1", "s2"))),
+    former_names=st.lists(st.sampled_from(NAMES), max_size=2, unique=True).map(tuple),
+)
+
+
+@st.composite
+def datasets(draw: st.DrawFn, key: str, name: str) -> DatasetState:
+    keys = draw(st.lists(st.sampled_from(("c1", "c2", "c3", "c4")), max_size=4, unique=True))
+    names = draw(st.permutations(NAMES))
+    columns = [column("id", "id", "integer", role="business_key")]
+    columns += [column(one, called, **draw(described)) for one, called in zip(keys, names, strict=False)]
+    return dataset(
+        key,
+        name,
+        *columns,
+        historize=draw(st.booleans()),
+        active=draw(st.integers(0, 4)) > 0,
+        materialization="table" if draw(st.integers(0, 5)) else "view",
+        filter=draw(st.sampled_from((None, "a > 1"))),
+        former_names=draw(st.lists(st.sampled_from(("rc_a", "rc_b")), max_size=1).map(tuple)),
+    )
+
+
+@st.composite
+def states(draw: st.DrawFn):
+    keys = draw(st.lists(st.sampled_from(("d1", "d2", "d3")), max_size=3, unique=True))
+    names = draw(st.permutations(("rc_a", "rc_b", "rc_c")))
+    return state(*(draw(datasets(key, name)) for key, name in zip(keys, names, strict=False)))
+
+
+EVERY_PAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_nothing_is_left_once_a_report_is_carried_out(before, after) -> None:
+    first = report(before, after, EVERYTHING_ALLOWED)
+    reached = carried_out(before, after, first)
+    second = report(reached, after, EVERYTHING_ALLOWED)
+    assert {(one.op, one.dataset) for one in second.operations} <= put_off(first, second, after)
+
+
+def put_off(first: ChangeReport, second: ChangeReport, after: ArchitectureState) -> set[tuple[str, str]]:
+    """Return the operations that the first report set aside: a table had a dataset's former name, another its own.
+
+    That is warned about and the dataset's table is left as it is, and so is the one with the former name. Once the
+    dataset's logic is applied, its former names are known, and both count as described.
+    """
+    warned = {warning.dataset for warning in first.warnings if warning.code == "DUPLICATE_TABLE"}
+    datasets = (dataset for dataset in after.datasets if dataset.qualified_name in warned)
+    former = {(dataset.schema, name.rpartition(".")[2]) for dataset in datasets for name in dataset.former_names}
+    drops = {(ops.DROP_TABLE, f"{schema}.{name}") for schema, name in former}
+    return drops | {(one.op, one.dataset) for one in second.operations if one.dataset in warned}
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_without_permission_nothing_that_loses_anything_goes_through(before, after) -> None:
+    for operation in report(before, after).operations:
+        assert not operation.destructive or operation.decision in (ops.BLOCKED, ops.NEEDS_APPROVAL)
+        # A view's columns hold nothing that could be lost.
+        lost = operation.op in (ops.DROP_COLUMN, ops.RETYPE_COLUMN) and operation.code != VIEW_COLUMN
+        assert not lost or operation.decision == ops.BLOCKED
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_a_history_never_loses_a_column_by_default(before, after) -> None:
+    lost = (ops.DROP_COLUMN, ops.RETYPE_COLUMN, ops.DROP_TABLE)
+    assert not [one for one in report(before, after).operations if one.side == HISTORY and one.op in lost]
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_a_renamed_column_is_neither_dropped_nor_added(before, after) -> None:
+    operations = report(before, after, EVERYTHING_ALLOWED).operations
+    for one in operations:
+        if one.op == ops.RENAME_COLUMN:
+            others = [o.op for o in operations if (o.dataset, o.column_key) == (one.dataset, one.column_key)]
+            assert ops.DROP_COLUMN not in others
+            assert ops.ADD_COLUMN not in others or one.side == HISTORY
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_renames_of_different_columns_end_at_different_names(before, after) -> None:
+    ends = [(one.dataset, one.to.lower()) for one in report(before, after).operations if one.op == ops.RENAME_COLUMN]
+    assert len(set(ends)) == len(ends)
+
+
+@EVERY_PAIR
+@given(states(), states(), st.randoms())
+def test_the_order_of_what_is_described_says_nothing(before, after, chance) -> None:
+    shuffled = [list(after.datasets), list(before.datasets)]
+    for one in shuffled:
+        chance.shuffle(one)
+    assert report(state(*shuffled[1]), state(*shuffled[0])) == report(before, after)
+
+
+@EVERY_PAIR
+@given(states(), states(), st.lists(st.frozensets(st.sampled_from(("d1", "d2", "d3"))) | st.none(), max_size=4))
+def test_what_was_planned_serves_every_scope(before, after, scopes) -> None:
+    current = CurrentState.of_state(before)
+    planned = Planned.of(current, after.datasets, EVERYTHING_ALLOWED)
+    for only in scopes:
+        assert planned.within(only) == plan(current, after.datasets, EVERYTHING_ALLOWED, only)
+
+
+@EVERY_PAIR
+@given(states())
+def test_a_state_against_itself_is_no_change(one) -> None:
+    assert report(one, one).status == "no_changes"
+
+
+# --- order -----------------------------------------------------------------------------------
+
+
+def test_a_rename_waits_for_the_one_that_frees_its_name() -> None:
+    before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
+    after = dataset("d1", "", column("k1", "b"), column("k2", "c"), column("k3", "d"))
+    assert said(report(state(before), state(after))) == [
+        "rename_column rawcore.rc_d1: c → d",
+        "rename_column rawcore.rc_d1: b → c",
+        "rename_column rawcore.rc_d1: a → b",
+    ]
+
+
+def test_a_column_in_the_way_is_dropped_first_and_any_other_last() -> None:
+    before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
+    after = dataset("d1", "", column("k1", "b"), column("k4", "new", "date"))
+    assert said(report(state(before), state(after), EVERYTHING_ALLOWED)) == [
+        "drop_column rawcore.rc_d1: b",
+        "rename_column rawcore.rc_d1: a → b",
+        "add_column rawcore.rc_d1: new",
+        "drop_column rawcore.rc_d1: c",
+    ]
+
+
+def test_base_and_history_change_together() -> None:
+    before = dataset("d1", "", column("k1", "a"), historize=True)
+    after = dataset("d1", "", column("k1", "b"), column("k2", "n"), historize=True)
+    assert [(one.op, one.side) for one in report(state(before), state(after)).operations] == [
+        (ops.RENAME_COLUMN, BASE),
+        (ops.RENAME_COLUMN, HISTORY),
+        (ops.ADD_COLUMN, BASE),
+        (ops.ADD_COLUMN, HISTORY),
+    ]
+
+
+def test_what_is_read_is_made_before_what_reads_it() -> None:
+    upstream = dataset("d9", "z_first", schema="serving")
+    reader = dataset("d1", "a_second", schema="serving", inputs=("d9",))
+    found = report(state(), state(reader, upstream))
+    assert said(found) == ["create_table serving.z_first", "create_table serving.a_second"]
+
+
+def test_what_reads_is_dropped_before_what_is_read() -> None:
+    upstream = dataset("d9", "z_read", schema="serving")
+    reader = dataset("d1", "a_reader", schema="serving", inputs=("d9",))
+    found = report(state(reader, upstream), state())
+    assert said(found) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
+
+
+def test_inputs_in_a_ring_still_have_an_order() -> None:
+    ring = state(dataset("d1", inputs=("d2",)), dataset("d2", inputs=("d1",)))
+    assert len(report(state(), ring).operations) == 2
+
+
+# --- names that others hold ------------------------------------------------------------------
+
+
+def test_what_takes_the_name_of_a_blocked_rename_is_blocked_too() -> None:
+    before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
+    after = dataset("d1", "", column("k1", "b"), column("k2", "c"), column("k4", "a", "date"))
+    decisions = {one.describe().partition(": ")[2]: one.code for one in report(state(before), state(after)).operations}
+    assert decisions == {"c": "DROP_COLUMN", "b → c": "NAME_TAKEN", "a → b": "NAME_TAKEN", "a": "NAME_TAKEN"}
+
+
+def test_a_name_that_nobody_could_tell_apart_is_still_held() -> None:
+    before = dataset("d1", "", column("k1", "x"), column("k2", "y"), column("k3", "z"))
+    after = dataset("d1", "", column("k3", "x"), column("k9", "n", former_names=("x", "y")))
+    found = report(state(before), state(after))
+    assert [(one.op, one.code) for one in found.operations] == [(ops.RENAME_COLUMN, "NAME_TAKEN")]
+    assert list(codes(found)) == ["AMBIGUOUS_RENAME"]
+
+
+def test_a_swap_with_a_dataset_beyond_the_scope_is_blocked() -> None:
+    before = CurrentState.of_state(state(dataset("d1", "rc_a"), dataset("d2", "rc_b")))
+    after = [dataset("d1", "rc_b"), dataset("d2", "rc_a")]
+    (only,) = plan(before, after, PolicySet(), {"d1"}).operations
+    assert (only.dataset, only.code) == ("rawcore.rc_a", "NAME_TAKEN")
+
+
+def test_a_narrower_scope_leaves_blocked_operations_out() -> None:
+    before = CurrentState.of_state(state(dataset("d1"), dataset("d2")))
+    after = [dataset("d1", "", column("id", "id", "integer", role="business_key"), column("v"), column("n"))]
+    assert [one.op for one in plan(before, after, PolicySet(), {"d1"}).operations] == [ops.ADD_COLUMN]
+
+
+# --- identity --------------------------------------------------------------------------------
+
+
+def test_a_moved_key_is_the_same_column_until_it_is_known() -> None:
+    before, after = (
+        state(dataset("d1", "", column("k1", "a"))),
+        state(dataset("d1", "", column("n1", "a", "string(60)"))),
+    )
+    found = report(before, after)
+    assert [one.column_key for one in found.operations] == ["n1"]
+    assert list(codes(report(carried_out(before, after, found), after))) == []
+
+
+def test_a_blocked_history_policy_keeps_history_columns_retired() -> None:
+    before = state(dataset("d1", "", column("k1", "a"), column("k2", "b"), historize=True))
+    after = state(dataset("d1", "", column("k1", "a"), historize=True))
+    policy = PolicySet.from_json({"severities": {"DROP_HISTORY_COLUMN": BLOCK}}, EVERYTHING_ALLOWED)
+    assert [(one.op, one.side) for one in report(before, after, policy).operations] == [
+        (ops.RETIRE_COLUMN, HISTORY),
+        (ops.DROP_COLUMN, BASE),
+    ]
+
+
+@pytest.mark.parametrize("name", ["select", "n" * 200, "Größe", "a`b", "with space", string.punctuation])
+def test_any_column_name_is_planned(name: str) -> None:
+    before, after = dataset("d1", "", column("k1", "a")), dataset("d1", "", column("k1", name))
+    assert said(report(state(before), state(after))) == [f"rename_column rawcore.rc_d1: a → {name}"]
+
+
+# --- each possible when its turn comes -------------------------------------------------------
+
+
+def ring(renames: dict[str, str], start: str) -> bool:
+    """Return whether a rename is part of a cycle, which needs a temporary name."""
+    name = renames[start]
+    while name in renames and name != start:
+        name = renames[name]
+    return name == start
+
+
+def check_turns(operations, held: dict[str, set[str]], rename: str, add: str, drop: str, space) -> None:
+    """Go through operations with the names that are held; ``space`` says where an operation's names live."""
+    renames: dict[str, dict[str, str]] = {}
+    for one in operations:
+        if one.op == rename:
+            renames.setdefault(space(one), {})[one.from_.lower()] = one.to.lower()
+    for one in operations:
+        names = held.setdefault(space(one), set())
+        if one.op == rename:
+            start, end = one.from_.lower(), one.to.lower()
+            names.discard(start)
+            assert end not in names or ring(renames[space(one)], start), one
+            names.add(end)
+        elif one.op == add:
+            name = (one.dataset if add == ops.CREATE_TABLE else one.column).lower()
+            assert name not in names, one
+            names.add(name)
+        elif one.op == drop:
+            names.discard((one.dataset if drop == ops.DROP_TABLE else one.column).lower())
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_a_column_takes_a_name_only_once_it_is_free(before, after) -> None:
+    base = [one for one in report(before, after, EVERYTHING_ALLOWED).operations if one.side == BASE and one.column_key]
+    open_ = [one for one in base if one.decision != ops.BLOCKED]
+    retired = {(one.dataset, one.column.lower()) for one in open_ if one.op == ops.RETIRE_COLUMN}
+    held = {
+        one.qualified_name: {
+            column.name.lower()
+            for column in one.columns
+            if column.active and (one.qualified_name, column.name.lower()) not in retired
+        }
+        for one in before.datasets
+    }
+    check_turns(open_, held, ops.RENAME_COLUMN, ops.ADD_COLUMN, ops.DROP_COLUMN, lambda one: one.dataset)
+
+
+@EVERY_PAIR
+@given(states(), states())
+def test_a_table_takes_a_name_only_once_it_is_free(before, after) -> None:
+    operations = report(before, after, EVERYTHING_ALLOWED).operations
+    base = [one for one in operations if one.side == BASE and one.code != "MATERIALIZATION"]
+    open_ = [one for one in base if one.decision != ops.BLOCKED]
+    staying = {one.key for one in after.datasets if not one.active}
+    held = {"": {one.qualified_name.lower() for one in before.datasets if one.active and one.key not in staying}}
+    check_turns(open_, held, ops.RENAME_TABLE, ops.CREATE_TABLE, ops.DROP_TABLE, lambda one: "")
+
+
+# --- views -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("date", "timestamp", "rebuild_table"),
+        ("bigint", "integer", "retype_column"),
+        ("integer", "bigint", "widen_column"),
+    ],
+)
+def test_a_column_of_a_view_may_become_anything_for_no_table_changes(before, after, expected):
+    key = column("id", "id", "integer", role="business_key")
+    views = [
+        state(dataset("d1", "stg_x", key, column("v", "v", type_), materialization="view")) for type_ in (before, after)
+    ]
+    done = report(*views)
+    (operation,) = done.operations
+    assert (operation.op, operation.decision, operation.code) == (expected, ops.ALLOWED, "VIEW_COLUMN")
+    assert not done.destructive
+    assert report(carried_out(views[0], views[1], done), views[1]).status == "no_changes"
+
+
+def test_a_column_gone_from_a_view_is_not_blocked():
+    key = column("id", "id", "integer", role="business_key")
+    before = state(dataset("d1", "stg_x", key, column("v"), materialization="view"))
+    done = report(before, state(dataset("d1", "stg_x", key, materialization="view")))
+    assert [(one.op, one.decision, one.destructive) for one in done.operations] == [("drop_column", ops.ALLOWED, False)]

@@ -1,0 +1,88 @@
+"""Columns that go although others read them: a warning names the readers, the decision stays policy's."""
+
+from dataclasses import replace
+
+from architecture.domain import operations as ops
+from architecture.domain.operations import ALLOWED, METADATA_ONLY
+from architecture.domain.report import ChangeReport
+from metadata.domain.state import DatasetState
+from tests.architecture.states import codes, column, dataset, report, state
+
+CUSTOMER = dataset("d1", "rc_customer", column("id", role="business_key"), column("c-city", "city"))
+
+
+def reader(**said) -> DatasetState:
+    """A view over customers with one column of its own."""
+    own = column("r-city", "town", **said.pop("column", {}))
+    return dataset("r1", "customers", own, schema="serving", materialization="view", inputs=("d1",), **said)
+
+
+def without_city(source: DatasetState, *, retired: bool) -> DatasetState:
+    kept, city = source.columns
+    return replace(source, columns=(kept, replace(city, active=False)) if retired else (kept,))
+
+
+def warned(*readers: DatasetState, retired: bool = True, source: DatasetState = CUSTOMER) -> ChangeReport:
+    return report(state(source, *readers), state(without_city(source, retired=retired), *readers))
+
+
+def test_a_retired_column_that_a_column_reads_is_warned_of_by_name() -> None:
+    found = warned(reader(column={"inputs": ("c-city",)}))
+    (warning,) = found.warnings
+    assert (warning.code, warning.dataset, warning.column) == ("COLUMN_STILL_READ", "rawcore.rc_customer", "city")
+    assert "serving.customers.town" in warning.message
+    assert "let these read something else" in warning.message
+
+
+def test_the_decision_stays_as_it_is() -> None:
+    (operation,) = warned(reader(column={"inputs": ("c-city",)})).operations
+    assert (operation.op, operation.decision) == (ops.RETIRE_COLUMN, METADATA_ONLY)
+
+
+def test_an_expression_without_inputs_reads_what_it_names() -> None:
+    (warning,) = warned(reader(column={"expression": "upper(City)"})).warnings
+    assert "serving.customers.town" in warning.message
+
+
+def test_a_filter_reads_what_it_names() -> None:
+    (warning,) = warned(reader(filter="city <> 'x'")).warnings
+    assert "the filter of serving.customers" in warning.message
+
+
+def test_a_column_that_is_dropped_from_a_view_is_warned_of_too() -> None:
+    view = replace(CUSTOMER, materialization="view")
+    found = warned(reader(column={"inputs": ("c-city",)}), retired=False, source=view)
+    assert [(one.op, one.decision) for one in found.operations] == [(ops.DROP_COLUMN, ALLOWED)]
+    assert list(codes(found)) == ["COLUMN_STILL_READ"]
+
+
+def test_every_reader_is_named_up_to_ten() -> None:
+    columns = [column(f"r{n}", f"town{n:02}", inputs=("c-city",)) for n in range(12)]
+    many = dataset("r1", "customers", *columns, schema="serving", materialization="view", inputs=("d1",))
+    (warning,) = warned(many).warnings
+    assert "serving.customers.town09 and 2 more" in warning.message
+
+
+def test_who_reads_other_columns_or_is_retired_reads_nothing() -> None:
+    other = reader(column={"inputs": ("id",)}, filter="town > 1")
+    gone = replace(reader(column={"inputs": ("c-city",)}), key="r2", name="old", active=False)
+    idle = replace(reader(column={"inputs": ("c-city",), "active": False}), key="r3", name="idle")
+    assert list(codes(warned(other, gone, idle))) == []
+
+
+def test_a_reader_that_lets_go_in_the_same_report_is_fine() -> None:
+    before, after = reader(column={"inputs": ("c-city",)}), reader(column={"inputs": ("id",)})
+    found = report(state(CUSTOMER, before), state(without_city(CUSTOMER, retired=True), after))
+    assert list(codes(found)) == []
+
+
+def test_once_carried_out_nothing_is_said_again() -> None:
+    after = state(without_city(CUSTOMER, retired=True), reader(column={"inputs": ("c-city",)}))
+    assert report(after, after).warnings == ()
+
+
+def test_a_key_that_moved_is_found_among_the_readers_inputs() -> None:
+    moved = replace(without_city(CUSTOMER, retired=True), key="n1")
+    over = replace(reader(column={"inputs": ("c-city",)}), inputs=("n1",))
+    found = report(state(CUSTOMER), state(moved, over))
+    assert "COLUMN_STILL_READ" in codes(found)

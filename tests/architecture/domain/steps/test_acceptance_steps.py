@@ -1,0 +1,149 @@
+"""An open report can be previewed, and what it leaves behind is in sync."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.current_state import IN_SYNC, drift
+from architecture.domain.operations import HISTORY
+from architecture.domain.state_files import ArchitectureState
+from architecture.domain.steps.report_steps import check_belongs, plan_steps
+from architecture.domain.steps.statements import does_not_survive
+from architecture.domain.steps.step import ADD_COLUMN, RETYPE_COLUMN
+from architecture.domain.tables import ObservedTable
+from metadata.domain.state import DatasetState
+from tests.architecture.domain.steps.test_plan_cases import observed, real, report, tables, with_histories
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, column, dataset, state
+from tests.architecture.tables import after as run
+
+
+def one(key: str, name: str, type_: str = "string(50)", **said) -> DatasetState:
+    columns = (
+        column(real(f"{key}.id"), "id", "integer", role="business_key", nullable=False),
+        column(real(f"{key}.v"), "v", type_),
+    )
+    return dataset(real(key), name, *columns, **said)
+
+
+def both(before: tuple, after: tuple) -> tuple[ArchitectureState, ArchitectureState]:
+    return with_histories(state(*before)), with_histories(state(*after))
+
+
+TAKEN = {
+    "renamed onto one that is retired in the same report": (
+        (one("d1", "rc_a"), one("d2", "rc_b")),
+        (one("d1", "rc_b"), one("d2", "rc_b", active=False)),
+    ),
+    "renamed onto one that was retired before": (
+        (one("d1", "rc_a"), one("d2", "rc_b", active=False)),
+        (one("d1", "rc_b"), one("d2", "rc_b", active=False)),
+    ),
+    "new under the name of a retired one, both with history": (
+        (one("d2", "rc_b", active=False, historize=True),),
+        (one("d1", "rc_b", historize=True), one("d2", "rc_b", active=False, historize=True)),
+    ),
+    "new with history under the name of one that leaves its history behind": (
+        (one("d1", "rc_a", historize=True),),
+        (one("d1", "rc_z"), one("d2", "rc_a", historize=True)),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", TAKEN.values(), ids=TAKEN)
+def test_what_a_report_lets_through_has_statements(pair: tuple) -> None:
+    """The name is made free: what holds it is retired, or only kept."""
+    before, after = both(*pair)
+    start = observed(before)
+    found = report(before, start, after, EVERYTHING_ALLOWED)
+    steps = check_belongs(plan_steps(tables(after), start, found.operations))
+    end = run(steps, start).tables
+    again = report(carried_out(before, after, found), end, after, EVERYTHING_ALLOWED)
+    assert [operation.describe() for operation in again.operations] == []
+
+
+def left_in_sync(before: ArchitectureState, after: ArchitectureState) -> set[str]:
+    start = observed(before)
+    found = report(before, start, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), start, found.operations), start).tables
+    return {each.status for each in drift(carried_out(before, after, found).datasets, end)}
+
+
+def test_a_history_that_keeps_the_wider_text_is_in_sync() -> None:
+    before, after = both(
+        (one("d1", "rc_a", "string(20)", historize=True),), (one("d1", "rc_a", "time", historize=True),)
+    )
+    assert left_in_sync(before, after) == {IN_SYNC}
+
+
+def test_a_history_that_is_kept_of_a_dropped_dataset_is_no_drift_for_ever() -> None:
+    before, after = both((one("d1", "rc_a", historize=True), one("d2", "rc_b")), (one("d2", "rc_b"),))
+    assert left_in_sync(before, after) == {IN_SYNC}
+
+
+# --- what was dropped comes back ----------------------------------------------------------------
+
+
+def dropped_with_its_history_kept() -> tuple[ArchitectureState, dict[str, ObservedTable]]:
+    """``rc_a`` was dropped and its history kept; ``rc_b`` stays. What was applied, and what is there."""
+    before, after = both((one("d1", "rc_a", historize=True), one("d2", "rc_b")), (one("d2", "rc_b"),))
+    start = observed(before)
+    found = report(before, start, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), start, found.operations), start).tables
+    return carried_out(before, after, found), end
+
+
+@pytest.mark.parametrize("key", ["d1", "d9"], ids=["under its stable key", "under another one"])
+def test_a_dataset_that_comes_back_is_built_by_one_report(key: str) -> None:
+    """Its kept history is taken up again with what is new, or makes way; the next report finds nothing left."""
+    applied, there = dropped_with_its_history_kept()
+    back = one(key, "rc_a", historize=True)
+    back = replace(back, columns=(*back.columns, column(real("new"), "new", "date")))
+    after = with_histories(state(back, one("d2", "rc_b")))
+    found = report(applied, there, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), there, found.operations), there).tables
+    again = report(carried_out(applied, after, found), end, after, EVERYTHING_ALLOWED)
+    assert [operation.describe() for operation in again.operations] == []
+
+
+# --- what a report says is done -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("before", "after"), [("string", "uuid"), ("string(50)", "time"), ("string", "json")])
+def test_text_that_becomes_a_checked_format_is_checked(before: str, after: str) -> None:
+    """A value that does not fit refuses the run: both are stored as text, so only a look at the values tells."""
+    pair = both((one("d1", "rc_a", before),), (one("d1", "rc_a", after),))
+    start = observed(pair[0])
+    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    asking = [step for step in plan_steps(tables(pair[1]), start, found.operations) if step.op == RETYPE_COLUMN]
+    assert [change.to_type for step in asking for change in step.retyped] == [after]
+    assert does_not_survive("v", before, after) != does_not_survive("v", before, "string")
+
+
+def test_a_history_begins_a_new_column_also_where_both_are_stored_as_text() -> None:
+    pair = both((one("d1", "rc_a", "uuid", historize=True),), (one("d1", "rc_a", "time", historize=True),))
+    start = observed(pair[0])
+    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    assert ADD_COLUMN in {operation.op for operation in found.operations if operation.side == HISTORY}
+    steps = plan_steps(tables(pair[1]), start, found.operations)
+    assert [step.column.name for step in steps if step.op == ADD_COLUMN and step.table.kind == "history"] == ["v"]
+
+
+def test_a_table_that_becomes_a_view_under_another_name_has_statements() -> None:
+    pair = both((one("d1", "rc_a"),), (one("d1", "rc_z", materialization="view"),))
+    start = observed(pair[0])
+    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    steps = plan_steps(tables(pair[1]), start, found.operations)
+    assert run(steps, start).tables == {}
+
+
+def test_a_view_that_becomes_a_table_again_takes_its_kept_history_up() -> None:
+    table, view = one("d1", "rc_a", historize=True), one("d1", "rc_a", historize=True, materialization="view")
+    wider = replace(table, columns=(*table.columns, column(real("new"), "new", "date")))
+    applied, as_view = both((table,), (view,))
+    there = observed(applied)
+    for desired in (as_view, with_histories(state(wider))):
+        found = report(applied, there, desired, EVERYTHING_ALLOWED)
+        there = run(plan_steps(tables(desired), there, found.operations), there).tables
+        applied = carried_out(applied, desired, found)
+    again = report(applied, there, with_histories(state(wider)), EVERYTHING_ALLOWED)
+    assert [operation.describe() for operation in again.operations] == []

@@ -1,0 +1,110 @@
+"""Table features: switched on by the first step that uses them, and not before."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain.steps.features import (
+    COLUMN_MAPPING,
+    DELETION_VECTORS,
+    OPEN,
+    TYPE_WIDENING,
+    needs_mapping,
+    switches,
+)
+from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
+from architecture.domain.steps.statements import CHANGE, FEATURES, statements
+from architecture.domain.steps.step import Step, becomes, inverse
+from tests.architecture.tables import column, observed, report_on, seen, table
+
+MAPPING = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+WIDENING = "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+
+
+def texts(step: Step) -> list[str]:
+    return [statement.sql for statement in statements(step, "/w")]
+
+
+def test_a_new_table_has_no_feature_but_deletion_vectors():
+    (step,) = plan_steps([table("t", column("a"))], {})
+    text = texts(step)[0]
+    assert "delta.enableDeletionVectors" in text
+    assert "columnMapping" not in text
+    assert "TypeWidening" not in text
+
+
+def test_a_new_table_without_deletion_vectors_has_no_feature():
+    (step,) = plan_steps([table("t", column("a"))], {}, readers=OPEN)
+    assert "delta." not in texts(step)[0].partition("TBLPROPERTIES")[2]
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "{a", "a)", "a\tb", "a=b"])
+def test_a_name_that_delta_takes_under_column_mapping_only_switches_it_on(name: str):
+    (step,) = plan_steps([table("t", column(name))], {}, readers=OPEN)
+    assert "'delta.columnMapping.mode' = 'name'" in texts(step)[0]
+    before = table("t", column("x"))
+    (added,) = plan_steps([table("t", column("x"), column(name))], observed(before))
+    assert MAPPING in texts(added)[0]
+
+
+@given(st.text(st.characters(exclude_characters=" ,;{}()\n\t="), min_size=1))
+def test_no_other_name_needs_column_mapping(name: str):
+    assert not needs_mapping(name)
+
+
+def test_the_first_rename_switches_column_mapping_on_and_the_second_does_not():
+    before = table("t", column("x", of="a"), column("y", of="b"))
+    wanted = table("t", column("p", of="a"), column("q", of="b"))
+    first, second = plan_steps([wanted], observed(before), report_on(before, wanted))
+    assert [statement.part for statement in statements(first, "/w")] == [FEATURES, CHANGE]
+    assert MAPPING in texts(first)[0]
+    assert [statement.part for statement in statements(second, "/w")] == [CHANGE]
+
+
+def test_a_drop_switches_column_mapping_on():
+    before, wanted = table("t", column("x"), column("y")), table("t", column("x"))
+    (step,) = plan_steps([wanted], observed(before), report_on(before, wanted))
+    assert MAPPING in texts(step)[0]
+
+
+def test_a_widening_switches_type_widening_on_and_a_longer_text_does_not():
+    before = table("t", column("n", "integer"), column("v", "string(10)"))
+    wanted = table("t", column("n", "bigint"), column("v", "string(20)"))
+    steps = plan_steps([wanted], observed(before))
+    of_number, of_text = sorted(steps, key=lambda step: step.retyped[0].name)
+    assert WIDENING in texts(of_number)[0]
+    assert [statement.part for statement in statements(of_text, "/w")] == [CHANGE]
+
+
+def test_a_table_with_the_feature_is_left_as_it_is():
+    before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
+    shown = seen(before)
+    shown.properties.update(switches((COLUMN_MAPPING,)))
+    (step,) = plan_steps([wanted], {before.key: shown}, report_on(before, wanted))
+    assert [statement.part for statement in statements(step, "/w")] == [CHANGE]
+
+
+def test_the_undo_of_a_rename_finds_column_mapping_switched_on():
+    before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
+    (step,) = plan_steps([wanted], observed(before), report_on(before, wanted))
+    back = inverse(step)
+    assert back is not None
+    assert back.missing_features == ()
+
+
+def test_the_undo_of_an_addition_switches_column_mapping_on():
+    before = table("t", column("x"))
+    (step,) = plan_steps([table("t", column("x"), column("y"))], observed(before))
+    back = inverse(step)
+    assert back is not None
+    assert back.missing_features == (COLUMN_MAPPING,)
+
+
+def test_features_survive_storage_and_older_rows_have_none():
+    (step,) = plan_steps([table("t", column("n", "integer"))], {})
+    (wider,) = plan_steps([table("t", column("n", "bigint"))], {step.table.key: seen(step.table)})
+    assert of_row(as_row(step)).features == (DELETION_VECTORS,)
+    assert becomes(of_row(as_row(wider))).features == (TYPE_WIDENING,)
+    older = {name: value for name, value in as_row(wider).items() if name != "features"}
+    older["assumes"] = {name: value for name, value in older["assumes"].items() if name != "features"}
+    assert of_row(older) == wider

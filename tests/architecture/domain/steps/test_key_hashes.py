@@ -1,0 +1,105 @@
+"""A key is a hash of values: where a rebuild writes these otherwise, the key is hashed anew (rule 17)."""
+
+import json
+from dataclasses import replace
+
+from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
+from architecture.domain.steps.statements import statement_text
+from architecture.domain.steps.step import REBUILD_TABLE, Step
+from architecture.domain.tables import tables_of
+from loader.domain.manifest import ExecuteManifest, from_json, to_json
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+from tests.architecture.tables import key, observed
+
+DATED = {"input": "effective", "time": "at"}
+
+
+def orders(policy: dict = DATED, **types: str) -> DatasetState:
+    """Orders of a day, with a number, who made them, and when."""
+    types = {"day": "date", "number": "integer", "customer": "date", "at": "timestamp"} | types
+    columns = tuple(
+        ColumnState(key("orders", name), name, type_, role="business_key" if name in ("day", "number") else "attribute")
+        for name, type_ in types.items()
+    )
+    reference = ReferenceState(
+        key("reference"), "customer_key", key("customers"), ((key("orders", "customer"), key("customers", "born")),)
+    )
+    return DatasetState(
+        key("orders"),
+        "rawcore",
+        "rawcore",
+        "orders",
+        columns,
+        historize=True,
+        history_key=key("orders_hist"),
+        history_policy=policy,
+        references=(reference,),
+    )
+
+
+def rebuilds(before: DatasetState, after: DatasetState) -> dict[str, Step]:
+    """The rebuild of each table, by its name."""
+    steps = plan_steps(tables_of(after), observed(*tables_of(before)))
+    return {step.table.name: step for step in steps if step.op == REBUILD_TABLE}
+
+
+def anew(step: Step) -> list[str]:
+    return [rehashed.name for rehashed in step.rehashed]
+
+
+def test_every_table_that_holds_the_key_hashes_it_anew():
+    found = rebuilds(orders(), orders(day="string"))
+    assert {name: anew(step) for name, step in found.items()} == {
+        "orders": ["orders_key"],
+        "orders_hist": ["orders_key", "orders_hist_key"],
+        "orders_hist_events": ["orders_key"],
+    }
+    (entity, history) = found["orders_hist"].rehashed
+    assert entity.parts == ((key("orders", "day"), "day"), (key("orders", "number"), "number"))
+    assert [name for _, name in history.parts] == ["orders_key", "version_started_at"]
+
+
+def test_a_foreign_key_follows_the_columns_it_refers_by_and_is_null_without_them():
+    found = rebuilds(orders(), orders(customer="string"))
+    (rehashed,) = found["orders_hist"].rehashed
+    assert (rehashed.name, rehashed.absent) == ("customer_key", True)
+    assert rehashed.parts == ((key("customers", "born"), "customer"),)
+    assert found["orders_hist_events"].rehashed == ()
+
+
+def test_other_columns_are_in_no_key():
+    before = replace(orders(note="date"), history_policy={})
+    assert [anew(step) for step in rebuilds(before, replace(orders(note="string"), history_policy={})).values()] == [
+        [],
+        [],
+    ]
+
+
+def test_a_part_is_read_by_the_name_it_has_when_the_table_is_rebuilt():
+    after = orders(day="string")
+    renamed = replace(after, columns=(replace(after.columns[0], name="date"), *after.columns[1:]))
+    step = rebuilds(orders(), renamed)["orders"]
+    assert [name for _, name in step.rehashed[0].parts] == ["day", "number"]
+
+
+def test_a_preview_says_what_is_hashed_anew():
+    step = rebuilds(orders(), orders(day="string"))["orders"]
+    assert "-- `orders_key` is hashed anew: sha256(`day`, `number`)\n" in statement_text(step, "/w")
+
+
+def test_a_step_with_hashes_is_kept_and_sent_unchanged():
+    step = rebuilds(orders(), orders(day="string"))["orders_hist"]
+    assert of_row(json.loads(json.dumps(as_row(step)))) == step
+    assert from_json(ExecuteManifest, json.loads(json.dumps(to_json(ExecuteManifest("1", (step,)))))).steps == (step,)
+
+
+def test_a_step_that_was_kept_before_there_were_such_is_still_read():
+    spec = tables_of(orders())[0]
+    step = rebuilds(orders(note="date"), orders(note="string"))["orders"]
+    row = as_row(step)
+    del row["rehashed"]
+    assert of_row(row) == step
+    made = as_row(Step("create_table", spec))
+    for column in made["table"]["columns"]:
+        del column["hash_of"]
+    assert of_row(made).table.columns[0].hash_of == ()

@@ -1,0 +1,88 @@
+"""Any columns to any other ones: what holds of every plan of steps."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.step import (
+    ADD_COLUMN,
+    becomes,
+    inverses,
+    shape_of,
+    steps_done,
+    stored,
+)
+from architecture.domain.steps.table_changes import order_moves
+from tests.architecture.tables import after, column, names_of, observed, report_on, table
+
+NAMES = st.sampled_from(["a", "A", "b", "B", "c", "é", "É", "select", "we`ird", "x y", "__moving_1"])
+TYPES = st.sampled_from(["string", "string(5)", "string(9)", "integer", "bigint", "decimal(10,2)", "date", "timestamp"])
+
+
+@st.composite
+def columns_of_tables(draw):
+    """Columns before and after: stable keys with a name and a type each, names apart without regard to case."""
+
+    def columns(keys):
+        unique = draw(st.lists(NAMES, unique_by=str.lower, min_size=1, max_size=6))
+        chosen = draw(st.permutations(keys))[: len(unique)]
+        return tuple(column(name, draw(TYPES), of=str(which)) for name, which in zip(unique, chosen, strict=False))
+
+    keys = list(range(6))
+    return columns(keys), columns(keys)
+
+
+@settings(max_examples=300, deadline=None)
+@given(columns_of_tables(), st.booleans())
+def test_any_columns_become_any_other_ones_without_two_of_a_name(both, tied):
+    before, wanted = (table("t", *columns) for columns in both)
+    start = observed(before, tied=tied)
+    steps = plan_steps([wanted], start, report_on(before, wanted))
+    warehouse = after(steps, start)
+    types = {c.name: c.type for c in warehouse.tables[wanted.key].columns}
+    assert types == {c.name: stored(c.type) for c in wanted.columns}
+    renamed = {c.key for c in before.columns} & {c.key for c in wanted.columns}
+    if tied:
+        assert names_of(warehouse, wanted) == {c.key: c.name for c in wanted.columns}
+    assert not [step for step in steps if step.op == ADD_COLUMN and step.column.key in renamed]
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns_of_tables(), st.data())
+def test_whatever_step_was_the_last_one_the_rest_is_found_and_planned_anew_alike(both, data):
+    before, wanted = (table("t", *columns) for columns in both)
+    report, start = report_on(before, wanted), observed(before)
+    steps = plan_steps([wanted], start, report)
+    stopped = data.draw(st.integers(0, len(steps)))
+    warehouse = after(steps[:stopped], start)
+    assert steps_done(steps, warehouse.tables[wanted.key]) == stopped if steps else True
+    rest = plan_steps([wanted], warehouse.tables, report)
+    end = after(rest, warehouse.tables).tables[wanted.key]
+    assert {(c.name, c.key) for c in end.columns} == {(c.name, c.key) for c in wanted.columns}
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns_of_tables())
+def test_what_was_done_is_taken_back_in_the_other_order(both):
+    before, wanted = (table("t", *columns) for columns in both)
+    start = observed(before)
+    steps = plan_steps([wanted], start, report_on(before, wanted))
+    back = inverses((step, 3) for step in steps)
+    shape = shape_of(after(steps, start).tables[before.key])
+    for step in back:
+        assert step.assumes.matches(shape)
+        shape = becomes(step)
+    assert shape is None or shape.matches(shape_of(start[before.key]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(NAMES, unique_by=str.lower, min_size=1, max_size=7), st.randoms(use_true_random=False))
+def test_names_are_never_held_twice_while_they_move(names, random):
+    targets = [random.choice([n, n.upper(), n.lower()]) for n in random.sample(names, len(names))]
+    held = {name.lower(): name for name in names}
+    for old, new in order_moves(list(zip(names, targets, strict=True)), names, lambda name: f"aside of {name}"):
+        assert held.pop(old.lower()) == old
+        assert new.lower() not in held
+        assert new.lower() != old.lower()
+        held[new.lower()] = new
+    assert sorted(held.values()) == sorted(targets)

@@ -1,0 +1,152 @@
+"""Going on with an execution: whatever kills it, finished steps are not repeated and none is left out."""
+
+from dataclasses import replace
+from uuid import NAMESPACE_DNS, uuid5
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain.steps.report_steps import steps_left
+from architecture.domain.steps.step import (
+    ADD_COLUMN,
+    CREATE_TABLE,
+    RENAME_COLUMN,
+    RENAME_TABLE,
+    WIDEN_COLUMN,
+    Retyped,
+    Step,
+    StepProblem,
+    TableShape,
+    becomes,
+    done_by,
+)
+from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec
+
+
+def key(name: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def column(name: str, type_: str = "string") -> ColumnSpec:
+    return ColumnSpec(key(name), name, type_, "attribute")
+
+
+class Told:
+    """A list of steps on two tables, each assuming what the one before on its table leads to."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.shapes: dict[str, TableShape] = {}
+
+    def add(self, step: Step) -> None:
+        step = replace(step, assumes=self.shapes.get(step.table.key))
+        self.shapes[step.table.key] = becomes(step)
+        self.steps.append(step)
+
+
+def twelve_steps() -> tuple[Step, ...]:
+    told = Told()
+    for name in ("rc_a", "rc_b"):
+        table = TableSpec(key(name), "rawcore", name, "rawcore", (column("x"), column("n", "integer")))
+        told.add(Step(CREATE_TABLE, table))
+    for name in ("rc_a", "rc_b"):
+        bare = TableSpec(key(name), "rawcore", name, "rawcore", ())
+        told.add(Step(RENAME_TABLE, bare, from_name=f"rawcore.{name}", to_name=f"rawcore.{name}_new"))
+        told.add(Step(RENAME_COLUMN, bare, column("x"), from_name="x", to_name="y"))
+        told.add(Step(ADD_COLUMN, bare, column("x2")))
+        told.add(Step(WIDEN_COLUMN, bare, retyped=(Retyped("n", "integer", "bigint"),)))
+        told.add(Step(RENAME_COLUMN, bare, column("x"), from_name="y", to_name="z"))
+    return tuple(told.steps)
+
+
+STEPS = twelve_steps()
+
+
+class Tables:
+    """Tables as the steps change them, with the number of commits of each."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[str, TableShape] = {}
+        self.commits: list[str] = []
+
+    def observed(self) -> dict[str, ObservedTable]:
+        return {k: ObservedTable(k, s.qualified_name, s.columns, 0, s.partition_by) for k, s in self.shapes.items()}
+
+    def run(self, step: Step) -> None:
+        if not done_by(step, self.observed().get(step.table.key)):
+            self.shapes[step.table.key] = becomes(step)
+            self.commits.append(step.describe())
+
+
+def run_until(tables: Tables, finished: set[int], dies_at: float | None) -> bool:
+    """One attempt. It dies before step n, or (n + 0.5) after it committed and before it was recorded."""
+    for place in steps_left(STEPS, finished=finished, observed=tables.observed()):
+        if dies_at == place:
+            return False
+        tables.run(STEPS[place])
+        if dies_at == place + 0.5:
+            return False
+        finished.add(place)
+    return True
+
+
+def test_there_are_twelve_steps():
+    assert len(STEPS) == 12
+
+
+@pytest.mark.parametrize("dies_at", [place / 2 for place in range(24)])
+def test_killed_at_any_boundary_the_rest_is_done_and_nothing_twice(dies_at):
+    tables, finished = Tables(), set()
+    assert not run_until(tables, finished, dies_at)
+    assert run_until(tables, finished, None)
+    assert finished == set(range(12))
+    assert tables.commits == [step.describe() for step in STEPS]
+
+
+@given(st.lists(st.integers(0, 23).map(lambda place: place / 2), max_size=8))
+def test_killed_again_and_again_it_still_ends_right(deaths):
+    tables, finished = Tables(), set()
+    for dies_at in deaths:
+        run_until(tables, finished, dies_at)
+    assert run_until(tables, finished, None)
+    assert tables.commits == [step.describe() for step in STEPS]
+
+
+def test_when_all_is_done_nothing_is_left():
+    tables, finished = Tables(), set()
+    run_until(tables, finished, None)
+    assert steps_left(STEPS, finished=finished, observed=tables.observed()) == ()
+
+
+def renamed(tables: Tables, name: str) -> None:
+    shape = tables.shapes[key(name)]
+    columns = tuple(replace(one, name="other") if one.name == "n" else one for one in shape.columns)
+    tables.shapes[key(name)] = replace(shape, columns=columns)
+
+
+@pytest.mark.parametrize("dies_at", [2, 5, 7.5, 11])
+def test_a_table_that_somebody_else_changed_stops_everything(dies_at):
+    tables, finished = Tables(), set()
+    run_until(tables, finished, dies_at)
+    renamed(tables, "rc_b")
+    with pytest.raises(StepProblem) as problem:
+        steps_left(STEPS, finished=finished, observed=tables.observed())
+    assert problem.value.code == "TABLE_MOVED"
+
+
+def test_a_finished_table_that_was_changed_stops_everything_too():
+    tables, finished = Tables(), set()
+    run_until(tables, finished, None)
+    renamed(tables, "rc_a")
+    with pytest.raises(StepProblem):
+        steps_left(STEPS, finished=finished, observed=tables.observed())
+
+
+def test_a_table_that_was_taken_back_behind_a_finished_step_stops_everything():
+    tables, finished = Tables(), set()
+    run_until(tables, finished, 5)
+    taken_back = STEPS[3].assumes
+    tables.shapes[key("rc_a")] = taken_back
+    with pytest.raises(StepProblem):
+        steps_left(STEPS, finished=finished, observed=tables.observed())

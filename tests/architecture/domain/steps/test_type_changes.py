@@ -1,0 +1,139 @@
+"""Changes of type as steps: values that are only looked at, histories that grow with their base, keys that moved."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.current_state import IN_SYNC, drift
+from architecture.domain.operations import BASE, HISTORY
+from architecture.domain.steps.report_steps import plan_steps, steps_left
+from architecture.domain.steps.statements import CHECK, statements
+from architecture.domain.steps.step import (
+    REBUILD_TABLE,
+    RETYPE_COLUMN,
+    STAMP_KEYS,
+    WIDEN_COLUMN,
+    Step,
+    inverses,
+    steps_done,
+)
+from architecture.domain.tables import ObservedTable
+from tests.architecture.domain.steps.test_acceptance_steps import both, one
+from tests.architecture.domain.steps.test_plan_cases import observed, report, tables
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
+from tests.architecture.tables import after as run
+from tests.architecture.tables import column, key, names_of, operation, seen, table
+
+# --- text that becomes a checked format ---------------------------------------------------------
+
+PLAIN = table("t", column("id", "integer"), column("v"))
+
+
+def looking(to: str = "uuid") -> tuple[tuple[Step, ...], dict[str, ObservedTable]]:
+    """The steps that make the text ``v`` a uuid and call it ``w``, and the table they are for."""
+    wanted = replace(PLAIN, columns=(PLAIN.columns[0], column("w", to, of="v")))
+    there = {PLAIN.key: seen(PLAIN)}
+    asked = [
+        operation("rename_column", PLAIN, column("v"), from_="v", to="w"),
+        operation("retype_column", PLAIN, column("v"), from_="string", to=to),
+    ]
+    return plan_steps([wanted], there, asked), there
+
+
+@pytest.mark.parametrize("to", ["uuid", "time", "json"])
+def test_what_is_stored_alike_is_looked_at_and_not_written(to: str) -> None:
+    (look, rename), _ = looking(to)
+    assert (look.op, rename.op) == (RETYPE_COLUMN, "rename_column")
+    (statement,) = statements(look, "/w")
+    assert statement.part == CHECK
+    assert statement.sql.startswith("SELECT count(*) FROM delta.`/w/")
+
+
+def test_a_look_is_open_while_the_table_stands_before_it_and_done_once_it_stands_behind() -> None:
+    steps, there = looking()
+    assert (steps_done(steps, there[PLAIN.key]), steps_done(steps, run(steps, there).tables[PLAIN.key])) == (0, 2)
+    assert steps_left(steps, finished={0}, observed=there) == (1,)
+
+
+def test_a_look_alone_that_was_recorded_is_not_done_again() -> None:
+    (look, _), there = looking()
+    assert steps_left([look], finished={0}, observed=there) == ()
+
+
+def test_nothing_of_a_look_is_taken_back() -> None:
+    (look, _), _ = looking()
+    assert inverses([(look, 3)]) == ()
+
+
+def test_a_text_with_a_length_is_written_and_must_have_the_form() -> None:
+    (change,) = (step for step in planned_for("string(50)", "uuid")[1] if step.op == RETYPE_COLUMN)
+    assert change.leaves_trace
+    assert [(one.from_type, one.to_type) for one in change.retyped] == [("string(50)", "uuid")]
+
+
+# --- a history grows with its base ----------------------------------------------------------------
+
+
+def planned_for(before: str, after: str) -> tuple:
+    """The report, its steps and the rest of a historized dataset whose column changes its type."""
+    pair = both((one("d1", "rc_a", before, historize=True),), (one("d1", "rc_a", after, historize=True),))
+    start = observed(pair[0])
+    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    return found, plan_steps(tables(pair[1]), start, found.operations), start, pair
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grown"),
+    [
+        ("decimal(10,2)", "decimal(10,4)", "decimal(12,4)"),
+        ("integer", "decimal(9,2)", "decimal(12,2)"),
+        ("decimal(10,2)", "bigint", "decimal(22,2)"),
+    ],
+)
+def test_a_history_takes_both_types_by_a_step_of_the_bases_operation(before: str, after: str, grown: str) -> None:
+    found, steps, start, pair = planned_for(before, after)
+    assert [(one.op, one.side) for one in found.operations] == [(RETYPE_COLUMN, BASE)]
+    history = next(spec for spec in tables(pair[1]) if spec.kind == "history")
+    (growing,) = (step for step in steps if step.table.key == history.key)
+    assert (growing.op, growing.operation) == (WIDEN_COLUMN, 0)
+    assert [(one.from_type, one.to_type) for one in growing.retyped] == [(before, grown)]
+    end = run(steps, start).tables
+    reached = carried_out(pair[0], pair[1], found)
+    assert {each.status for each in drift(reached.datasets, end)} == {IN_SYNC}
+    assert report(reached, end, pair[1], EVERYTHING_ALLOWED).operations == ()
+
+
+def test_a_history_that_was_left_behind_is_an_operation_of_its_own() -> None:
+    """The execution ended between the two tables: the base is done, so nothing is left that it could go with."""
+    found, steps, start, pair = planned_for("decimal(10,2)", "decimal(10,4)")
+    base = tuple(step for step in steps if step.table.kind != "history")
+    reached = carried_out(pair[0], pair[1], found)
+    again = report(reached, run(base, start).tables, pair[1], EVERYTHING_ALLOWED)
+    assert [(one.op, one.side, one.to) for one in again.operations] == [(WIDEN_COLUMN, HISTORY, "decimal(12,4)")]
+
+
+# --- columns that the table knows under another key -----------------------------------------------
+
+DATED = table("t", column("id", "integer"), column("a", "date", of="old a"), column("b", "date"))
+WANTED = table("t", column("id", "integer"), column("a", "timestamp"), column("c", "timestamp", of="b"))
+
+
+def test_a_rebuild_finds_every_one_of_its_columns_by_key_or_by_name() -> None:
+    changes = tuple((key("column", name), "date", "timestamp") for name in ("a", "b"))
+    asked = [
+        operation("rename_column", DATED, column("b", "date"), from_="b", to="c"),
+        operation("rebuild_table", DATED, columns=changes, column="a, b"),
+    ]
+    there = {DATED.key: seen(DATED)}
+    steps = plan_steps([WANTED], there, asked)
+    assert [[one.name for one in step.retyped] for step in steps if step.op == REBUILD_TABLE] == [["a", "b"]]
+    assert names_of(run(steps, there), WANTED) == {column.key: column.name for column in WANTED.columns}
+
+
+def test_a_column_that_widens_is_tied_to_its_key_where_it_has_another() -> None:
+    old = table("t", column("v", "integer", of="old v"), kind="history")
+    new = table("t", column("v", "bigint"), kind="history")
+    asked = [operation("widen_column", old, column("v"), from_="integer", to="bigint", side=HISTORY)]
+    steps = plan_steps([new], {old.key: seen(old)}, asked)
+    assert [step.op for step in steps] == [STAMP_KEYS, WIDEN_COLUMN]
+    assert names_of(run(steps, {old.key: seen(old)}), new) == {key("column", "v"): "v"}

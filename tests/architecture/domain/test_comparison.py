@@ -1,0 +1,260 @@
+"""A report's datasets side by side: only what differs, in words, with the operations beside it. Pure."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain import comparison
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.comparison import ColumnRow, DatasetPair, Told, compare
+from architecture.domain.current_state import CurrentState
+from architecture.domain.report import build_report
+from architecture.domain.state_files import ArchitectureState
+from architecture.domain.tables import ObservedColumn, ObservedTable
+from metadata.domain.state import DatasetState
+from tests.architecture.states import EVERYTHING_ALLOWED, column, dataset, report, state
+
+ID = column("id", "id", "integer", role="business_key", nullable=False)
+
+
+def pairs(before: ArchitectureState | CurrentState, after: ArchitectureState) -> tuple[DatasetPair, ...]:
+    """As they come out of the database: through JSON."""
+    return compare(json.loads(json.dumps(report(before, after, EVERYTHING_ALLOWED).content)))
+
+
+def told(before: DatasetState, after: DatasetState, names: dict[str, str] | None = None) -> Told:
+    (pair,) = pairs(state(before), state(after))
+    return pair.told(names or {})
+
+
+def side(said: tuple) -> str:
+    """``«full_name» string(50)``: what differs stands in marks."""
+    return " ".join(f"«{one.text}»" if one.differs else one.text for one in said)
+
+
+def row(told: Told) -> tuple[str, str]:
+    (only,) = told.columns
+    return side(only.before), side(only.after)
+
+
+def test_what_is_the_same_is_not_shown():
+    same = dataset("d1", "rc_a", ID, column("a"))
+    assert pairs(state(same), state(same)) == ()
+
+
+def test_a_renamed_column_stands_beside_its_former_name_and_its_operation():
+    before = dataset("d1", "rc_a", ID, column("c1", "full_name"))
+    after = dataset("d1", "rc_a", ID, column("c1", "display_name", former_names=("full_name",)))
+    found = told(before, after)
+    assert row(found) == ("«full_name» string(50)", "«display_name» string(50)")
+    assert found.columns[0].operations == (1,)
+    assert found.same == ("id integer",)
+    assert found.facts == ()
+    assert found.pair.change == "changed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"type_": "integer"}, {"type_": "bigint"}, ("c «integer»", "c «bigint»")),
+        ({}, {"nullable": False}, ("c string(50) «nullable»", "c string(50) «not null»")),
+        ({}, {"active": False}, ("c string(50) «in use»", "c string(50) «retired»")),
+        (
+            {},
+            {"role": "business_key", "nullable": False},
+            ("c string(50) «nullable» «attribute»", "c string(50) «not null» «business key»"),
+        ),
+        ({}, {"expression": "upper(c)"}, ("c string(50) «no expression»", "c string(50) «upper(c)»")),
+        ({"expression": "trim(c)"}, {"expression": "upper(c)"}, ("c string(50) «trim(c)»", "c string(50) «upper(c)»")),
+        ({"inputs": ("k1",)}, {"inputs": ("k1", "k2")}, ("c string(50) «from a.b»", "c string(50) «from a.b, k2»")),
+        ({"inputs": ("k1",)}, {}, ("c string(50) «from a.b»", "c string(50) «from no column»")),
+    ],
+)
+def test_each_side_says_what_differs(before: dict[str, Any], after: dict[str, Any], said: tuple[str, str]):
+    left, right = (dataset("d1", "rc_a", ID, column("c", **one)) for one in (before, after))
+    assert row(told(left, right, {"k1": "a.b"})) == said
+
+
+def test_an_unchanged_expression_is_context():
+    left = dataset("d1", "rc_a", ID, column("c", type_="integer", expression="x + 1"))
+    right = dataset("d1", "rc_a", ID, column("c", type_="bigint", expression="x + 1"))
+    assert row(told(left, right)) == ("c «integer» x + 1", "c «bigint» x + 1")
+
+
+def test_a_new_column_has_nothing_before_and_a_gone_one_nothing_after():
+    before = dataset("d1", "rc_a", ID, column("old"))
+    after = dataset("d1", "rc_a", ID, column("new", type_="date"))
+    assert [(side(one.before), side(one.after)) for one in told(before, after).columns] == [
+        ("", "new date"),
+        ("old string(50)", ""),
+    ]
+
+
+def test_a_new_dataset_is_told_whole():
+    (pair,) = pairs(state(), state(dataset("d1", "rc_a", historize=True, history_key="h1", filter="v > 1")))
+    found = pair.told({})
+    assert pair.change == "new"
+    assert [(fact.label, fact.before, fact.after) for fact in found.facts] == [
+        ("Name", "", "rawcore.rc_a"),
+        ("Stored as", "", "table"),
+        ("In use", "", "yes"),
+        ("History", "", "kept"),
+        ("Filter", "", "v > 1"),
+        ("Hashes", "", "version 1"),
+    ]
+    assert [side(one.after) for one in found.columns] == ["id integer not null business key", "v string(50)"]
+    assert pair.operations == (1, 2)
+
+
+def test_a_dataset_that_goes_is_told_whole():
+    (pair,) = pairs(state(dataset("d1", "rc_a")), state())
+    assert (pair.change, pair.after, len(pair.told({}).columns)) == ("gone", None, 2)
+
+
+def test_a_dataset_that_is_renamed_is_one():
+    (pair,) = pairs(state(dataset("d1", "rc_a")), state(dataset("d1", "rc_b", former_names=("rc_a",))))
+    assert pair.change == "renamed"
+    assert [(fact.label, fact.before, fact.after) for fact in pair.facts({})] == [
+        ("Name", "rawcore.rc_a", "rawcore.rc_b")
+    ]
+
+
+def test_a_dataset_whose_key_moved_is_known_by_its_name():
+    before, after = dataset("d1", "rc_a"), dataset("d2", "rc_a")
+    after = replace(after, columns=(*after.columns, column("new")))
+    (pair,) = pairs(state(before), state(after))
+    assert (pair.before.key, pair.after.key) == ("d1", "d2")
+    assert [side(one.after) for one in pair.told({}).columns] == ["new string(50)"]
+
+
+def test_policies_are_told_field_by_field():
+    before = dataset(historize=True, history_key="h1", history_policy={"input": "snapshot", "deletes": "close"})
+    after = dataset(historize=True, history_key="h1", history_policy={"input": "delta", "deletes": "close"})
+    assert [vars(fact) for fact in told(before, after).facts] == [
+        {"label": "History policy: input", "before": "snapshot", "after": "delta"}
+    ]
+
+
+def test_inputs_are_told_by_name():
+    before, after = dataset(inputs=("k1",)), dataset(inputs=("k2", "k1"))
+    found = told(before, after, {"k1": "raw.a", "k2": "raw.b"})
+    assert [vars(fact) for fact in found.facts] == [{"label": "Inputs", "before": "raw.a", "after": "raw.a, raw.b"}]
+    assert found.pair.input_keys == {"k1", "k2"}
+
+
+def test_what_a_foreign_key_pairs_is_told_by_both_names():
+    before = dataset("d1", "rc_a", ID, column("f", role="foreign_key", inputs=("k1=k2",)))
+    after = dataset("d1", "rc_a", ID, column("f", role="foreign_key", inputs=("k1=k3",)))
+    (pair,) = compare({"current": [[_row(before), [], []]], "desired": [_row(after)], "operations": []})
+    (only,) = pair.told({"k1": "a", "k2": "b", "k3": "c"}).columns
+    assert side(only.before).endswith("foreign key «from a = b»")
+    assert side(only.after).endswith("foreign key «from a = c»")
+    assert pair.input_keys == {"k1", "k2", "k3"}
+
+
+def _row(one: DatasetState) -> list[Any]:
+    """A dataset's state as a report's content holds it."""
+    made = report(state(), state(replace(one, columns=(ID,))))
+    columns = [
+        [c.key, c.name, [], c.type, c.nullable, c.role, c.active, c.expression, list(c.inputs)] for c in one.columns
+    ]
+    return [*made.content["desired"][0][:-1], columns]
+
+
+# --- of a warehouse --------------------------------------------------------------------------
+
+
+KEY = "0b3f52d4-6a11-5d3e-9f0c-2d1a44c0a001"
+
+
+def in_warehouse(*columns: ObservedColumn, there: bool = True) -> CurrentState:
+    """``rc_a`` with ``id`` and ``c`` was applied; its table shows these columns."""
+    applied = dataset(KEY, "rc_a", ID, column("c", type_="integer"))
+    tables = {KEY: ObservedTable(KEY, "rawcore.rc_a", columns, 3)} if there else {}
+    return CurrentState.of_warehouse([applied], tables, [applied])
+
+
+def seen(key: str | None, name: str, type_: str) -> ObservedColumn:
+    return ObservedColumn(name, type_, key=key)
+
+
+def found_in(current: CurrentState, after: DatasetState) -> tuple[DatasetPair, ...]:
+    made = build_report(current, [after], PolicySet(), environment="dev")
+    return compare(json.loads(json.dumps(made.content)))
+
+
+def test_before_is_what_the_table_shows():
+    current = in_warehouse(seen("id", "id", "int"), seen("c", "renamed_by_hand", "bigint"))
+    (pair,) = found_in(current, dataset(KEY, "rc_a", ID, column("c", type_="integer")))
+    rows = {side(one.before): side(one.after) for one in pair.told({}).columns}
+    assert rows["«renamed_by_hand» «bigint»"] == "«c» «integer»"
+
+
+def test_a_column_that_the_table_lost_has_nothing_before():
+    (pair,) = found_in(in_warehouse(seen("id", "id", "int")), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
+    assert ("", "c integer") in [(side(one.before), side(one.after)) for one in pair.told({}).columns]
+
+
+def test_a_table_that_is_missing_is_told():
+    (pair,) = found_in(in_warehouse(there=False), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
+    assert [vars(fact) for fact in pair.facts({})] == [
+        {"label": "Found", "before": "its table is missing", "after": ""}
+    ]
+
+
+# --- any two states --------------------------------------------------------------------------
+
+COLUMNS = st.lists(
+    st.tuples(st.sampled_from("abcde"), st.sampled_from(["integer", "bigint", "string(50)"]), st.booleans()),
+    unique_by=lambda one: one[0],
+    max_size=5,
+)
+
+
+def _of(columns: list[tuple[str, str, bool]]) -> DatasetState:
+    return dataset("d1", "rc_a", ID, *(column(name, type_=type_, nullable=free) for name, type_, free in columns))
+
+
+@given(COLUMNS, COLUMNS)
+def test_every_column_stands_once_on_each_side_where_it_is(left: list, right: list):
+    found = pairs(state(_of(left)), state(_of(right)))
+    assert bool(found) == (sorted(left) != sorted(right))
+    for pair in found:
+        told = pair.told({})
+        assert _names(told.columns, "before") | {one.split()[0] for one in told.same} == {n for n, *_ in left} | {"id"}
+        assert _names(told.columns, "after") | {one.split()[0] for one in told.same} == {n for n, *_ in right} | {"id"}
+        told_of = {number for one in told.columns for number in one.operations}
+        assert told_of | set(pair.operations) == set(range(1, len(told_of | set(pair.operations)) + 1))
+
+
+def _names(rows: tuple[ColumnRow, ...], where: str) -> set[str]:
+    return {getattr(one, where)[0].text for one in rows if getattr(one, where)}
+
+
+# Each column as the table shows it: as described, by another name, of another type, or not at all.
+SEEN = st.tuples(
+    st.sampled_from([("id", "id", "int"), ("id", "id", "bigint"), None]),
+    st.sampled_from([("c", "c", "int"), ("c", "c", "bigint"), ("c", "e", "int"), None]),
+    st.sampled_from([("d", "d", "bigint"), ("d", "d", "int"), None]),
+    st.sampled_from([None, ("x", "x", "int")]),
+)
+
+
+@given(SEEN, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, active: bool, same: bool, planned: bool):
+    d = column("d", type_="bigint", active=active)
+    applied = dataset(KEY, "rc_a", ID, column("c", type_="integer"), d)
+    after = applied if same else dataset(KEY, "rc_a", ID, column("c", type_="bigint"), d)
+    tables = {KEY: ObservedTable(KEY, "rawcore.rc_a", tuple(seen(*one) for one in shown if one), 3)} if there else {}
+    made = build_report(CurrentState.of_warehouse([applied], tables, [after]), [after], PolicySet(), environment="dev")
+    content = json.loads(json.dumps(made.content))
+    if not planned:
+        content["operations"] = []
+    with pytest.MonkeyPatch.context() as patch:
+        found = compare(content)
+        patch.setattr(comparison, "_stays", lambda *_: False)
+        assert found == compare(content)

@@ -1,0 +1,289 @@
+"""Current state of a warehouse as planning reads it, and its drift from applied state."""
+
+from dataclasses import replace
+from uuid import NAMESPACE_DNS, uuid5
+
+import pytest
+
+from architecture.domain import operations as ops
+from architecture.domain.applied_state import advance
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.current_state import CurrentState, drift
+from architecture.domain.operations import BASE, HISTORY
+from architecture.domain.report import ChangeReport, build_report
+from architecture.domain.state_files import flat
+from architecture.domain.tables import ObservedColumn, ObservedTable, tables_of
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+from metadata.domain.types import parse, stored_type
+from tests.architecture.states import EVERYTHING_ALLOWED
+
+
+def key(name: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def described(name: str, type_: str = "string", **said) -> ColumnState:
+    return ColumnState(key(said.pop("of", name)), name, type_, **said)
+
+
+def customer(*columns: ColumnState, **said) -> DatasetState:
+    said = {"historize": True, "history_key": key("hist")} | said
+    base = (described("id", "integer", role="business_key"), described("name"))
+    schema = said.pop("schema", "rawcore")
+    return DatasetState(key("customer"), schema, schema, said.pop("name", "rc_customer"), columns or base, **said)
+
+
+def as_observed(dataset: DatasetState) -> dict[str, ObservedTable]:
+    """The tables as they are right after they were made."""
+    return {
+        table.key: ObservedTable(
+            table.key,
+            table.qualified_name,
+            tuple(
+                ObservedColumn(column.name, str(stored_type(parse(column.type))), True, column.key)
+                for column in table.columns
+            ),
+            version=3,
+        )
+        for table in tables_of(dataset)
+    }
+
+
+def with_columns(observed: dict, table: str, change) -> dict:
+    held = observed[table]
+    return observed | {table: replace(held, columns=tuple(change(list(held.columns))))}
+
+
+def planned(applied, observed, desired, policy: PolicySet | None = None) -> ChangeReport:
+    current = CurrentState.of_warehouse(applied, observed, desired)
+    return build_report(current, desired, policy or PolicySet(), environment="dev")
+
+
+def operations(report: ChangeReport) -> list[tuple[str, str, str]]:
+    return [(one.op, one.side, one.column) for one in report.operations]
+
+
+CUSTOMER = customer()
+
+
+def test_what_is_as_applied_needs_nothing() -> None:
+    assert planned([CUSTOMER], as_observed(CUSTOMER), [CUSTOMER]).status == "no_changes"
+
+
+def test_types_without_a_twin_are_what_they_are_stored_as() -> None:
+    odd = customer(described("id", "uuid", role="business_key"), described("doc", "json"), described("at", "time"))
+    assert planned([odd], as_observed(odd), [odd]).status == "no_changes"
+    assert planned([], as_observed(odd), [odd]).status == "no_changes"
+
+
+def test_nothing_applied_and_nothing_there_is_new() -> None:
+    report = planned([], {}, [CUSTOMER])
+    assert operations(report) == [(ops.CREATE_TABLE, BASE, ""), (ops.CREATE_TABLE, HISTORY, "")]
+    assert report.warnings == ()
+
+
+def test_a_table_that_nobody_applied_is_known_by_its_own_properties() -> None:
+    wanted = customer(*CUSTOMER.columns, described("email"), filter="id > 1")
+    found = operations(planned([], as_observed(CUSTOMER), [wanted]))
+    assert found == [(ops.ADD_COLUMN, BASE, "email"), (ops.ADD_COLUMN, HISTORY, "email")]
+
+
+def test_a_missing_table_is_made_and_not_altered() -> None:
+    observed = as_observed(CUSTOMER)
+    del observed[CUSTOMER.key]
+    report = planned([CUSTOMER], observed, [CUSTOMER])
+    assert operations(report) == [(ops.CREATE_TABLE, BASE, "")]
+    assert [(one.code, one.dataset) for one in report.warnings] == [("MISSING_TABLE", "rawcore.rc_customer")]
+
+
+def test_a_dropped_table_counts_as_absent() -> None:
+    observed = {name: replace(table, dropped=True) for name, table in as_observed(CUSTOMER).items()}
+    report = planned([CUSTOMER], observed, [CUSTOMER])
+    assert {op for op, _, _ in operations(report)} == {ops.CREATE_TABLE}
+
+
+def test_technical_columns_follow_their_table_on_both_sides() -> None:
+    report = planned([CUSTOMER], as_observed(CUSTOMER), [customer(name="rc_client")])
+    renamed = [(one.side, one.from_, one.to, one.code) for one in report.operations if one.op == ops.RENAME_COLUMN]
+    assert sorted(renamed) == [
+        (BASE, "rc_customer_key", "rc_client_key", "FOLLOWS_TABLE"),
+        (HISTORY, "rc_customer_hist_key", "rc_client_hist_key", "FOLLOWS_TABLE"),
+        (HISTORY, "rc_customer_key", "rc_client_key", "FOLLOWS_TABLE"),
+    ]
+    assert report.status == "open"
+
+
+def test_a_half_finished_rename_is_finished_by_the_next_report() -> None:
+    wanted = customer(name="rc_client")
+    observed = as_observed(CUSTOMER) | {CUSTOMER.key: as_observed(wanted)[CUSTOMER.key]}
+    (rename, *_) = planned([CUSTOMER], as_observed(CUSTOMER), [wanted]).operations
+    left = planned([advance(CUSTOMER, rename, wanted)], observed, [wanted])
+    assert {one.side for one in left.operations} == {HISTORY}
+
+
+def test_a_history_may_hold_retired_columns_and_wider_types() -> None:
+    observed = as_observed(customer(described("id", "integer", role="business_key"), described("name", "string(10)")))
+    wanted = customer(described("id", "integer", role="business_key"), described("name", "string(10)"))
+
+    def grown(columns: list) -> list:
+        wider = [replace(one, type="string(90)") if one.name == "name" else one for one in columns]
+        return [*wider, ObservedColumn("old", "date", True, key("old")), ObservedColumn("older", "date")]
+
+    observed = with_columns(observed, key("hist"), grown)
+    assert planned([wanted], observed, [wanted], EVERYTHING_ALLOWED).status == "no_changes"
+    assert [one.status for one in drift([wanted], observed)] == ["in_sync"]
+
+
+def test_a_column_that_nobody_knows_in_a_base_table_is_too_much() -> None:
+    observed = with_columns(as_observed(CUSTOMER), CUSTOMER.key, lambda c: [*c, ObservedColumn("extra", "date")])
+    report = planned([CUSTOMER], observed, [CUSTOMER])
+    assert operations(report) == [(ops.DROP_COLUMN, BASE, "extra")]
+    assert report.status == "blocked"
+
+
+def test_a_column_dropped_by_hand_is_added_again() -> None:
+    observed = with_columns(as_observed(CUSTOMER), CUSTOMER.key, lambda c: [one for one in c if one.name != "name"])
+    assert operations(planned([CUSTOMER], observed, [CUSTOMER])) == [(ops.ADD_COLUMN, BASE, "name")]
+
+
+def test_a_column_renamed_by_hand_is_named_back() -> None:
+    def renamed(columns: list) -> list:
+        return [replace(one, name="by_hand") if one.name == "name" else one for one in columns]
+
+    observed = with_columns(as_observed(CUSTOMER), CUSTOMER.key, renamed)
+    assert [one.describe() for one in planned([CUSTOMER], observed, [CUSTOMER]).operations] == [
+        "rename_column rawcore.rc_customer: by_hand → name"
+    ]
+
+
+def test_a_history_that_was_kept_is_taken_up_again() -> None:
+    applied, wanted = customer(historize=False), customer(*CUSTOMER.columns, described("email"))
+    report = planned([applied], as_observed(CUSTOMER), [wanted])
+    assert operations(report) == [
+        (ops.UNRETIRE_TABLE, HISTORY, ""),
+        (ops.ADD_COLUMN, BASE, "email"),
+        (ops.ADD_COLUMN, HISTORY, "email"),
+    ]
+
+
+def test_logic_is_compared_with_what_was_applied() -> None:
+    report = planned([CUSTOMER], as_observed(CUSTOMER), [replace(CUSTOMER, filter="id > 1")])
+    assert [(one.op, one.code) for one in report.operations] == [(ops.CHANGE_LOGIC, "HISTORY_DIFFERS")]
+
+
+def test_a_view_holds_nothing_but_its_logic() -> None:
+    view = replace(customer(historize=False, history_key=None), materialization="view")
+    assert operations(planned([], {}, [view])) == [(ops.CREATE_TABLE, BASE, "")]
+    assert planned([view], {}, [view]).status == "no_changes"
+    assert operations(planned([view], {}, [replace(view, filter="id > 1")])) == [(ops.CHANGE_LOGIC, BASE, "")]
+
+
+REFERENCE = ReferenceState(key("ref"), "rc_country_key", key("country"), ((key("name"), key("code")),))
+
+
+def test_the_column_of_a_reference_that_is_gone_is_retired_and_stays_so() -> None:
+    applied = customer(references=(REFERENCE,))
+    observed = as_observed(applied)
+    report = planned([applied], observed, [CUSTOMER], EVERYTHING_ALLOWED)
+    assert operations(report) == [
+        (ops.RETIRE_COLUMN, BASE, "rc_country_key"),
+        (ops.RETIRE_COLUMN, HISTORY, "rc_country_key"),
+    ]
+    reached = applied
+    for operation in report.operations:
+        reached = advance(reached, operation, CUSTOMER)
+    assert planned([reached], observed, [CUSTOMER], EVERYTHING_ALLOWED).status == "no_changes"
+    back = planned([reached], observed, [applied], EVERYTHING_ALLOWED)
+    assert {op for op, _, _ in operations(back)} == {ops.UNRETIRE_COLUMN}
+
+
+def test_delta_versions_are_no_part_of_the_fingerprint() -> None:
+    observed = as_observed(CUSTOMER)
+    loaded = {name: replace(table, version=99) for name, table in observed.items()}
+    wanted = [replace(CUSTOMER, filter="id > 1")]
+    assert planned([CUSTOMER], observed, wanted) == planned([CUSTOMER], loaded, wanted)
+
+
+def test_a_raw_table_is_planned_like_any_other() -> None:
+    raw = customer(
+        described("id"), described("name"), schema="raw", historize=False, history_key=None, name="raw_customer"
+    )
+    wanted = replace(raw, columns=(*raw.columns, described("lid")))
+    assert planned([raw], as_observed(raw), [raw]).status == "no_changes"
+    assert operations(planned([raw], as_observed(raw), [wanted])) == [(ops.ADD_COLUMN, BASE, "lid")]
+
+
+# --- drift -----------------------------------------------------------------------------------
+
+
+def test_what_was_not_looked_at_is_unknown() -> None:
+    assert [one.status for one in drift([CUSTOMER], None)] == ["unknown"]
+
+
+def test_what_nobody_applied_is_unknown() -> None:
+    found = drift([], as_observed(CUSTOMER))
+    assert [(one.dataset, one.status) for one in found] == [
+        ("rawcore.rc_customer", "unknown"),
+        ("rawcore.rc_customer_hist", "unknown"),
+    ]
+
+
+def change_name(columns: list) -> list:
+    return [replace(one, name="by_hand") if one.name == "name" else one for one in columns]
+
+
+def change_type(columns: list) -> list:
+    return [replace(one, type="date") if one.name == "name" else one for one in columns]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (change_name, "rawcore.rc_customer.name: column name, name → by_hand"),
+        (change_type, "rawcore.rc_customer.name: column type, string → date"),
+        (lambda c: c[:-1], "rawcore.rc_customer.loaded_at: column missing, timestamp → nothing"),
+        (lambda c: [*c, ObservedColumn("x", "date")], "rawcore.rc_customer.x: column unexpected, nothing → date"),
+    ],
+)
+def test_drift_says_what_differs(change, said: str) -> None:
+    (found,) = drift([CUSTOMER], with_columns(as_observed(CUSTOMER), CUSTOMER.key, change))
+    assert (found.status, [one.describe() for one in found.differences]) == ("drifted", [said])
+
+
+def test_a_lost_table_is_drift() -> None:
+    (found,) = drift([CUSTOMER], {key("hist"): as_observed(CUSTOMER)[key("hist")]})
+    assert [one.what for one in found.differences] == ["table_missing"]
+
+
+def test_a_retired_column_need_not_be_there() -> None:
+    retired = customer(*CUSTOMER.columns, described("old", active=False))
+    assert [one.status for one in drift([flat(retired)], as_observed(CUSTOMER))] == ["in_sync"]
+
+
+def test_a_column_that_was_replaced_while_its_dataset_is_retired_keeps_its_key() -> None:
+    """No operation speaks of it, so nobody has seen that another one took its name."""
+    other = described("name", "integer", of="another name")
+    retired = customer(described("id", "integer", role="business_key"), other, active=False)
+    report = planned([CUSTOMER], as_observed(CUSTOMER), [retired])
+    reached = CUSTOMER
+    for operation in report.operations:
+        reached = advance(reached, operation, retired)
+    assert {one.op for one in report.operations} == {ops.RETIRE_TABLE}
+    assert {column.key for column in reached.columns} == {column.key for column in CUSTOMER.columns}
+
+
+def test_a_history_that_is_kept_counts_as_in_sync_and_one_beside_its_table_does_not() -> None:
+    both = as_observed(CUSTOMER)
+    alone = {CUSTOMER.history_key: both[CUSTOMER.history_key]}
+    assert [one.status for one in drift([], alone)] == ["in_sync"]
+    assert [one.status for one in drift([], both)] == ["unknown", "unknown"]
+
+
+def test_a_history_that_is_too_short_for_what_its_base_holds_is_drift() -> None:
+    now = customer(described("id", "integer", role="business_key"), described("name", "uuid"))
+
+    def short(columns: list) -> list:
+        return [replace(one, type="string(20)") if one.name == "name" else one for one in columns]
+
+    (found,) = drift([now], with_columns(as_observed(now), now.history_key, short))
+    assert [(one.what, one.observed) for one in found.differences] == [("column_type", "string(20)")]

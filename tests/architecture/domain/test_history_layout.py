@@ -1,0 +1,163 @@
+"""Names of a history's own columns in each profile, which no other column may have."""
+
+from uuid import NAMESPACE_DNS, uuid5
+
+import pytest
+
+from architecture.domain.tables import event_log_table, history_table
+from metadata.domain import naming
+from metadata.domain.history_columns import LAYOUTS, ends_inclusive, open_end
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.state import ColumnState, DatasetState
+
+FILES = {"input": "batch_files", "time": "_fivetran_start"}
+
+
+def stable(name: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def dataset(at: str = "timestamp", /, **policy) -> DatasetState:
+    columns = {"id": "integer", "v": "string", "at": at}
+    return DatasetState(
+        stable("a"),
+        "rawcore",
+        "rawcore",
+        "rc_a",
+        tuple(
+            ColumnState(stable(name), name, type_, role="business_key" if name == "id" else "attribute")
+            for name, type_ in columns.items()
+        ),
+        historize=True,
+        history_key=stable("hist"),
+        history_policy=policy,
+    )
+
+
+def own_columns(state: DatasetState) -> list[tuple[str, str]]:
+    """Name and type of what is not described, in order."""
+    table = history_table(state)
+    described = table.of_purpose("business_key", "attribute", "foreign_key")
+    return [(column.name, column.type) for column in table.columns if column not in described]
+
+
+@pytest.mark.parametrize(
+    ("profile", "columns"),
+    [
+        (
+            "elevata",
+            [
+                ("rc_a_hist_key", "string"),
+                ("rc_a_key", "string"),
+                ("row_hash", "string"),
+                ("version_started_at", "timestamp"),
+                ("version_ended_at", "timestamp"),
+                ("version_state", "string"),
+                ("load_run_id", "string"),
+                ("loaded_at", "timestamp"),
+                ("closed_by_run_id", "string"),
+                ("version_segment", "string"),
+            ],
+        ),
+        (
+            "fivetran",
+            [
+                ("rc_a_hist_key", "string"),
+                ("rc_a_key", "string"),
+                ("row_hash", "string"),
+                ("_fivetran_start", "timestamp"),
+                ("_fivetran_end", "timestamp"),
+                ("_fivetran_active", "boolean"),
+                ("_fivetran_synced", "timestamp"),
+                ("version_state", "string"),
+                ("load_run_id", "string"),
+                ("closed_by_run_id", "string"),
+                ("version_segment", "string"),
+            ],
+        ),
+        (
+            "dbt",
+            [
+                ("dbt_scd_id", "string"),
+                ("rc_a_key", "string"),
+                ("row_hash", "string"),
+                ("dbt_updated_at", "timestamp"),
+                ("dbt_valid_from", "timestamp"),
+                ("dbt_valid_to", "timestamp"),
+                ("version_state", "string"),
+                ("dbt_insert_process_id", "string"),
+                ("dbt_insert_timestamp", "timestamp"),
+                ("dbt_update_process_id", "string"),
+                ("dbt_update_timestamp", "timestamp"),
+                ("version_segment", "string"),
+            ],
+        ),
+        (
+            "scd2",
+            [
+                ("rc_a_hist_key", "string"),
+                ("rc_a_key", "string"),
+                ("row_hash", "string"),
+                ("__valid_from", "timestamp"),
+                ("__valid_to", "timestamp"),
+                ("__is_current", "boolean"),
+                ("version_state", "string"),
+                ("load_run_id", "string"),
+                ("loaded_at", "timestamp"),
+                ("closed_by_run_id", "string"),
+                ("version_segment", "string"),
+            ],
+        ),
+    ],
+)
+def test_the_columns_of_a_profile(profile: str, columns: list[tuple[str, str]]) -> None:
+    assert own_columns(dataset(profile=profile)) == columns
+
+
+@pytest.mark.parametrize("profile", LAYOUTS)
+def test_every_profile_says_which_run_opened_a_version_and_which_closed_it(profile: str) -> None:
+    table = history_table(dataset(profile=profile))
+    assert all(table.column(purpose) for purpose in ("started_at", "ended_at", "state", "run_id", "closed_by"))
+
+
+@pytest.mark.parametrize("time", ["timestamp", "date", "bigint", "integer"])
+def test_versions_are_dated_in_the_time_columns_type(time: str) -> None:
+    table = history_table(dataset(time, input="effective", time="at"))
+    assert {table.column(purpose).type for purpose in ("started_at", "ended_at")} == {time}
+
+
+def test_a_history_dated_by_the_load_has_timestamps() -> None:
+    assert history_table(dataset("date")).column("started_at").type == "timestamp"
+
+
+@pytest.mark.parametrize(
+    "policy", [*({"profile": profile} for profile in LAYOUTS), FILES, {"input": "cdc", "time": "at", "op": "v"}]
+)
+def test_every_technical_name_is_reserved(policy: dict) -> None:
+    state = dataset(**policy)
+    tables = [table for table in (history_table(state), event_log_table(state)) if table]
+    technical = {c.name for table in tables for c in table.columns if c.purpose not in ("business_key", "attribute")}
+    assert technical <= naming.reserved_column_names("rawcore", "rc_a")
+
+
+def test_an_event_log_stands_beside_its_history() -> None:
+    table = event_log_table(dataset(input="effective", time="at"))
+    assert (table.name, table.column("event_at").type) == ("rc_a_hist_events", "timestamp")
+
+
+@pytest.mark.parametrize(
+    ("policy", "time", "end"),
+    [
+        ({}, "timestamp", None),
+        ({"open_end": "9999-12-31"}, "timestamp", "9999-12-31"),
+        ({"profile": "fivetran"}, "timestamp", "9999-12-31T23:59:59.999Z"),
+        ({"profile": "fivetran", "input": "effective", "time": "at"}, "bigint", None),
+        (FILES, "timestamp", "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_what_stands_at_the_end_of_an_open_version(policy: dict, time: str, end: str | None) -> None:
+    assert open_end(HistoryPolicy.from_dict(policy), time) == end
+
+
+def test_only_batch_files_have_inclusive_ends() -> None:
+    assert [ends_inclusive(HistoryPolicy.from_dict(p)) for p in (FILES, {"profile": "fivetran"})] == [True, False]

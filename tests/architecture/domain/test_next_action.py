@@ -1,0 +1,161 @@
+"""Next action that a report asks of a user: the rule of the inbox. Pure."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from architecture.domain import workflow
+from architecture.domain.workflow import (
+    ASKS,
+    DECIDE,
+    EXECUTE,
+    FOLLOW,
+    OTHERS,
+    RENEW,
+    REPAIR,
+    RESUME,
+    Decided,
+    Facts,
+    Need,
+    UserRights,
+    asked_of,
+)
+from elevata.jobs import states
+
+ADA = UserRights(1, "ada", may_approve=False, may_execute=False)
+BOB = UserRights(2, "bob", may_approve=True, may_execute=False, roles=frozenset({"approver"}))
+OLGA = UserRights(3, "olga", may_approve=False, may_execute=True)
+VERA = UserRights(4, "vera", may_approve=False, may_execute=False)
+EVERYBODY = (ADA, BOB, OLGA, VERA)
+PRINT = "a" * 64
+
+
+def facts(status: str = workflow.OPEN, need: int = 1, **said: Any) -> Facts:
+    """A report of Ada's, who made it and wrote what it changes."""
+    known = {"authors": frozenset({"ada"}), "made_by": ADA.pk} | said
+    return Facts(status=status, fingerprint=PRINT, need=Need(need), **known)
+
+
+def yes(*names: str) -> tuple[Decided, ...]:
+    return tuple(Decided(name, workflow.YES, PRINT, ("approver",)) for name in names)
+
+
+def asks(of: Facts) -> dict[str, str]:
+    return {person.name: ask for person in EVERYBODY if (ask := asked_of(of, person))}
+
+
+def test_an_open_report_asks_those_who_may_approve_it():
+    assert asks(facts()) == {"bob": DECIDE, "ada": OTHERS}
+
+
+def test_an_author_is_not_asked_to_approve_whatever_they_may():
+    both = replace(ADA, may_approve=True)
+    assert asked_of(facts(), both) == OTHERS
+
+
+def test_whoever_decided_is_not_asked_again():
+    assert asks(facts(need=2, decided=yes("bob"))) == {"ada": OTHERS}
+
+
+def test_another_role_than_the_needed_one_is_not_asked():
+    needed = replace(facts(), need=Need(1, "admin"))
+    assert asked_of(needed, BOB) == ""
+    assert asked_of(needed, replace(BOB, roles=frozenset({"admin"}))) == DECIDE
+    assert asked_of(replace(facts(), need=Need(1, "steward")), replace(BOB, roles=frozenset({"admin"}))) == DECIDE
+
+
+def test_an_approved_report_asks_those_who_may_execute_it():
+    assert asks(facts(workflow.APPROVED, decided=yes("bob"))) == {"olga": EXECUTE, "ada": OTHERS}
+
+
+def test_a_report_that_needs_no_approval_is_asked_to_be_executed_at_once():
+    assert asks(facts(need=0)) == {"olga": EXECUTE, "ada": OTHERS}
+
+
+def test_who_approved_is_not_asked_to_execute_where_the_environment_says_so():
+    bob = replace(BOB, may_execute=True)
+    approved = facts(workflow.APPROVED, decided=yes("bob"))
+    assert asked_of(approved, bob) == EXECUTE
+    assert asked_of(replace(approved, approver_may_execute=False), bob) == ""
+
+
+@pytest.mark.parametrize("state", sorted(states.RESTARTABLE))
+def test_an_execution_that_stopped_is_asked_to_be_resumed(state: str):
+    stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=state)
+    assert asks(stopped) == {"olga": RESUME, "ada": OTHERS}
+
+
+def test_an_execution_that_stopped_is_resumed_although_its_report_is_stale():
+    stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
+    assert asked_of(stopped, OLGA) == RESUME
+
+
+def test_an_execution_under_way_asks_nobody():
+    assert asks(facts(workflow.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
+
+
+def test_a_blocked_report_asks_its_authors():
+    assert asks(facts(workflow.BLOCKED)) == {"ada": REPAIR}
+
+
+def test_a_rejected_report_asks_its_authors_to_make_another():
+    assert asks(facts(workflow.REJECTED)) == {"ada": RENEW}
+
+
+def test_a_stale_report_asks_its_authors_to_make_it_again_and_nobody_to_approve_it():
+    assert asks(facts(stale="REPORT_STALE")) == {"ada": RENEW}
+
+
+def test_a_superseded_report_is_followed_by_who_made_it():
+    superseded = facts(workflow.SUPERSEDED, authors=frozenset({"ada", "bob"}))
+    assert asks(superseded) == {"ada": FOLLOW}
+
+
+def test_a_report_without_changes_asks_nobody():
+    assert asks(facts(workflow.NO_CHANGES)) == {}
+
+
+@given(
+    st.builds(
+        facts,
+        st.sampled_from(sorted(workflow.REPORT_STEPS)),
+        st.integers(0, 2),
+        decided=st.sampled_from([(), yes("bob"), yes("bob", "eve")]),
+        execution=st.sampled_from(["", *sorted(states.STEPS)]),
+        stale=st.sampled_from(["", "REPORT_STALE"]),
+        approver_may_execute=st.booleans(),
+        authors=st.sampled_from([frozenset(), frozenset({"ada"}), frozenset({"ada", "bob"})]),
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_nobody_is_asked_for_what_would_be_refused(of: Facts, may_approve: bool, may_execute: bool):
+    bob = replace(BOB, may_approve=may_approve, may_execute=may_execute)
+    ask = asked_of(of, bob)
+    assert ask in (*ASKS, "")
+    if ask == DECIDE:
+        assert may_approve
+        assert bob.name not in of.authors
+        assert not of.stale
+        workflow.refuse_decision(
+            status=of.status,
+            user=bob.name,
+            decision=workflow.YES,
+            authors=of.authors,
+            decided=of.decided,
+            needed=of.need.count,
+        )
+    if ask in (EXECUTE, RESUME):
+        assert may_execute
+        workflow.refuse_execution(
+            status=of.status,
+            decisions=of.decided,
+            fingerprint=of.fingerprint,
+            need=of.need,
+            authors=of.authors,
+            user=bob.name,
+            approver_may_execute=of.approver_may_execute,
+        )

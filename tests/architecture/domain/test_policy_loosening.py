@@ -1,0 +1,92 @@
+"""Comparing two change policies: what lets through more than before."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.change_policy import ALLOW, APPROVE, BLOCK, REVIEW, RULES, SAFE, PolicySet, loosened
+from architecture.domain.steps.features import OPEN
+from architecture.domain.workflow import Need
+
+DEFAULTS = PolicySet()
+
+
+def severities(**given: str) -> PolicySet:
+    return replace(DEFAULTS, severities={**DEFAULTS.severities, **given})
+
+
+def needs(policy: PolicySet = DEFAULTS, **given: Need) -> PolicySet:
+    return replace(policy, approvals={**policy.approvals, **given})
+
+
+def choices(before: PolicySet, after: PolicySet) -> list[str]:
+    return [one.choice for one in loosened(before, after)]
+
+
+def test_the_same_is_not_looser():
+    assert loosened(DEFAULTS, PolicySet()) == ()
+
+
+@pytest.mark.parametrize(("strict", "loose"), [(BLOCK, APPROVE), (BLOCK, ALLOW), (APPROVE, ALLOW)])
+@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+def test_a_lower_severity_is_looser_and_a_higher_one_is_not(code: str, strict: str, loose: str):
+    strict_set, loose_set = severities(**{code: strict}), severities(**{code: loose})
+    assert choices(strict_set, loose_set) == [f"severities.{code}"]
+    assert choices(loose_set, strict_set) == []
+
+
+@pytest.mark.parametrize("risk", ["safe", "review", "destructive"])
+def test_fewer_approvals_are_looser_and_more_are_not(risk: str):
+    two, one = needs(**{risk: Need(2)}), needs(**{risk: Need(1)})
+    assert choices(two, one) == [f"approvals.{risk}"]
+    assert choices(one, two) == []
+
+
+def test_a_role_that_is_dropped_or_changed_is_looser():
+    approver, admin, anybody = (needs(review=Need(1, role)) for role in ("approver", "admin", ""))
+    assert choices(approver, anybody) == ["approvals.review"]
+    assert choices(approver, admin) == ["approvals.review"]
+    assert choices(anybody, approver) == []
+
+
+def test_a_role_does_not_make_up_for_fewer_approvals():
+    assert choices(needs(review=Need(2)), needs(review=Need(1, "approver"))) == ["approvals.review"]
+
+
+def test_a_role_of_nobodys_approval_means_nothing():
+    assert choices(needs(safe=Need(0, "approver")), needs(safe=Need(0))) == []
+
+
+@pytest.mark.parametrize("flag", ["approver_may_execute", "automatic_safe_changes"])
+def test_a_flag_that_is_switched_on_is_looser(flag: str):
+    off = replace(DEFAULTS, **{flag: False})
+    assert choices(off, DEFAULTS) == [flag]
+    assert choices(DEFAULTS, off) == []
+
+
+def test_fewer_readers_are_looser():
+    open_ = replace(DEFAULTS, readers=OPEN)
+    assert choices(open_, DEFAULTS) == ["readers"]
+    assert choices(DEFAULTS, open_) == []
+
+
+def test_a_higher_severity_is_looser_where_less_is_asked_of_what_needs_approval():
+    """Two approvals for safe changes and none for the others: raising the severity would drop both."""
+    before = needs(**{SAFE: Need(2), REVIEW: Need(0)})
+    after = replace(before, severities={**before.severities, "ADD_COLUMN": APPROVE})
+    assert choices(before, after) == ["severities.ADD_COLUMN"]
+    assert choices(needs(before, review=Need(2)), needs(after, review=Need(2))) == []
+
+
+def test_a_looser_and_a_stricter_choice_do_not_cancel_out():
+    before, after = severities(DROP_TABLE=BLOCK, ADD_COLUMN=ALLOW), severities(DROP_TABLE=APPROVE, ADD_COLUMN=BLOCK)
+    assert choices(before, after) == ["severities.DROP_TABLE"]
+
+
+def test_it_is_told_from_and_to():
+    (one,) = loosened(needs(review=Need(2, "approver")), needs(review=Need(1)))
+    assert one.as_json() == {
+        "choice": "approvals.review",
+        "before": "2 approvals by the role approver",
+        "after": "1 approval by any approver",
+    }

@@ -1,0 +1,223 @@
+"""Change reports: what they say, what their fingerprint is over, and how they read."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from time import process_time
+
+import pytest
+
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.current_state import CurrentState
+from architecture.domain.operations import operation_of
+from architecture.domain.report import ALL, DATASET, SCHEMA, Scope, ScopeProblem, as_markdown, as_text, build_report
+from architecture.domain.state_files import dump_state
+from metadata.domain.state import DatasetState
+from tests.architecture.states import column, dataset, report, state
+
+ROOT = Path(__file__).resolve().parents[3]
+BEFORE = state(dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c", "date"), historize=True))
+AFTER = state(
+    dataset("d1", "", column("k1", "a2"), column("k3", "c", "timestamp"), column("k4", "n"), historize=True),
+    dataset("d2"),
+)
+
+
+def fingerprint(**changed: object) -> str:
+    given = {"current": BEFORE, "desired": AFTER, "policy": PolicySet(), "scope": Scope(), "environment": "dev"}
+    given |= changed
+    current = CurrentState.of_state(given.pop("current"))
+    return build_report(current, *given.values()).fingerprint
+
+
+def edited(**said: object):
+    return state(replace(AFTER.datasets[0], **said), *AFTER.datasets[1:])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"environment": "prod"},
+        {"policy": PolicySet.of_flags({"drop_columns": True})},
+        {"policy": PolicySet.from_json({"approver_may_execute": False})},
+        {"scope": Scope(DATASET, "rawcore.rc_d1")},
+        {"scope": Scope(DATASET, "rawcore.rc_d1", target_only=True)},
+        {"current": AFTER},
+        {"desired": edited(filter="a2 > 1")},
+        {"desired": edited(former_names=("rc_old",))},
+        {"desired": edited(hash_version=2)},
+        {"desired": edited(columns=(replace(AFTER.datasets[0].columns[0], expression="upper(a)"),))},
+    ],
+    ids=str,
+)
+def test_whatever_changes_what_runs_changes_the_fingerprint(changed: dict) -> None:
+    assert fingerprint(**changed) != fingerprint()
+
+
+def test_an_edit_beyond_the_scope_leaves_the_fingerprint() -> None:
+    scope = Scope(DATASET, "rawcore.rc_d1")
+    other = state(AFTER.datasets[0], dataset("d2", "", column("other")))
+    assert fingerprint(scope=scope, desired=other) == fingerprint(scope=scope)
+
+
+def test_what_the_sides_are_called_leaves_the_fingerprint() -> None:
+    assert fingerprint(scope=Scope("files", source="dev", target="test")) == fingerprint(scope=Scope("files"))
+
+
+_SCRIPT = """
+import locale, sys
+from architecture.domain.current_state import CurrentState
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.report import build_report
+from architecture.domain.state_files import parse_state
+locale.setlocale(locale.LC_ALL, "")
+before, after = (parse_state(open(path, encoding="utf-8").read()) for path in sys.argv[1:])
+print(build_report(CurrentState.of_state(before), after, PolicySet()).fingerprint)
+"""
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_the_fingerprint_is_the_same_for_every_hash_seed(locale: str, tmp_path: Path) -> None:
+    paths = []
+    for name, one in (("before", BEFORE), ("after", AFTER)):
+        paths.append(tmp_path / name)
+        paths[-1].write_text(dump_state(one), encoding="utf-8")
+    found = set()
+    for seed in range(20 if locale == "C" else 2):
+        environment = os.environ | {"PYTHONHASHSEED": str(seed), "LC_ALL": locale, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", _SCRIPT, *map(str, paths)]
+        found.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1
+
+
+def test_the_fingerprint_of_a_report_does_not_move_from_version_to_version() -> None:
+    """Stored reports are approved by it; a change here makes every one of them stale."""
+    assert report(state(dataset("d1")), state(dataset("d1", "rc_x"))).fingerprint == (
+        "8b02f74ae298ff5c240acbe57534b600de9c962189431a4e2bdd21aa34fe5484"
+    )
+
+
+# --- what it says ----------------------------------------------------------------------------
+
+
+def test_json_has_the_fields_of_the_contract() -> None:
+    document = report(BEFORE, AFTER).as_json()
+    assert list(document) == ["format", "fingerprint", "scope", "status", "destructive", "operations", "warnings"]
+    known = {"op", "dataset", "column", "from", "to", "decision", "code", "message", "destructive"}
+    assert {name for one in document["operations"] for name in one} <= known
+    assert {tuple(one) for one in document["warnings"]} == {("code", "dataset", "column", "message")}
+    json.dumps(document)
+
+
+def test_an_operation_is_read_back_from_its_row() -> None:
+    for one in report(BEFORE, AFTER).operations:
+        assert operation_of(json.loads(json.dumps(one.as_row()))) == one
+
+
+def test_an_empty_report_is_no_changes_and_no_success() -> None:
+    found = report(BEFORE, BEFORE)
+    assert (found.status, found.risk, found.operations) == ("no_changes", "safe", ())
+
+
+def test_text_says_status_operations_and_what_to_do() -> None:
+    lines = as_text(report(BEFORE, AFTER)).splitlines()
+    assert lines[0].startswith("previous state → desired state: blocked, destructive, 1 blocked, 4 needs approval")
+    assert "rename_column rawcore.rc_d1: a → a2" in lines[2]
+    assert any(line.strip().startswith("warning  POSSIBLE_RENAME rawcore.rc_d1.n:") for line in lines)
+    assert lines[-1].startswith("fingerprint ")
+
+
+def test_markdown_escapes_what_people_wrote() -> None:
+    odd = state(dataset("d1", "", column("k1", "a|b <i>*")))
+    text = as_markdown(report(state(dataset("d1", "", column("k1", "a"))), odd))
+    assert "a → a\\|b \\<i\\>\\*" in text
+
+
+# --- scope -----------------------------------------------------------------------------------
+
+
+def datasets() -> tuple[DatasetState, ...]:
+    return (
+        dataset("r", "raw_a", schema="raw"),
+        dataset("s", "stg_a", schema="stage", inputs=("r",)),
+        dataset("c", "rc_a", inputs=("s", "source-9")),
+        dataset("o", "rc_other"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "names"),
+    [
+        (Scope(ALL), {"r", "s", "c", "o", "gone"}),
+        (Scope(SCHEMA, "rawcore"), {"r", "s", "c", "o", "gone"}),
+        (Scope(SCHEMA, "stage"), {"r", "s"}),
+        (Scope(DATASET, "rawcore.rc_a"), {"r", "s", "c"}),
+        (Scope(DATASET, "rawcore.rc_a", target_only=True), {"c"}),
+        (Scope(DATASET, "rawcore.rc_gone"), {"gone"}),
+    ],
+    ids=lambda value: value.describe() if isinstance(value, Scope) else "",
+)
+def test_a_scope_resolves_to_datasets(scope: Scope, names: set[str]) -> None:
+    there = CurrentState.of_state(state(dataset("gone", "rc_gone")))
+    assert scope.resolve(there, datasets()) == names
+
+
+@pytest.mark.parametrize("scope", [Scope(SCHEMA, "serving"), Scope(DATASET, "rawcore.nothing")])
+def test_a_scope_that_names_nothing_is_refused(scope: Scope) -> None:
+    with pytest.raises(ScopeProblem, match="there is no"):
+        scope.resolve(CurrentState(), datasets())
+
+
+def test_target_only_goes_with_a_dataset() -> None:
+    with pytest.raises(ScopeProblem, match="goes with a dataset"):
+        Scope(ALL, target_only=True)
+
+
+def test_a_scope_says_which_datasets_it_came_to() -> None:
+    there = CurrentState.of_state(state())
+    found = build_report(there, datasets(), PolicySet(), Scope(DATASET, "rawcore.rc_a"))
+    assert found.as_json()["scope"] == {
+        "kind": "dataset",
+        "name": "rawcore.rc_a",
+        "dependency_mode": "with_dependencies",
+        "datasets": ["raw.raw_a", "rawcore.rc_a", "stage.stg_a"],
+    }
+
+
+# --- size ------------------------------------------------------------------------------------
+
+
+def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
+    def described(renamed: bool):
+        ending = "_new" if renamed else ""
+        return state(
+            *(
+                dataset(
+                    f"d{n}",
+                    f"rc_{n}",
+                    *(
+                        column(f"k{n}_{m}", f"c{m}{ending if m % 10 == 0 else ''}", inputs=(f"s{m}",))
+                        for m in range(30)
+                    ),
+                    historize=True,
+                    inputs=(f"d{n - 1}",),
+                )
+                for n in range(2000)
+            )
+        )
+
+    before, after = described(False), described(True)
+    started = process_time()
+    found = report(before, after)
+    assert process_time() - started < 5
+    assert len(found.operations) == 2000 * 3 * 2
+
+
+def test_a_scope_that_was_resolved_before_stays_about_the_same_datasets() -> None:
+    """Once the first rename is done nothing is called as the scope names it."""
+    scope = Scope(DATASET, "rawcore.rc_old", keys=frozenset({"d1"}))
+    after = state(dataset("d1", "rc_new"), dataset("d2", "rc_b"))
+    assert build_report(CurrentState.of_state(after), after, PolicySet(), scope).content["scope"][-1] == ["d1"]

@@ -1,0 +1,307 @@
+"""Taking operations back, pure: every planning case there and back, whole and one by one."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from architecture.domain.operations import METADATA_ONLY
+from architecture.domain.report import ChangeReport
+from architecture.domain.state_files import ArchitectureState, flat
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.step import Step, TableShape, becomes, inverses, shape_of
+from architecture.domain.tables import ObservedTable
+from architecture.domain.undo import (
+    Answered,
+    Ground,
+    TakenBack,
+    answered,
+    stands_on,
+    take_back,
+    undo_steps,
+    what_can_be,
+)
+from architecture.domain.undo_groups import USE, Executed, WayBack, ways_back
+from metadata.domain.state import ColumnState, DatasetState
+from tests.architecture.domain.planning.test_cases import CASES
+from tests.architecture.domain.steps.test_plan_cases import observed, report, states, tables
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, column, dataset, state
+from tests.architecture.tables import key
+
+Shapes = dict[str, TableShape]
+
+
+@dataclass
+class Done:
+    """A report that was carried out: what was there before it, what is there now, and what it did."""
+
+    before: dict[str, DatasetState]
+    left: dict[str, DatasetState]
+    applied: dict[str, DatasetState]
+    start: Shapes
+    shapes: Shapes
+    made: ChangeReport
+    ways: tuple[WayBack, ...]
+
+    @property
+    def ground(self) -> Ground:
+        return Ground(self.applied, self.before, self.left, self.shapes)
+
+    def way(self, op: str, column_name: str = "") -> WayBack:
+        wanted = (op, column_name)
+        return next(way for way in self.ways if any((one.op, one.column) == wanted for one in way.operations))
+
+    def back(self, *ways: WayBack) -> Answered | None:
+        """Take these back together, and do it; None if that cannot be."""
+        taken = take_back(ways, self.ground)
+        found = answered(taken.ways, self.report_back(taken).operations, self.ground.described)
+        if taken.problems or found.foreign or (found.kept and take_back(found.done, self.ground).problems):
+            return None
+        run(undo_steps(found.steps, self.shapes, {}), self.shapes)
+        for dataset_key, reached in taken.states.items():
+            self.applied.pop(dataset_key, None)
+            if reached is not None:
+                self.applied[dataset_key] = reached
+        return found
+
+    def report_back(self, taken: TakenBack) -> ChangeReport:
+        """The report of taking back, as the service makes it."""
+        applied = ArchitectureState(tuple(one for at, one in self.applied.items() if at in taken.states))
+        desired = ArchitectureState(tuple(one for one in taken.states.values() if one is not None))
+        return report(applied, shown(self.shapes), desired, EVERYTHING_ALLOWED)
+
+
+def shown(shapes: Shapes) -> dict[str, ObservedTable]:
+    return {
+        at: ObservedTable(at, one.qualified_name, one.columns, 3, one.partition_by, dropped=one.dropped)
+        for at, one in shapes.items()
+    }
+
+
+def run(steps: tuple[Step, ...], shapes: Shapes) -> None:
+    for step in steps:
+        if step.leaves_trace:
+            assert step.assumes is None or step.assumes.matches(shapes[step.table.key]), step.describe()
+            shapes[step.table.key] = becomes(step)
+
+
+def done(before: ArchitectureState, after: ArchitectureState, shapes: Shapes | None = None) -> Done:
+    """Plan and carry out a report. Versions are the steps' places."""
+    start = {at: shape_of(one) for at, one in observed(before).items()} if shapes is None else shapes
+    made = report(before, shown(start), after, EVERYTHING_ALLOWED)
+    steps = plan_steps(tables(after), shown(start), made.operations)
+    now = dict(start)
+    run(steps, now)
+    executed = [Executed(place, step.operation, step, place) for place, step in enumerate(steps)]
+    stepless = [place for place in range(len(made.operations)) if place not in {one.place for one in executed}]
+    executed += [Executed(at, place) for at, place in enumerate(stepless, start=len(executed))]
+    was = {one.key: flat(one) for one in before.datasets}
+    left = {one.key: flat(one) for one in after.datasets}
+    described = {one.key for side in (was, left) for held in side.values() for one in held.columns}
+    applied = {one.key: one for one in carried_out(before, after, made).datasets}
+    return Done(was, left, applied, dict(start), now, made, ways_back(made.operations, executed, described))
+
+
+def physical(shapes: Shapes) -> dict[str, TableShape]:
+    """The tables that are there; a history that was made stays, and so do its keys."""
+    return {at: one for at, one in shapes.items() if not one.dropped and not one.qualified_name.endswith("_hist")}
+
+
+def open_cases() -> list:
+    found = []
+    for case in CASES:
+        before, after = states(case.values[0] if hasattr(case, "values") else case)
+        made = report(before, observed(before), after, EVERYTHING_ALLOWED)
+        if made.status == "open" and any(one.decision != METADATA_ONLY for one in made.operations):
+            found.append(case)
+    return found
+
+
+OPEN_CASES = open_cases()
+
+
+def stands_as_before(it: Done, kept: tuple[WayBack, ...]) -> bool:
+    """Return whether a retired object kept its later values, and all other tables are as before."""
+    spared = {step.table.key for way in kept for step in way.steps}
+    return all(it.shapes[at].matches(shape) for at, shape in physical(it.start).items() if at not in spared)
+
+
+@pytest.mark.parametrize("case", OPEN_CASES)
+def test_a_case_is_taken_back_whole(case):
+    it = done(*states(case))
+    found = it.back(*it.ways)
+    assert found is not None
+    assert physical(it.shapes).keys() == physical(it.start).keys()
+    assert stands_as_before(it, found.kept)
+
+
+def _last_first(ways: tuple[WayBack, ...]) -> list[WayBack]:
+    """Return the groups in undo order; restored objects last, since nothing else is planned for retired ones."""
+    return sorted(ways, key=lambda way: (way.aspect == USE, -way.ordinals[0]))
+
+
+@pytest.mark.parametrize("case", OPEN_CASES)
+def test_a_case_is_taken_back_the_last_first_each_with_what_stands_on_it(case):
+    it = done(*states(case))
+    waiting: list[WayBack] = []
+    for way in _last_first(it.ways):
+        waiting.insert(0, way)
+        if it.back(*waiting) is not None:
+            waiting = []
+    assert waiting == []
+    assert stands_as_before(it, ())
+
+
+# --- one of several ------------------------------------------------------------------------------
+
+
+def customers(*columns: ColumnState, name: str = "rc_crm_customer", **said: Any) -> DatasetState:
+    return dataset(key("customers"), name, *columns, historize=True, history_key=key("hist"), **said)
+
+
+def col(name: str, type_: str = "string(50)", of: str = "", **said: Any) -> ColumnState:
+    return column(key("column", of or name), name, type_, **said)
+
+
+ID = col("id", "integer", role="business_key", nullable=False)
+
+
+def changed(before: tuple[ColumnState, ...], after: tuple[ColumnState, ...]) -> Done:
+    return done(state(customers(ID, *before)), state(customers(ID, *after)))
+
+
+def problem(it: Done, *ways: WayBack) -> str:
+    (one,) = take_back(ways, it.ground).problems
+    return one.differs
+
+
+@pytest.fixture
+def renamed_twice() -> Done:
+    return changed((col("a"), col("b")), (col("x", of="a", former_names=("a",)), col("y", of="b")))
+
+
+def test_base_and_history_are_taken_back_as_one(renamed_twice: Done):
+    assert [len(way.ordinals) for way in renamed_twice.ways] == [2, 2]
+
+
+def test_one_is_taken_back_and_the_other_stays(renamed_twice: Done):
+    renamed_twice.back(renamed_twice.way("rename_column", "a"))
+    for shape in renamed_twice.shapes.values():
+        assert {column.name for column in shape.columns} >= {"a", "y"}
+    assert {one.name for one in renamed_twice.applied[key("customers")].columns} == {"id", "a", "y"}
+
+
+def test_what_is_back_already_is_told_apart(renamed_twice: Done):
+    way = renamed_twice.way("rename_column", "a")
+    renamed_twice.back(way)
+    assert take_back(renamed_twice.ways, renamed_twice.ground).back == (way,)
+
+
+def test_what_goes_to_a_version_takes_what_was_done_after_it_along():
+    it = changed((col("n", "integer"),), (col("m", "bigint", of="n"),))
+    widened, renamed = it.way("widen_column", "n"), it.way("rename_column", "n")
+    assert widened.goes_to_version
+    assert problem(it, widened) == "the table was changed since"
+    assert stands_on(widened, [renamed]) == renamed
+    assert it.back(widened, renamed) is not None
+
+
+def test_what_was_done_before_it_stays_when_something_goes_to_a_version():
+    it = changed((col("n", "integer"), col("d", "integer")), (col("n", "bigint"), col("d", "bigint")))
+    last = it.way("widen_column", "n")
+    first = it.way("widen_column", "d")
+    late = max(first, last, key=lambda way: way.ordinals[-1])
+    assert it.back(late) is not None
+    types = {one.name: one.type for one in it.applied[key("customers")].columns}
+    assert sorted((types["n"], types["d"])) == ["bigint", "integer"]
+
+
+def test_a_name_that_another_column_took_is_not_free():
+    it = changed((col("a"),), (col("b", of="a", former_names=("a",)), col("a", of="new")))
+    renamed = it.way("rename_column", "a")
+    assert problem(it, renamed) == "another column is called a"
+    assert it.back(it.way("add_column", "a"), renamed) is not None
+
+
+def test_what_another_report_changed_since_cannot_be_taken_back():
+    first = changed((col("a"),), (col("b", of="a"),))
+    later = done(state(*first.applied.values()), state(customers(ID, col("c", of="a"))), shapes=dict(first.shapes))
+    first.applied, first.shapes = later.applied, later.shapes
+    assert problem(first, first.way("rename_column", "a")) == "it was changed since"
+    later.back(*later.ways)
+    assert first.back(*first.ways) is not None
+
+
+def test_what_another_report_did_beside_it_stays():
+    first = changed((col("a"),), (col("b", of="a"),))
+    more = customers(ID, col("b", of="a"), col("c"))
+    later = done(state(*first.applied.values()), state(more), shapes=dict(first.shapes))
+    first.applied, first.shapes = later.applied, later.shapes
+    assert first.back(*first.ways) is not None
+    assert {one.name for one in first.applied[key("customers")].columns} == {"id", "a", "c"}
+
+
+def test_what_reads_a_column_by_its_new_name_stands_on_it():
+    def described(name: str) -> tuple[DatasetState, DatasetState]:
+        base = dataset(key("base"), "rc_base", ID, col(name, of="a"))
+        read = col("upper", expression=f"upper({name})", inputs=(key("column", "a"),))
+        return base, dataset(key("reader"), "rc_reader", col("rid", role="business_key"), read)
+
+    it = done(state(*described("a")), state(*described("b")))
+    renamed = it.way("rename_column", "a")
+    (one,) = take_back([renamed], it.ground).problems
+    assert one.reader == "rawcore.rc_reader.upper"
+    assert it.back(*it.ways) is not None
+
+
+def test_a_table_that_something_reads_is_not_taken_away():
+    base = dataset(key("base"), "rc_base", ID, col("a"))
+    read = col("copy", inputs=(key("column", "a"),))
+    reader = dataset(key("reader"), "rc_reader", col("rid", role="business_key"), read, inputs=(key("base"),))
+    it = done(state(), state(base, reader))
+    made = next(way for way in it.ways if way.dataset_key == key("base"))
+    assert problem(it, made) == "rawcore.rc_reader.copy would read what is not there"
+
+
+def test_of_many_the_most_that_goes_together_is_found():
+    it = changed((col("n", "integer"), col("a")), (col("m", "bigint", of="n"), col("b", of="a")))
+    column_key = key("column", "a")
+    at = key("customers")
+    moved = tuple(replace(one, name="hand") if one.key == column_key else one for one in it.shapes[at].columns)
+    it.shapes[at] = replace(it.shapes[at], columns=moved)
+    found = what_can_be(it.ways, it.ground)
+    barred = {one.way.describe(): one.differs for one in found.problems}
+    assert any("a → b" in what for what in barred)
+    assert [way.describe() for way in found.ways] == ["rename_column rawcore.rc_crm_customer: n → m"]
+
+
+def test_a_version_that_was_not_recorded_cannot_be_gone_back_to():
+    it = changed((col("n", "integer"),), (col("n", "bigint"),))
+    (way,) = it.ways
+    lost = replace(way, executed=tuple(replace(one, version_before=None) for one in way.executed))
+    assert lost.version_is_lost
+    assert "not recorded" in problem(it, lost)
+
+
+def test_what_is_retired_again_keeps_its_new_name_and_says_so():
+    it = changed((col("a", active=False),), (col("b", of="a"),))
+    assert [way.describe() for way in it.back(*it.ways).kept] == ["rename_column rawcore.rc_crm_customer: a → b"]
+
+
+def test_views_over_a_history_are_published_again_under_its_old_name():
+    it = done(state(customers(ID)), state(customers(ID, name="rc_crm_client")))
+    found = answered(it.ways, it.report_back(take_back(it.ways, it.ground)).operations, it.ground.described)
+    last = undo_steps(found.steps, it.shapes, {key("hist"): ["CREATE VIEW v"]})[-1]
+    assert (last.op, last.view, last.dataset) == ("publish_view", "CREATE VIEW v", "rawcore.rc_crm_customer_hist")
+
+
+def test_an_undo_is_taken_back_again():
+    it = changed((col("n", "integer"),), (col("n", "bigint"), col("c")))
+    shapes = dict(it.shapes)
+    taken = take_back(it.ways, it.ground)
+    back = undo_steps(answered(it.ways, it.report_back(taken).operations, it.ground.described).steps, shapes, {})
+    run(back, shapes)
+    again = inverses([(step, place) for place, step in enumerate(back)], shapes)
+    assert {step.op for step in again} == {"restore_table", "add_column"}
+    run(again, shapes)
+    assert all(shapes[at].matches(shape) for at, shape in it.shapes.items())

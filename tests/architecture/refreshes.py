@@ -1,0 +1,44 @@
+"""Refreshes as a worker performs them, on the warehouse of these tests."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from architecture.models import Refresh
+from loader.services.reads import perform_refresh
+from tests.architecture.world import Warehouse, World
+
+
+@dataclass
+class Answered:
+    """Exchange with a runner that has finished already."""
+
+    finished: dict[str, Any]
+
+    def next(self, timeout: float) -> dict[str, Any]:
+        return {"event": "finished", **self.finished}
+
+    def cancel(self) -> None:
+        """Nothing is under way."""
+
+
+@dataclass
+class Observer:
+    """Runner that observes the warehouse, or refuses with an error."""
+
+    warehouse: Warehouse
+    error: dict[str, Any] | None = None
+
+    def request(self, kind: str, manifest: Any) -> Answered:
+        if self.error is not None:
+            return Answered({"status": "failed", "error": self.error})
+        there = [key for key in manifest.tables if key in self.warehouse.shapes]
+        tables = {key: asdict(self.warehouse.table(key)) for key in there}
+        sizes = {key: {"rows": 3, "bytes": 1000, "files": 1} for key in there}
+        return Answered({"status": "succeeded", "answer": sizes if kind == "sizes" else tables})
+
+
+def observed(world: World, pk: int | None = None, error: dict[str, Any] | None = None) -> Refresh:
+    """Perform a refresh, the newest if none is named, and return it as it is then."""
+    refresh = Refresh.objects.latest("pk") if pk is None else Refresh.objects.get(pk=pk)
+    perform_refresh(refresh_pk=refresh.pk, worker="test", runner=Observer(world.warehouse, error))
+    return Refresh.objects.select_related("report", "preview").get(pk=refresh.pk)

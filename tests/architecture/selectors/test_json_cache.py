@@ -1,0 +1,73 @@
+"""JSON of rows is read once, and again only where a row was written."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from architecture.models import Environment, Observation
+from architecture.selectors.environments import Parsed
+from architecture.services.states import current_environment
+from metadata.domain import naming
+
+pytestmark = pytest.mark.django_db
+
+
+class Reader:
+    """Notes what it is asked to read."""
+
+    def __init__(self) -> None:
+        self.read: list[Any] = []
+
+    def __call__(self, json: Any) -> str:
+        self.read.append(json["name"])
+        return json["name"].upper()
+
+
+def seen(environment: Environment, *names: str) -> list[Observation]:
+    now = timezone.now()
+    return [
+        Observation.objects.create(
+            environment=environment,
+            table_key=naming.target_dataset_key("rawcore", name),
+            document={"name": name},
+            observed_at=now,
+        )
+        for name in names
+    ]
+
+
+def parsed(reader: Reader, most: int = 10) -> Parsed[str]:
+    return Parsed(reader, column="document", stamp="observed_at", most=most)
+
+
+def test_rows_are_read_once(django_assert_num_queries):
+    seen(current_environment(), "a", "b")
+    reader, rows = Reader(), Observation.objects.order_by("pk")
+    values = parsed(reader)
+    assert list(values.by_pk(rows).values()) == ["A", "B"]
+    with django_assert_num_queries(1):
+        assert list(values.by_pk(rows).values()) == ["A", "B"]
+    assert reader.read == ["a", "b"]
+
+
+def test_a_row_that_was_written_again_is_read_again():
+    first, _ = seen(current_environment(), "a", "b")
+    reader, rows = Reader(), Observation.objects.order_by("pk")
+    values = parsed(reader)
+    values.by_pk(rows)
+    later = first.observed_at + timedelta(seconds=1)
+    Observation.objects.filter(pk=first.pk).update(document={"name": "c"}, observed_at=later)
+    assert list(values.by_pk(rows).values()) == ["C", "B"]
+    assert reader.read == ["a", "b", "c"]
+
+
+def test_only_the_newest_are_kept():
+    rows = Observation.objects.order_by("pk")
+    seen(current_environment(), "a", "b", "c")
+    reader = Reader()
+    values = parsed(reader, most=2)
+    values.by_pk(rows)
+    assert list(values.by_pk(rows).values()) == ["A", "B", "C"]
+    assert reader.read == ["a", "b", "c", "a"]

@@ -1,0 +1,104 @@
+"""Checks whether reports are up to date: cheap, and cached for every user."""
+
+from typing import Any
+
+import pytest
+
+from architecture.models import ChangeReport
+from architecture.selectors import inbox
+from architecture.services.change_policy import update_policies
+from architecture.services.drift import adopt_as_baseline
+from architecture.services.executions import approve
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn
+from metadata.services.lifecycle import rename_column
+from tests.architecture.world import World, make_built_world, person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    return make_built_world()
+
+
+@pytest.fixture
+def report(world: World) -> ChangeReport:
+    """An open report of a rename, which needs an approval."""
+    _policy(world)
+    _rename(world, "full_name", "display_name")
+    return world.report()
+
+
+def _rename(world: World, name: str, to: str) -> None:
+    column = TargetColumn.objects.get(name=name)
+    with acting_as(world.author):
+        rename_column(column=column, name=to, expected_version=column.version)
+
+
+def _policy(world: World) -> None:
+    environment = world.environment
+    update_policies(
+        environment=environment,
+        policies={"approvals": {"safe": {"count": environment.policies_version}}},
+        expected_version=environment.policies_version,
+        user=person("root", Role.ADMIN),
+    )
+
+
+def _see(world: World) -> None:
+    world.warehouse.show()
+
+
+def _adopt(world: World) -> None:
+    key = str(TargetColumn.objects.get(name="balance").dataset.key)
+    adopt_as_baseline(environment=world.environment, dataset_keys=[key], user=world.operator, reason="as it is")
+
+
+MOVES = {
+    "an edit of what is described": lambda world: _rename(world, "balance", "amount"),
+    "a look at the warehouse": _see,
+    "another policy": _policy,
+    "a new baseline": _adopt,
+}
+
+
+@pytest.mark.parametrize("what", MOVES)
+def test_the_signal_moves_with(world: World, report: ChangeReport, what: str):
+    before = inbox.signal(report.environment_id)
+    MOVES[what](world)
+    assert inbox.signal(report.environment_id) != before
+
+
+def test_the_signal_stays_while_people_only_decide(world: World, report: ChangeReport):
+    before = inbox.signal(report.environment_id)
+    person("carla", Role.APPROVER)
+    approve(report=report, user=world.approver)
+    assert inbox.signal(report.environment_id) == before
+
+
+def test_it_is_found_out_once_for_everybody(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
+    asked, really = [], inbox.is_stale
+
+    def counted(*said: Any) -> str:
+        asked.append(said)
+        return really(*said)
+
+    monkeypatch.setattr(inbox, "is_stale", counted)
+    signal = inbox.signal(report.environment_id)
+    assert inbox.known_refusal(report.report_id, signal) is None
+    assert inbox.refusal_of(report, signal) == {}
+    assert inbox.refusal_of(report, signal) == inbox.known_refusal(report.report_id, signal) == {}
+    assert len(asked) == 1
+    _rename(world, "balance", "amount")
+    assert inbox.refusal_of(report, inbox.signal(report.environment_id))["code"] == "REPORT_STALE"
+    assert len(asked) == 2
+
+
+def test_a_scope_that_is_gone_is_told(world: World, report: ChangeReport):
+    ChangeReport.objects.filter(pk=report.pk).update(scope={"kind": "schema", "name": "nowhere", "target_only": False})
+    report.refresh_from_db()
+    refusal = inbox.refusal_of(report, inbox.signal(report.environment_id))
+    assert refusal["code"] == "unknown_scope"
+    assert "there is no schema nowhere" in refusal["message"]

@@ -1,0 +1,250 @@
+"""Edits of the metadata that a person may think of. Each is one call of the product's services."""
+
+import re
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services import lifecycle, targets
+from metadata.services.exchange import exported_files, import_records, read_files
+
+TYPES = ("string(20)", "string(50)", "string", "integer", "bigint")
+NAMES = ("amount", "note", "label", "extra")
+TEXTS = ("{}", "upper({})", "coalesce({}, 'none')")
+CONDITIONS = ("", "{} is not null", "{} <> 'test'")
+POLICIES = ({}, {"deletes": "ignore"}, {"deletes": "tombstone"}, {"views": ["current"]}, {"track": ["amount"]})
+
+
+def datasets() -> list[TargetDataset]:
+    """Return the datasets that people edit: the stage view and the tables after it. Raw tables stay as they are."""
+    rows = TargetDataset.objects.filter(history_of__isnull=True).exclude(schema__layer="raw")
+    return list(rows.select_related("schema").order_by("pk"))
+
+
+def columns() -> list[TargetColumn]:
+    rows = TargetColumn.objects.filter(dataset__in=datasets()).select_related("dataset__schema")
+    return list(rows.order_by("dataset", "ordinal", "pk"))
+
+
+def read_by(dataset: TargetDataset, place: int) -> TargetColumn:
+    """Return one of the columns that an expression or a filter of the dataset may name."""
+    columns = TargetColumn.objects.filter(dataset__feeds__dataset=dataset).order_by("dataset", "ordinal", "pk")
+    rows = list(columns.filter(active=True) or columns)  # naming a retired one is refused
+    return rows[place % len(rows)]
+
+
+@dataclass(frozen=True)
+class OfColumn:
+    """An edit of one column: that at a place in the list of all."""
+
+    place: int
+
+    @property
+    def row(self) -> TargetColumn:
+        rows = columns()
+        return rows[self.place % len(rows)]
+
+    @staticmethod
+    def change(row: TargetColumn, **changes: object) -> None:
+        targets.update_target_column(column=row, expected_version=row.version, **changes)
+
+
+@dataclass(frozen=True)
+class RenameColumn(OfColumn):
+    name: str
+
+    def do(self) -> None:
+        row = self.row
+        lifecycle.rename_column(column=row, name=self.name, expected_version=row.version)
+
+
+@dataclass(frozen=True)
+class SetExpression(OfColumn):
+    text: str
+    reads: int
+
+    def do(self) -> None:
+        row = self.row
+        self.change(row, expression=self.text.format(f"`{read_by(row.dataset, self.reads).name}`"))
+
+
+@dataclass(frozen=True)
+class SetType(OfColumn):
+    type: str
+
+    def do(self) -> None:
+        self.change(self.row, type=self.type)
+
+
+@dataclass(frozen=True)
+class ForbidNull(OfColumn):
+    def do(self) -> None:
+        row = self.row
+        self.change(row, nullable=not row.nullable)
+
+
+@dataclass(frozen=True)
+class DetachColumn(OfColumn):
+    """Take the inputs of a column away: what has its name upstream fills it, or nothing."""
+
+    def do(self) -> None:
+        row = self.row
+        targets.set_column_inputs(column=row, expected_version=row.version, inputs=[])
+
+
+@dataclass(frozen=True)
+class SwitchColumn(OfColumn):
+    """Retire a column, or take it up again."""
+
+    def do(self) -> None:
+        row = self.row
+        switch = lifecycle.retire_column if row.active else lifecycle.unretire_column
+        switch(column=row, expected_version=row.version)
+
+
+@dataclass(frozen=True)
+class DeleteColumn(OfColumn):
+    def do(self) -> None:
+        row = self.row
+        lifecycle.delete_column(column=row, expected_version=row.version)
+
+
+@dataclass(frozen=True)
+class MakeKey(OfColumn):
+    """Make a column part of the business key, or take it out."""
+
+    def do(self) -> None:
+        row = self.row
+        is_key = row.role == "business_key"
+        self.change(row, role="attribute" if is_key else "business_key", key_ordinal=None if is_key else 2)
+
+
+@dataclass(frozen=True)
+class ImportColumn(OfColumn):
+    """Import as YAML that a column reads another one, which is said to have had the name of the first."""
+
+    reads: int
+
+    def do(self) -> None:
+        row, before = self.row, exported_files()
+        read, files = read_by(row.dataset, self.reads), dict(before)
+        named = re.search("`(.*)`", row.expression)
+        _in_file(files, read, "former_names", f"[{named[1] if named else row.name}]")
+        _in_file(files, row, "expression", f"'{re.sub('`.*`', f'`{read.name}`', row.expression or '``')}'")
+        import_records(read_files({name: text for name, text in files.items() if text != before[name]}))
+
+
+def _in_file(files: dict[str, str], column: TargetColumn, field: str, value: str) -> None:
+    """Write a field into the YAML of a column, in the place of the one that stands there."""
+    name = next(name for name in files if name.endswith(f"/{column.dataset.name}.yaml"))
+    before, start, after = files[name].partition(f"key: {column.key}\n")
+    indent = before[before.rfind("\n") + 1 :].replace("-", " ")
+    own, others = _until_next(after, indent)
+    own = re.sub(rf"(?m)^{indent}{field}:.*\n(?:{indent} .*\n|{indent}- .*\n)*", "", own)
+    files[name] = f"{before}{start}{indent}{field}: {value}\n{own}{others}"
+
+
+def _until_next(text: str, indent: str) -> tuple[str, str]:
+    lines = text.splitlines(keepends=True)
+    own = 0
+    while own < len(lines) and lines[own].startswith(indent):
+        own += 1
+    return "".join(lines[:own]), "".join(lines[own:])
+
+
+@dataclass(frozen=True)
+class OfDataset:
+    """An edit of one dataset: that at a place in the list of all."""
+
+    place: int
+
+    @property
+    def row(self) -> TargetDataset:
+        rows = datasets()
+        return rows[self.place % len(rows)]
+
+    @staticmethod
+    def change(row: TargetDataset, **changes: object) -> None:
+        targets.update_target_dataset(dataset=row, expected_version=row.version, **changes)
+
+
+@dataclass(frozen=True)
+class SetFilter(OfDataset):
+    text: str
+    reads: int
+
+    def do(self) -> None:
+        row = self.row
+        self.change(row, filter=self.text.format(f"`{read_by(row, self.reads).name}`"))
+
+
+@dataclass(frozen=True)
+class SwitchHistory(OfDataset):
+    def do(self) -> None:
+        row = self.row
+        self.change(row, historize=not row.historize)
+
+
+@dataclass(frozen=True)
+class SetHistoryPolicy(OfDataset):
+    policy: int
+
+    def do(self) -> None:
+        self.change(self.row, history_policy=dict(POLICIES[self.policy]))
+
+
+@dataclass(frozen=True)
+class SwitchDataset(OfDataset):
+    """Retire a dataset, or take it up again."""
+
+    def do(self) -> None:
+        row = self.row
+        switch = lifecycle.retire_dataset if row.active else lifecycle.unretire_dataset
+        switch(dataset=row, expected_version=row.version)
+
+
+@dataclass(frozen=True)
+class RenameDataset(OfDataset):
+    name: str
+
+    def do(self) -> None:
+        row = self.row
+        lifecycle.rename_dataset(dataset=row, name=f"{row.schema.name}_{self.name}", expected_version=row.version)
+
+
+@dataclass(frozen=True)
+class AddColumn(OfDataset):
+    name: str
+    type: str
+    reads: int
+
+    def do(self) -> None:
+        row = self.row
+        inputs = [read_by(row, self.reads)]
+        targets.create_target_column(dataset=row, name=self.name, type=self.type, inputs=inputs)
+
+
+Change = OfColumn | OfDataset
+
+
+def changes() -> st.SearchStrategy[Change]:
+    """Draw any edit; what history compares by is edited more often than the rest."""
+    places, names, types = st.integers(0, 5), st.sampled_from(NAMES), st.sampled_from(TYPES)
+    logic = st.builds(SetExpression, places, st.sampled_from(TEXTS), places)
+    filters = st.builds(SetFilter, places, st.sampled_from(CONDITIONS), places)
+    history, column = st.builds(SwitchHistory, places), st.builds(SwitchColumn, places)
+    imported = st.builds(ImportColumn, places, places)
+    return st.one_of(
+        *(logic, logic, logic, filters, filters, history, history, history, column, column, imported, imported),
+        st.builds(RenameColumn, places, names),
+        st.builds(SetType, places, types),
+        st.builds(ForbidNull, places),
+        st.builds(DetachColumn, places),
+        st.builds(DeleteColumn, places),
+        st.builds(MakeKey, places),
+        st.builds(SetHistoryPolicy, places, st.integers(0, len(POLICIES) - 1)),
+        st.builds(SwitchDataset, places),
+        st.builds(RenameDataset, places, names),
+        st.builds(AddColumn, places, names, types, places),
+    )

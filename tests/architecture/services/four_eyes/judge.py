@@ -1,0 +1,253 @@
+"""The judge: keeps who moved which fact and who approved it, and checks the promise whenever one reaches the warehouse.
+
+It reads the contract ("Operations and decisions") by itself, in a few lines, and knows neither the planner nor
+the change log. Where the product is stricter than the promise, the judge does not mind.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from architecture.domain.steps.step import CHECK_NOT_NULL
+from tests.architecture.services.four_eyes.facts import TABLE, VALUE, Fact, Facts, feeding
+from tests.architecture.services.four_eyes.warehouse import Stepped
+
+WAREHOUSE = ""  # the reader of every fact; the others are historized datasets, by their key
+SAFE, REVIEW, COMPARES, RETYPES, DROPS = "safe", "review", "compares", "retypes", "drops"
+_NEVER = 99
+
+_WIDER = {
+    "string(20)": {"string(50)", "string"},
+    "string(50)": {"string"},
+    "integer": {"bigint"},
+}
+# Twenty characters hold every bigint.
+_REBUILT = dict.fromkeys(("integer", "bigint"), {"string(20)", "string(50)", "string"})
+_KINDS_OF_COLUMN = ("name", "type", "not null", "in use", VALUE)
+_COMPARED = (VALUE, "filter", "inputs", "policy", "key")
+_SHOWN_BY = {
+    "rename_column": ("name",),
+    "add_column": _KINDS_OF_COLUMN,
+    "drop_column": _KINDS_OF_COLUMN,
+    "widen_column": ("type",),
+    "retype_column": ("type",),
+    "rebuild_table": ("type",),
+    "retire_column": ("in use",),
+    "unretire_column": ("in use",),
+    "rename_table": ("name",),
+    "retire_table": ("in use",),
+    "unretire_table": ("in use",),
+}
+
+
+class Broken(AssertionError):
+    """The promise is broken: a fact reached the warehouse without the approvals that it needed."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    person: str
+    fact: Fact
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class Approval:
+    person: str
+    fact: Fact
+    content: Any
+    at: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The facts at one moment, and how many edits had been made by then."""
+
+    facts: Facts
+    edits: int
+
+
+@dataclass
+class ChangePolicy:
+    """The change policy that is rightly in force: what one person alone has loosened is not in it."""
+
+    safe: int = 0
+    review: int = 1
+    drops: str = "block"
+    retypes: str = "block"
+    compares: str = "needs_approval"
+
+    def needed(self, level: str) -> int:
+        """Return how many people must have approved a move of this level."""
+        if level in (DROPS, RETYPES):
+            return _NEVER if getattr(self, level) == "block" else self.review
+        if level == COMPARES:
+            return self.safe if self.compares == "allow" else self.review
+        return self.safe if level == SAFE else self.review
+
+    def is_looser(self, choice: str, value: Any) -> bool:
+        now = getattr(self, choice)
+        scale = [0, 1, 2] if isinstance(now, int) else ["allow", "needs_approval", "block"]
+        return scale.index(value) < scale.index(now)
+
+
+@dataclass
+class Judge:
+    """``followed`` is the content that the warehouse, or a history in it, last took over of each fact, and when."""
+
+    facts: Facts
+    policy: ChangePolicy = field(default_factory=ChangePolicy)
+    edits: list[Edit] = field(default_factory=list)
+    approvals: list[Approval] = field(default_factory=list)
+    followed: dict[tuple[str, Fact], tuple[Any, int]] = field(default_factory=dict)
+    clock: int = 0
+
+    def now(self) -> Seen:
+        return Seen(self.facts, len(self.edits))
+
+    def edited(self, person: str, facts: Facts) -> None:
+        """Note who moved facts: the metadata is ``facts`` now."""
+        for fact in {*self.facts, *facts}:
+            before, after = self.facts.get(fact), facts.get(fact)
+            if before != after:
+                self.edits.append(Edit(person, fact, before, after))
+        self.facts = facts
+
+    def approved(self, person: str, operations: Iterable[Mapping], seen: Seen) -> None:
+        """Note that a person said yes to a report with these operations."""
+        self.clock += 1
+        for fact in _shown(operations, seen.facts):
+            self.approvals.append(Approval(person, fact, seen.facts.get(fact), self.clock))
+
+    # --- what reaches the warehouse --------------------------------------------------------------
+
+    def executed(self, operations: Iterable[Mapping], steps: Iterable[Stepped], seen: Seen) -> None:
+        """Judge operations that were done, with the metadata as the report has ``seen`` it."""
+        facts = _shown(operations, seen.facts)
+        for fact in _touched(steps):
+            if fact not in facts:
+                raise Broken(f"a step changed {fact}, of which no operation speaks")
+        histories = [one for one in self.histories() if _compares(seen.facts, one)]
+        fed = {one: feeding(seen.facts, one) for one in histories}
+        for fact in sorted(facts):
+            for history in (one for one in histories if fact in fed[one]):
+                self._reach(history, fact, seen)
+            self._reach(WAREHOUSE, fact, seen)
+
+    def loaded(self, datasets: Mapping[str, bool], seen: Seen) -> None:
+        """Judge a load that ran the logic of these datasets as it was ``seen``; True for those with a history."""
+        histories = [one for one in self.histories() if _compares(seen.facts, one)]
+        fed = {one: feeding(seen.facts, one) for one in {*histories, *datasets}}
+        for dataset, keeps in sorted(datasets.items()):
+            if keeps != seen.facts[("history", dataset)]:
+                raise Broken(f"the load of {dataset} kept history otherwise than described")
+            for fact in sorted({*feeding(seen.facts, dataset, own_run=True), ("history", dataset)}):
+                for history in (one for one in histories if fact in fed[one]):
+                    self._reach(history, fact, seen)
+                self._reach(WAREHOUSE, fact, seen)
+        for history in sorted(one for one, keeps in datasets.items() if keeps):
+            for fact in sorted(fed[history]):
+                ran, _ = self.followed.get((WAREHOUSE, fact), (seen.facts[fact], 0))
+                self._reach(history, fact, seen, ran)
+
+    def histories(self) -> set[str]:
+        """Return the datasets whose history was loaded at least once."""
+        return {reader for reader, _ in self.followed if reader != WAREHOUSE}
+
+    def _reach(self, reader: str, fact: Fact, seen: Seen, ran: Any = None) -> None:
+        content = seen.facts.get(fact) if ran is None else ran
+        base, since = self.followed.get((reader, fact), (None, 0))
+        if base == content:
+            return
+        level = self._level(reader, fact, base, content, seen)
+        needed = self.policy.needed(level) if level else 0
+        if needed:
+            authors = self.authors(fact, base, content, seen)
+            people = {one.person for one in self.approvals if (one.fact, one.content) == (fact, content)}
+            valid = {
+                one.person
+                for one in self.approvals
+                if (one.fact, one.content) == (fact, content) and one.at > since and one.person not in authors
+            }
+            if len(valid) < needed:
+                raise Broken(
+                    f"{' '.join(fact)} moved from {base!r} to {content!r} ({level}"
+                    f"{', compared by ' + reader if reader else ''}): {needed} approvals needed; "
+                    f"authors {sorted(authors)}, approved by {sorted(people)}"
+                )
+        self.clock += 1
+        self.followed[reader, fact] = content, self.clock
+
+    def authors(self, fact: Fact, base: Any, content: Any, seen: Seen) -> set[str]:
+        """Return everybody who edited the fact since it last was as the reader followed it."""
+        edits = [one for one in self.edits[: seen.edits] if one.fact == fact]
+        while edits and edits[-1].after != content:
+            edits.pop()
+        found = set()
+        for edit in reversed(edits):
+            found.add(edit.person)
+            if edit.before == base:
+                break
+        return found
+
+    def _level(self, reader: str, fact: Fact, base: Any, content: Any, seen: Seen) -> str:
+        """Return the level of a move, as the contract says; empty for one that is free under any policy."""
+        kind = fact[0]
+        if reader != WAREHOUSE:
+            if base is None or content is None or kind == "in use":
+                return ""  # what is new is added, and a column is retired and taken up again, without approval
+            narrows = kind == "type" and content not in (*_WIDER.get(base, ()), *_REBUILT.get(base, ()))
+            return COMPARES if kind != "type" or narrows else ""
+        if kind == "type" and base is not None and seen.facts.get(("kind", fact[1])) in (TABLE, None):
+            if content is None:
+                return DROPS
+            wider, rebuilt = content in _WIDER.get(base, ()), content in _REBUILT.get(base, ())
+            return SAFE if wider else REVIEW if rebuilt else RETYPES
+        if kind == "not null":
+            return "" if not content else REVIEW if base is False else SAFE
+        if kind == "history" and content and fact[1] in self.histories():
+            return REVIEW
+        return REVIEW if kind == "kind" and base is not None else SAFE
+
+
+def _compares(facts: Facts, dataset: str) -> bool:
+    return bool(facts.get(("history", dataset)) and facts.get(("in use", dataset)))
+
+
+def _shown(operations: Iterable[Mapping], facts: Facts) -> set[Fact]:
+    """Return the facts that operations speak of, as people read them in a report."""
+    return {fact for operation in operations for fact in _shown_by(operation, facts)}
+
+
+def _shown_by(operation: Mapping, facts: Facts) -> Iterable[Fact]:
+    op, dataset, column = operation["op"], operation["dataset_key"], operation["column_key"]
+    if operation["side"] == "history" and op in ("create_table", "retire_table", "unretire_table"):
+        yield ("history", dataset)
+        if op == "unretire_table":  # it says what differs from when the history was followed last
+            yield from (fact for fact in facts if fact[1] == dataset and fact[0] in _COMPARED)
+    elif op == "create_table":
+        yield from (fact for fact in facts if fact[1] == dataset and fact[0] != "history")
+    elif op == "drop_table":
+        yield ("kind", dataset)
+    elif op == "rebuild_table":
+        yield from (("type", dataset, key) for key, *_ in operation["columns"])
+    elif op == "change_logic":
+        of_column = ("not null",) if operation["code"] == "NOT_NULL" else (VALUE,)
+        kinds = of_column if column else ("filter", "inputs", "policy", "key")
+        yield from ((kind, dataset, column) if column else (kind, dataset) for kind in kinds)
+    else:
+        yield from ((kind, dataset, column) if column else (kind, dataset) for kind in _SHOWN_BY[op])
+
+
+def _touched(steps: Iterable[Stepped]) -> Iterable[Fact]:
+    """Yield the facts of columns that steps changed, by the look of the tables and not by the steps' names."""
+    for one in steps:
+        if one.step.op == CHECK_NOT_NULL and one.step.column is not None:
+            yield ("not null", one.step.table.dataset_key, one.step.column.key)
+        if one.before is None or one.after is None:
+            continue
+        after = {column.key: column for column in one.after.columns}
+        for column in (column for column in one.before.columns if column.key):
+            if column.key not in after or after[column.key].type != column.type:
+                yield ("type", one.step.table.dataset_key, column.key)

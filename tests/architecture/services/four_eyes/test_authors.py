@@ -1,0 +1,264 @@
+"""Four eyes: whoever moved what a dataset is to be cannot approve it, wherever the edit was made."""
+
+import pytest
+
+from architecture.domain.operations import operation_of
+from architecture.domain.report import DATASET, Scope
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport, Execution, Lease
+from architecture.services.drift import adopt_as_baseline
+from architecture.services.executions import abandon_execution, approve
+from architecture.services.leases import Holder, break_lease, take_leases
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.jobs.services import mark_lost
+from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
+from metadata.services.exchange import export_metadata, import_metadata
+from metadata.services.generation import generate_targets
+from metadata.services.lifecycle import delete_column, rename_dataset, retire_column
+from metadata.services.references import create_reference
+from metadata.services.sources import (
+    create_source_column,
+    create_source_dataset,
+    create_system,
+    update_source_column,
+    update_system,
+)
+from metadata.services.targets import create_schema, create_target_column, create_target_dataset, update_schema
+from tests.architecture.services.test_reports import column, rename
+from tests.architecture.world import Killed, World, agree_on_policy, customers, person
+
+pytestmark = pytest.mark.django_db
+
+CUSTOMER = "rawcore.rc_crm_customer"
+
+
+@pytest.fixture
+def eve(built):
+    """She may edit and approve, in an environment that asks for an approval of everything."""
+    one = {"count": 1, "role": "approver"}
+    policies = {
+        "approvals": {"safe": one, "review": one, "destructive": one},
+        "severities": {"DROP_COLUMN": "needs_approval"},
+    }
+    agree_on_policy(built.environment, policies)
+    return person("eve", Role.EDITOR, Role.APPROVER)
+
+
+def dataset(name: str = "rc_crm_customer") -> TargetDataset:
+    return TargetDataset.objects.get(name=name)
+
+
+def rename_schema(by, new: str, old: str = "rawcore") -> None:
+    schema = TargetSchema.objects.get(name=old)
+    with acting_as(by):
+        update_schema(schema=schema, expected_version=schema.version, name=new)
+
+
+def refuses(report: ChangeReport, who) -> None:
+    with pytest.raises(Refused) as refused:
+        approve(report=report, user=who)
+    assert refused.value.code == "OWN_CHANGE"
+
+
+# --- schemas -----------------------------------------------------------------------------------
+
+
+def test_who_renamed_a_schema_is_the_author_of_every_dataset_in_it(built, eve):
+    customers(built.author, name="rc_crm_order")
+    built.executed()
+    rename_schema(eve, "core")
+    report = built.report()
+    assert {operation_of(row).dataset for row in report.document["rows"]} >= {CUSTOMER, "rawcore.rc_crm_order"}
+    assert report.authors == ["eve"]
+    refuses(report, eve)
+
+
+def test_so_are_all_who_renamed_it_one_after_the_other(built, eve):
+    rename_schema(eve, "core")
+    rename_schema(built.author, "kernel", old="core")
+    assert built.report().authors == ["ada", "eve"]
+
+
+def test_once_it_was_carried_out_the_new_name_is_nobodys_change_any_more(built, eve):
+    rename_schema(eve, "core")
+    built.executed()
+    rename(built, "full_name", "display_name")
+    assert built.report().authors == ["ada"]
+
+
+def test_who_renamed_a_schema_before_there_was_the_dataset_is_no_author_of_it(built, eve):
+    rename_schema(eve, "core")
+    with acting_as(built.author):
+        order = create_target_dataset(schema=TargetSchema.objects.get(), name="rc_crm_order")
+        create_target_column(dataset=order, name="id", type="integer", role="business_key", key_ordinal=1, inputs=[])
+    assert built.report(Scope(DATASET, "core.rc_crm_order")).authors == ["ada"]
+
+
+def test_who_renamed_another_schema_is_no_author(built, eve):
+    with acting_as(built.author):
+        create_schema(name="bizcore", layer="bizcore")
+    rename_schema(eve, "marts", old="bizcore")
+    rename(built, "full_name", "display_name")
+    assert built.report().authors == ["ada"]
+
+
+def test_of_schemas_that_swap_their_names_each_has_its_own_authors(built, eve):
+    with acting_as(built.author):
+        create_schema(name="spare", layer="rawcore")
+    rename_schema(built.author, "between")
+    rename_schema(eve, "rawcore", old="spare")
+    rename_schema(built.author, "spare", old="between")
+    assert built.report().authors == ["ada"]
+
+
+# --- what a dataset refers to --------------------------------------------------------------------
+
+
+def ordered(world: World) -> TargetDataset:
+    """Orders that refer to customers."""
+    with acting_as(world.author):
+        order = create_target_dataset(schema=dataset().schema, name="rc_crm_order")
+        create_target_column(dataset=order, name="id", type="integer", role="business_key", key_ordinal=1, inputs=[])
+        buyer = create_target_column(dataset=order, name="buyer", type="integer", inputs=[])
+        create_reference(child=order, parent=dataset(), pairs=[(buyer, column("customer_id"))])
+    return order
+
+
+def rename_to(name: str, by, old: str = "rc_crm_customer") -> None:
+    with acting_as(by):
+        rename_dataset(dataset=dataset(old), name=name, expected_version=dataset(old).version)
+
+
+def test_who_renamed_what_it_refers_to_is_its_author(built, eve):
+    ordered(built)
+    built.executed()
+    rename_to("rc_crm_client", eve)
+    report = built.report(Scope(DATASET, "rawcore.rc_crm_order", target_only=True))
+    assert [row["op"] for row in report.document["rows"]] == ["rename_column"]
+    assert report.authors == ["eve"]
+    refuses(report, eve)
+
+
+def test_who_renamed_it_before_it_was_referred_to_is_not(built, eve):
+    rename_to("rc_crm_client", eve)
+    rename_to("rc_crm_customer", eve, old="rc_crm_client")
+    ordered(built)
+    assert built.report(Scope(DATASET, "rawcore.rc_crm_order", target_only=True)).authors == ["ada"]
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(built, eve) -> SourceDataset:
+    """A source dataset of Ada's, with its targets, built."""
+    with acting_as(built.author):
+        system = create_system(name="Airports", short_name="air")
+        made = create_source_dataset(system=system, name="airport", location="a.csv")
+        create_source_column(source_dataset=made, name="icao", type="string(4)", key_ordinal=1)
+        create_source_column(source_dataset=made, name="lid", type="string(3)")
+        generate_targets(source_dataset=made)
+    built.executed()
+    return made
+
+
+def generate(source: SourceDataset, by) -> None:
+    with acting_as(by):
+        generate_targets(source_dataset=SourceDataset.objects.get(pk=source.pk))
+
+
+def test_who_changed_a_source_is_an_author_of_what_somebody_else_generates_from_it(built, eve, source):
+    lid = SourceColumn.objects.get(name="lid")
+    with acting_as(eve):
+        update_source_column(source_column=lid, expected_version=lid.version, integrate=False)
+    generate(source, built.author)
+    report = built.report()
+    assert report.authors == ["ada", "eve"]
+    refuses(report, eve)
+
+
+def test_who_switched_a_system_off_is_an_author_of_what_is_retired_for_it(built, eve, source):
+    system = source.system
+    with acting_as(eve):
+        update_system(system=system, expected_version=system.version, active=False)
+    generate(source, built.author)
+    refuses(built.report(), eve)
+
+
+def test_who_generates_is_the_author_of_all_that_comes_of_it(built, eve, source):
+    with acting_as(built.author):
+        create_source_column(source_dataset=source, name="iata", type="string(3)")
+    generate(source, eve)
+    report = built.report()
+    assert {row["column"] for row in report.document["rows"]} == {"iata"}
+    refuses(report, eve)
+
+
+def test_who_changed_another_source_is_no_author(built, eve, source):
+    with acting_as(eve):
+        create_source_dataset(system=source.system, name="route", location="r.csv")
+    rename(built, "full_name", "display_name")
+    assert built.report().authors == ["ada"]
+
+
+# --- other ways to edit ------------------------------------------------------------------------
+
+
+def test_who_imports_is_the_author_of_all_that_the_files_change(built, eve, tmp_path):
+    export_metadata(tmp_path)
+    for file in tmp_path.rglob("*.yaml"):
+        file.write_text(file.read_text().replace("string(50)", "string(80)").replace("10,2", "12,2"))
+    with acting_as(eve):
+        import_metadata(tmp_path)
+    report = built.report()
+    assert {row["column"] for row in report.document["rows"]} == {"full_name", "balance"}
+    assert report.authors == ["eve"]
+    refuses(report, eve)
+
+
+def test_who_deleted_a_column_is_the_author_of_its_drop(built, eve):
+    with acting_as(built.author):
+        retire_column(column=column("balance"), expected_version=column("balance").version)
+    built.executed()
+    with acting_as(eve):
+        delete_column(column=column("balance"), expected_version=column("balance").version)
+    report = built.report()
+    assert ("drop_column", "base") in {(row["op"], row["side"]) for row in report.document["rows"]}
+    assert report.authors == ["eve"]
+    refuses(report, eve)
+
+
+# --- what is not carried out yet ---------------------------------------------------------------
+
+
+def test_what_was_left_of_a_half_done_execution_keeps_its_authors(built, eve):
+    rename(built, "balance", "amount")
+    rename(built, "full_name", "display_name", by=eve)
+    execution = built.queued()
+    with pytest.raises(Killed):
+        built.work(execution, dies_at=execution.operations.count() / 2)
+    Execution.objects.update(heartbeat_at="2020-01-01T00:00:00Z")
+    mark_lost()
+    abandon_execution(execution=execution, user=built.operator, reason="another way was found")
+    left = built.report()
+    assert left.document["rows"]
+    assert left.authors == ["ada", "eve"]
+
+
+def test_a_table_that_is_adopted_takes_nobodys_edits_away(built, eve):
+    key = str(dataset().key)
+    built.environment.applied_datasets.all().delete()
+    rename(built, "full_name", "display_name", by=eve)
+    built.warehouse.show()
+    asked = {"user": built.operator, "reason": "it was there before us"}
+    adopt_as_baseline(environment=built.environment, dataset_keys=[key], **asked)
+    assert "eve" in built.report().authors
+
+
+def test_who_only_took_a_lease_away_is_no_author(built, eve):
+    boss = person("boss", Role.ADMIN)
+    rename(built, "full_name", "display_name")
+    take_leases(environment=built.environment, dataset_keys=[str(dataset().key)], holder=Holder("load run", "run-1", 1))
+    break_lease(lease=Lease.objects.get(dataset_key=dataset().key), user=boss, reason="it hangs")
+    assert built.report().authors == ["ada"]

@@ -1,0 +1,173 @@
+"""Marks: authors are counted from the last link of the chain that a plan had read, and from nothing later."""
+
+import pytest
+
+from architecture.domain.state_files import ArchitectureState, of_row
+from architecture.models import AppliedDataset, Execution
+from architecture.selectors.authors import carried_out
+from architecture.selectors.report_state import behind
+from architecture.services.automatic_changes import (
+    Todo,
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.drift import import_state
+from architecture.services.executions import abandon_execution
+from architecture.services.reports import build_report
+from architecture.services.states import last_seen, sign_applied
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.chain import sealed_through
+from elevata.jobs.services import mark_lost
+from metadata.selectors.datasets import dataset_states
+from metadata.services.lifecycle import retire_column, unretire_column
+from metadata.services.targets import update_target_column
+from tests.architecture.executions import customer
+from tests.architecture.services.test_reports import column, rename
+from tests.architecture.world import Killed, World, committed, person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def eve(built):
+    return person("eve", Role.EDITOR, Role.APPROVER)
+
+
+def edit(name: str, by, **changes: object) -> None:
+    row = column(name)
+    with acting_as(by):
+        update_target_column(column=row, expected_version=row.version, **changes)
+
+
+def mark(world: World) -> int:
+    key = str(customer().key)
+    return carried_out(world.environment, [key])[key]
+
+
+def loaded(world: World, meanwhile=lambda: None) -> Execution:
+    """Carry out what is pending as a load does: the mark and the metadata first, then a look at the warehouse."""
+    committed()
+    through, states = sealed_through(), dataset_states()
+    meanwhile()
+    committed()
+    world.warehouse.show()
+    pending = pending_changes(
+        environment=world.environment,
+        states=states,
+        keys={str(customer().key)},
+        seen=last_seen(environment=world.environment),
+        through=through,
+    )
+    assert not pending.needing
+    execution = begin_execution(pending=pending, reason="load run night-1", user=world.operator)
+    writer = attempt_of_load(execution)
+    world._run(Todo(pending.steps, tuple(range(len(pending.steps)))), writer, None)
+    for ordinal in writer.silent_rows():
+        writer.step_finished(ordinal, succeeded=True)
+    return finish_execution(execution=execution)
+
+
+def test_who_edits_while_a_load_looks_at_the_warehouse_stays_an_author(built, eve):
+    rename(built, "full_name", "display_name")
+    loaded(built, meanwhile=lambda: edit("balance", eve, nullable=False))
+    report = built.report()
+    assert [row["code"] for row in report.document["rows"]] == ["NOT_NULL"]
+    assert report.authors == ["eve"]
+
+
+def test_what_a_load_carried_out_whole_has_no_authors_any_more(built, eve):
+    rename(built, "full_name", "display_name", by=eve)
+    loaded(built)
+    rename(built, "balance", "amount")
+    assert built.report().authors == ["ada"]
+
+
+def test_who_edits_before_the_report_is_stored_and_commits_later_stays_an_author(built, eve):
+    """An entry that no link was made for when the report was made counts as later, whatever its time says."""
+    rename(built, "full_name", "display_name")
+    built.warehouse.show()
+    committed()
+    edit("balance", eve, nullable=False)
+    unsealed = build_report(environment=built.environment, user=built.author)
+    assert unsealed.through == sealed_through()
+    newest = ChangeLogEntry.objects.latest("pk")
+    committed()
+    assert sealed_through() > unsealed.through
+    assert newest.pk not in {one.entry.pk for one in behind(unsealed, limit=99).entries}
+
+
+def test_an_entry_without_a_link_counts_as_later(built, eve):
+    committed()
+    row = AppliedDataset.objects.get()
+    row.through = sealed_through() + 1000
+    sign_applied(row).save()
+    edit("balance", eve, nullable=False)
+    built.warehouse.show()
+    assert build_report(environment=built.environment, user=built.author).authors == ["eve"]
+
+
+# --- what is left to carry out --------------------------------------------------------------------
+
+
+def test_who_changes_a_retired_column_stays_an_author_whatever_else_is_carried_out(built, eve):
+    with acting_as(built.author):
+        retire_column(column=column("full_name"), expected_version=column("full_name").version)
+    built.executed()
+    edit("full_name", eve, expression="'none'")
+    rename(built, "balance", "amount")
+    before = mark(built)
+    built.executed()
+    assert mark(built) == before
+    with acting_as(built.author):
+        unretire_column(column=column("full_name"), expected_version=column("full_name").version)
+    report = built.report()
+    assert "HISTORY_DIFFERS" in {row["code"] for row in report.document["rows"]}
+    assert "eve" in report.authors
+
+
+def test_once_nothing_is_left_the_mark_moves(built, eve):
+    with acting_as(built.author):
+        retire_column(column=column("full_name"), expected_version=column("full_name").version)
+    before = mark(built)
+    built.executed()
+    assert mark(built) > before
+
+
+def test_an_undo_that_ended_half_way_brings_authors_back(built, eve):
+    from architecture.services.undo import undo_report
+
+    rename(built, "balance", "amount", by=eve)
+    rename(built, "full_name", "display_name", by=eve)
+    execution = built.executed()
+    assert built.report().document["rows"] == []
+    after = mark(built)
+    from architecture.services.executions import request_execution
+    from architecture.services.previews import make_preview
+
+    report = undo_report(record=execution.record, user=built.operator)
+    make_preview(report=report, user=built.operator)
+    again = request_execution(report=report, user=built.operator).execution
+    with pytest.raises(Killed):
+        built.work(again, dies_at=again.operations.count() / 2)
+    Execution.objects.filter(pk=again.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
+    mark_lost()
+    abandon_execution(execution=again, user=built.operator, reason="another way was found")
+    assert mark(built) < after
+    assert "eve" in built.report().authors
+
+
+# --- imported baselines ---------------------------------------------------------------------------
+
+
+def test_who_imports_what_was_applied_sheds_nobodys_edits_and_is_an_author(built, eve):
+    state = ArchitectureState(tuple(of_row(row.state) for row in AppliedDataset.objects.all()))
+    AppliedDataset.objects.all().delete()
+    boss = person("boss", Role.OPERATOR)
+    import_state(environment=built.environment, state=state, user=boss, reason="taken over from north")
+    assert mark(built) == 0
+    edit("balance", eve, nullable=False)
+    assert built.report().authors == ["ada", "boss", "eve"]

@@ -1,0 +1,42 @@
+"""Entries that approvals depend on: retention leaves them until what they changed was carried out."""
+
+import pytest
+from django.conf import settings
+
+from architecture.selectors.authors import entries_needed
+from elevata.audit.models import ChangeLogEntry
+from tests.architecture.world import World, customers, make_world
+from tests.elevata.web.pages import rename
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def world() -> World:
+    made = make_world()
+    customers(made.author)
+    return made
+
+
+def about_datasets() -> set[int]:
+    return set(ChangeLogEntry.objects.filter(subject_kind__in=["dataset", "column"]).values_list("pk", flat=True))
+
+
+def test_what_was_never_carried_out_is_needed(world: World) -> None:
+    assert about_datasets() <= entries_needed()
+
+
+def test_what_was_carried_out_is_needed_no_more(world: World) -> None:
+    world.executed()
+    assert about_datasets() & entries_needed() == set()
+
+
+def test_retention_asks_for_them() -> None:
+    assert "architecture.selectors.authors.entries_needed" in settings.AUDIT_ENTRIES_NEEDED
+
+
+def test_a_change_that_waits_again_is_needed(world: World) -> None:
+    world.executed()
+    before = about_datasets()
+    rename(world, "balance", "amount")
+    assert entries_needed() >= about_datasets() - before

@@ -1,0 +1,372 @@
+"""Four eyes as a property: nothing reaches the warehouse that needed approval and that no one but its authors approved.
+
+Three people, each of whom may do everything, edit, approve, execute, load and change policies in any order, by
+themselves, by personal tokens and by a service account. The services are the product's own, on a real database;
+the warehouse is in memory. After every step that reached it, a judge that knows neither the planner nor the
+change log checks the promise.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import connection, transaction
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
+
+from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport, Environment, Execution
+from architecture.selectors.environments import open_proposal
+from architecture.services.change_policy import accept_policy, policy_of, update_policies
+from architecture.services.executions import approve, request_execution
+from architecture.services.previews import make_preview
+from architecture.services.reports import build_report
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_service_account
+from elevata.audit.services import chain
+from elevata.core.errors import MetadataError
+from loader.domain.dependencies import Scope as LoadScope
+from loader.domain.refusals import Refusal
+from loader.services.executions import perform_execution
+from loader.services.load_runs import request_load_run
+from loader.services.load_work import perform_load_run
+from metadata.models import TargetDataset
+from metadata.services.generation import generate_targets
+from metadata.services.sources import create_source_column, create_source_dataset, create_system
+from metadata.services.targets import create_target_dataset, update_target_column
+from tests.architecture.services.four_eyes.edits import Change, changes
+from tests.architecture.services.four_eyes.facts import described
+from tests.architecture.services.four_eyes.judge import Judge, Seen
+from tests.architecture.services.four_eyes.warehouse import Runner
+from tests.architecture.world import Warehouse, make_world, person
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
+
+BY_DAY = 80
+EXAMPLES = int(os.environ.get("ELEVATA_FOUR_EYES_EXAMPLES", BY_DAY))
+# Most steps are several deeds. Nights try longer sequences.
+STEPS = 8 if EXAMPLES == BY_DAY else 12
+MOST_ACCOUNTS = 7
+# Refusals of the product: the deed was not done, and there is nothing to judge.
+REFUSALS = (Refused, Refusal, MetadataError)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Identity that a human acts by: their user, a token, or a service account (``is_program``)."""
+
+    user: Any
+    human: str
+    by_token: bool = False
+    is_program: bool = False
+
+
+@dataclass
+class Shop:
+    """A warehouse of orders, described, built and loaded once, with the judge who saw it."""
+
+    people: tuple[Account, ...]
+    warehouse: Warehouse
+    judge: Judge
+
+
+accounts, places = st.integers(0, MOST_ACCOUNTS - 1), st.integers(0, 3)
+# Nobody named: whoever edits tries to approve it, by every account that they hold.
+approvers = st.none() | st.lists(accounts, max_size=3, unique=True)
+edits = st.lists(changes(), max_size=2)
+moments = st.none() | st.tuples(st.sampled_from(["observe", "execute"]), accounts, changes())
+scopes = st.sampled_from([(ALL, False), (SCHEMA, False), (DATASET, False), (DATASET, True)])
+
+
+class FourEyes(RuleBasedStateMachine):
+    """One sequence of deeds. The product may refuse any of them; those that it does are judged.
+
+    People are chosen by number: the three by themselves, a service account of the first, a token of the second,
+    and whatever tokens they make meanwhile.
+    """
+
+    shop: Shop
+    reports = Bundle("reports")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.savepoint = transaction.atomic()
+        self.savepoint._from_testcase = True  # sealing wants to be outermost, and it is, but for the test
+        self.savepoint.__enter__()
+        cache.clear()
+        self.people = list(self.shop.people)
+        self.warehouse = deepcopy(self.shop.warehouse)
+        self.judge = deepcopy(self.shop.judge)
+        self.shown: dict[int, Seen] = {}
+        self.proposed: tuple[str, str, Any] | None = None
+
+    def teardown(self) -> None:
+        transaction.set_rollback(True)
+        self.savepoint.__exit__(None, None, None)
+
+    # --- deeds ------------------------------------------------------------------------
+
+    @rule(by=accounts, edits=edits)
+    def edit(self, by: int, edits: list[Change]) -> None:
+        """Edit the metadata."""
+        for change in edits:
+            self._edit(by, change)
+
+    @precondition(lambda self: len(self.people) < MOST_ACCOUNTS)
+    @rule(by=accounts, whom=accounts)
+    def make_token(self, by: int, whom: int) -> None:
+        """Make a token. One for somebody else acts for whoever made it."""
+        maker, user = self._account(by), self._account(whom).user
+        with self._acting(maker):
+            create_token(user=user)
+            self.people.append(replace(self._account(whom), user=user, human=maker.human, by_token=True))
+
+    @rule(
+        by=accounts,
+        choice=st.sampled_from(
+            [("safe", 0), ("safe", 1), ("review", 0), ("review", 1), ("review", 2)]
+            + [("drops", "needs_approval"), ("retypes", "needs_approval"), ("compares", "allow")]
+            + [("drops", "block"), ("retypes", "block"), ("compares", "needs_approval")]
+        ),
+    )
+    def change_policy(self, by: int, choice: tuple[str, Any]) -> None:
+        """Change one choice of the change policy. Nobody alone puts a looser one in force."""
+        account, (name, value) = self._account(by), choice
+        environment = Environment.objects.get()
+        policies = policy_of(environment).as_json()
+        if name in ("safe", "review"):
+            for risk in ("safe",) if name == "safe" else ("review", "destructive"):
+                policies["approvals"][risk]["count"] = value
+        else:
+            code = {"drops": "DROP_COLUMN", "retypes": "RETYPE_COLUMN", "compares": "HISTORY_DIFFERS"}[name]
+            policies["severities"][code] = value
+        asked = {"policies": policies, "expected_version": environment.policies_version}
+        with self._acting(account):
+            update_policies(environment=environment, user=account.user, **asked)
+            if self.judge.policy.is_looser(name, value):
+                self.proposed = account.human, name, value
+            else:
+                setattr(self.judge.policy, name, value)
+
+    @precondition(lambda self: self.proposed is not None)
+    @rule(by=accounts)
+    def accept_policy(self, by: int) -> None:
+        """Accept the looser policy that somebody proposed, as a second person if it is to be in force."""
+        account, (proposer, name, value) = self._account(by), self.proposed
+        proposal = open_proposal(Environment.objects.get())
+        if proposal is None:  # a stricter policy has taken its place since
+            return
+        with self._acting(account):
+            accept_policy(proposal=proposal, user=account.user)
+            if account.human != proposer and not account.is_program:
+                setattr(self.judge.policy, name, value)
+            self.proposed = None
+
+    @rule(target=reports, by=accounts, scope=scopes, place=places)
+    def report(self, by: int, scope: tuple[str, bool], place: int) -> Any:
+        """Build a change report of everything, a schema or a dataset."""
+        return self._report(by, scope, place) or multiple()
+
+    @rule(by=accounts, report=reports)
+    def approve(self, by: int, report: int) -> None:
+        """Approve any of the reports that were built."""
+        self._approve(by, report)
+
+    @rule(by=accounts, report=reports, fails_at=st.none() | st.integers(0, 3), meanwhile=moments)
+    def execute(self, by: int, report: int, fails_at: int | None, meanwhile: Any) -> None:
+        """Preview and execute a report; a step may fail, and somebody may edit while tables are observed or changed."""
+        self._execute(by, report, fails_at, meanwhile)
+
+    @rule(by=accounts, edits=edits, approvers=approvers, scope=scopes, place=places)
+    def carry_out(
+        self, by: int, edits: list[Change], approvers: list[int] | None, scope: tuple[str, bool], place: int
+    ) -> None:
+        """Edit, build the report, have it approved and execute it without a break."""
+        self.edit(by, edits)
+        report = self._report(by, scope, place)
+        if report is not None:
+            for approver in self._held_by(by) if approvers is None else approvers:
+                self._approve(approver, report)
+            self._execute(by, report, None, None)
+
+    @rule(by=accounts, edits=edits)
+    def load_everything(self, by: int, edits: list[Change]) -> None:
+        """Edit, and load at once: safe changes are carried out by the load."""
+        self.load(by, edits, (ALL, False), 0, None)
+
+    @rule(by=accounts, edits=edits, approvers=approvers)
+    def carry_everything_out(self, by: int, edits: list[Change], approvers: list[int] | None) -> None:
+        """Carry out everything and load it, which is the right order where others than the authors approve."""
+        self.carry_out(by, edits, approvers, (ALL, False), 0)
+        self.load_everything(by, [])
+
+    @rule(by=accounts, edits=edits, scope=scopes, place=places, meanwhile=moments)
+    def load(self, by: int, edits: list[Change], scope: tuple[str, bool], place: int, meanwhile: Any) -> None:
+        """Edit and load. The load carries out what is safe, and runs the logic as it was described at its claim."""
+        self.edit(by, edits)
+        account = self._account(by)
+        with self._acting(account):
+            named = LoadScope(scope[0], _name(scope[0], place), target_only=scope[1])
+            requested = request_load_run(scope=named, user=account.user, wake_worker=False)
+            runner, seen = self._runner(meanwhile), self.judge.now()
+            perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)
+            requested.run.refresh_from_db()
+            if requested.run.execution is not None:
+                self.judge.executed(_done(requested.run.execution), runner.steps, seen)
+            for manifest in runner.loads:
+                self.judge.loaded({one.dataset: one.history is not None for one in manifest.rawcore}, seen)
+
+    # --- doing it --------------------------------------------------------------------------
+
+    def _account(self, number: int) -> Account:
+        return self.people[number % len(self.people)]
+
+    def _held_by(self, number: int) -> list[int]:
+        """Return every account of whoever holds this one."""
+        human = self._account(number).human
+        return [place for place, account in enumerate(self.people) if account.human == human]
+
+    @contextmanager
+    def _acting(self, account: Account) -> Iterator[None]:
+        """Act as somebody. A refusal changes nothing; what was done is sealed as after a commit."""
+        try:
+            with acting_as(account.user, by_token=account.by_token):
+                yield
+        except REFUSALS:
+            pass
+        _seal()
+
+    def _edit(self, by: int, change: Change) -> None:
+        account = self._account(by)
+        with self._acting(account), transaction.atomic():
+            change.do()
+        self.judge.edited(account.human, described())
+
+    def _runner(self, meanwhile: Any, fails_at: int | None = None) -> Runner:
+        runner = Runner(self.warehouse, fails_at=fails_at)
+        if meanwhile is not None:
+            moment, by, change = meanwhile
+            runner.meanwhile[moment] = lambda: self._edit(by, change)
+        return runner
+
+    def _report(self, by: int, scope: tuple[str, bool], place: int) -> int | None:
+        account, report = self._account(by), None
+        with self._acting(account):
+            self.warehouse.show()
+            named = Scope(scope[0], _name(scope[0], place), target_only=scope[1])
+            report = build_report(environment=Environment.objects.get(), scope=named, user=account.user)
+            self.shown.setdefault(report.pk, self.judge.now())
+        return report.pk if report is not None else None
+
+    def _approve(self, by: int, pk: int) -> None:
+        account, report = self._account(by), ChangeReport.objects.get(pk=pk)
+        with self._acting(account):
+            approve(report=report, user=account.user)
+            if not account.is_program:
+                self.judge.approved(account.human, report.document["rows"], self.shown[pk])
+
+    def _execute(self, by: int, pk: int, fails_at: int | None, meanwhile: Any) -> None:
+        account, report = self._account(by), ChangeReport.objects.get(pk=pk)
+        with self._acting(account):
+            make_preview(report=report, user=account.user)
+        with self._acting(account):
+            execution = request_execution(report=report, user=account.user).execution
+            before, runner = set(_succeeded(execution)), self._runner(meanwhile, fails_at)
+            perform_execution(execution_pk=execution.pk, worker="w1", runner=runner)
+            done = [operation for place, operation in _done(execution, numbered=True) if place not in before]
+            self.judge.executed(done, runner.steps, self.shown[pk])
+
+
+def _seal() -> None:
+    connection.run_on_commit.clear()
+    chain.seal()
+
+
+def _name(kind: str, place: int) -> str:
+    """Return the name for a scope; datasets count from the last one, which reads the others."""
+    if kind != DATASET:
+        return "rawcore" if kind == SCHEMA else ""
+    rows = TargetDataset.objects.filter(history_of__isnull=True).select_related("schema").order_by("-pk")
+    return str(rows[place % len(rows)])
+
+
+def _succeeded(execution: Execution) -> list[int]:
+    """Return the places of the operations of which every step was done."""
+    rows = list(execution.operations.values_list("operation", "status"))
+    return [place for place in {row[0] for row in rows} if all(s == "succeeded" for p, s in rows if p == place)]
+
+
+def _done(execution: Execution, *, numbered: bool = False) -> list:
+    execution.refresh_from_db()
+    rows = (execution.planned or {}).get("rows", [])
+    done = [(place, rows[place]) for place in _succeeded(execution) if place is not None]
+    return done if numbered else [operation for _, operation in done]
+
+
+def make_shop() -> Shop:
+    """Describe, build and load orders: a raw table, a stage view, and two historized tables, one after the other."""
+    world = make_world()
+    ann, ben, cem = (person(name, Role.ADMIN) for name in ("ann", "ben", "cem"))
+    cem.is_superuser = True
+    cem.save()
+    robot = create_service_account(name="robot", owner=ann, roles=[Role.EDITOR, Role.OPERATOR])
+    robot.groups.add(*ann.groups.all())  # as an installation may have it since before accounts were told from people
+    with acting_as(ann):
+        system = create_system(name="Shop", short_name="shop")
+        source = create_source_dataset(system=system, name="order", location="order.csv", historize=True)
+        create_source_column(source_dataset=source, name="id", type="integer", key_ordinal=1)
+        create_source_column(source_dataset=source, name="amount", type="integer")
+        generate_targets(source_dataset=source)
+        order = TargetDataset.objects.get(name="rc_shop_order")
+        amount = order.columns.get(name="amount")
+        update_target_column(column=amount, expected_version=amount.version, expression="upper(`amount`)")
+        create_target_dataset(
+            schema=order.schema, name="rc_shop_sale", inputs=[order], take_columns=True, historize=True
+        )
+    people = (
+        *(Account(user, user.username) for user in (ann, ben, cem)),
+        Account(robot, "ann", by_token=True, is_program=True),
+        Account(ben, "ben", by_token=True),
+    )
+    shop = Shop(people, world.warehouse, Judge(described()))
+    FourEyes.shop = shop
+    machine = FourEyes()
+    machine.savepoint.__exit__(None, None, None)  # this once, what is done stays
+    machine.warehouse, machine.judge = shop.warehouse, shop.judge
+    machine.load(0, [], (ALL, False), 0, None)
+    return shop
+
+
+def settings_for(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        # The same sequences every day, others every night.
+        derandomize=examples == BY_DAY,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+
+
+@pytest.fixture
+def own_heads(settings: Any, tmp_path: Path) -> None:
+    """Record heads of the chain in a folder of this test: sequences are rolled back, sealed links included."""
+    settings.AUDIT_FOLDER = tmp_path
+
+
+@pytest.mark.takes(seconds=40)
+@pytest.mark.usefixtures("own_heads")
+def test_nothing_reaches_the_warehouse_that_only_its_authors_approved() -> None:
+    make_shop()
+    run_state_machine_as_test(FourEyes, settings=settings_for(EXAMPLES))

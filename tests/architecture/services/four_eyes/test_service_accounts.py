@@ -1,0 +1,127 @@
+"""Four eyes and service accounts: an account and its owner are one person. And roles for one environment."""
+
+import pytest
+from django.contrib.auth.models import Group
+
+from architecture.domain.workflow import Refused
+from architecture.models import Approval, ChangeReport
+from architecture.permissions import role_names
+from architecture.selectors.inbox import sections, waiting_for
+from architecture.selectors.report_details import standing
+from architecture.services.change_policy import update_policies
+from architecture.services.executions import approvals_missing, approve, reject
+from architecture.services.reports import authors_of_report
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import create_service_account, grant_role
+from elevata.audit.services import chain
+from elevata.notifications.models import Notice
+from metadata.models import TargetColumn
+from metadata.services.targets import update_target_column
+from tests.architecture.world import person
+
+pytestmark = pytest.mark.django_db
+
+
+def not_null(world, who) -> ChangeReport:
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(who, by_token=True):
+        update_target_column(column=column, expected_version=column.version, nullable=False)
+    return world.report()
+
+
+def refused_with(code: str, deed, **asked: object) -> None:
+    with pytest.raises(Refused) as refused:
+        deed(**asked)
+    assert refused.value.code == code
+
+
+def robot(owner, *roles: Role, name: str = "robot"):
+    return create_service_account(name=name, owner=owner, roles=roles)
+
+
+def test_an_owner_does_not_approve_what_their_account_changed(built):
+    report = not_null(built, robot(built.approver, Role.EDITOR))
+    refused_with("OWN_CHANGE", approve, report=report, user=built.approver)
+    assert standing(report, built.approver, authors_of_report(report)).cannot_approve.code == "OWN_CHANGE"
+
+
+def test_a_service_account_approves_and_rejects_nothing_whatever_it_was_given(built):
+    """By a group that the services refuse, and as a superuser, also what its owner had no hand in."""
+    account = robot(person("dave", Role.VIEWER))
+    account.groups.add(Group.objects.get(name=Role.ADMIN.value))
+    account.is_superuser = True
+    account.save()
+    report = not_null(built, built.author)
+    refused_with("SERVICE_ACCOUNT", approve, report=report, user=account)
+    refused_with("SERVICE_ACCOUNT", reject, report=report, user=account)
+    policies = {"severities": {"ADD_COLUMN": "block"}}
+    change = {"environment": built.environment, "policies": policies, "expected_version": 1}
+    refused_with("SERVICE_ACCOUNT", update_policies, user=account, **change)
+
+
+def test_a_yes_of_a_service_account_that_stands_in_the_database_does_not_count(built):
+    report = not_null(built, built.author)
+    account = robot(person("dave", Role.VIEWER))
+    approval = Approval.objects.create(
+        report=report,
+        fingerprint=report.fingerprint,
+        person=account,
+        person_name="robot",
+        roles=["approver"],
+        decision="approve",
+        at=report.created_at,
+    )
+    chain.append(approval)
+    assert approvals_missing(report) == 1
+    asked = [one for one in waiting_for(built.approver) if one.pk == report.pk]
+    assert (asked[0].ask, asked[0].facts.missing) == ("decide", 1)
+
+
+def test_nobody_asks_a_service_account_to_approve(built):
+    account = robot(built.author)
+    account.groups.add(Group.objects.get(name=Role.APPROVER.value))
+    report = not_null(built, built.author)
+    (section,) = sections(waiting_for(built.approver))
+    assert section.rows[0].whom == ("bob",)
+    told = Notice.objects.filter(event__subject_key=str(report.report_id))
+    assert {one.user.username for one in told} == {"bob"}
+
+
+# --- roles for one environment or schema -----------------------------------------------------------
+
+
+def test_an_approver_of_this_environment_approves_here(built):
+    report = not_null(built, built.author)
+    dora = person("dora")
+    refused_with("NOT_PERMITTED", approve, report=report, user=dora)
+    grant_role(user=dora, role="approver", environment=built.environment.name)
+    dora = type(dora).objects.get(pk=dora.pk)
+    assert approve(report=report, user=dora).roles == ["approver"]
+    assert report.status == "approved"
+
+
+def test_an_approver_of_another_does_not(built):
+    dora = person("dora")
+    grant_role(user=dora, role="approver", environment="prod")
+    refused_with("NOT_PERMITTED", approve, report=not_null(built, built.author), user=dora)
+
+
+def test_an_approver_of_the_schema_approves_what_touches_nothing_else(built):
+    report = not_null(built, built.author)
+    dora = person("dora")
+    schema = TargetColumn.objects.get(name="full_name").dataset.schema
+    grant_role(user=dora, role="approver", schema=schema.name)
+    approve(report=report, user=type(dora).objects.get(pk=dora.pk))
+    assert report.status == "approved"
+
+
+def test_an_author_is_one_whatever_they_are_granted(built):
+    grant_role(user=built.author, role="approver", environment=built.environment.name)
+    author = type(built.author).objects.get(pk=built.author.pk)
+    refused_with("OWN_CHANGE", approve, report=not_null(built, author), user=author)
+
+
+def test_roles_told_of_an_approval_are_those_of_the_place(built):
+    dora = person("dora", Role.VIEWER)
+    assert role_names(dora) == ["viewer"]

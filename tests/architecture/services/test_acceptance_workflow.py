@@ -1,0 +1,108 @@
+"""Clauses of the workflow that other tests leave open: resumed scopes, refusals on a terminal, rows in SQL."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+
+from architecture.domain.report import DATASET, SCHEMA, Scope
+from architecture.models import Execution
+from architecture.services.executions import resume_execution
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.core.errors import MetadataError
+from elevata.jobs.services import mark_lost
+from metadata.models import TargetDataset
+from metadata.services.lifecycle import rename_dataset
+from metadata.services.targets import create_schema
+from tests.architecture.executions import needing_approval
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import Killed, World
+
+pytestmark = pytest.mark.django_db
+
+
+def customer() -> TargetDataset:
+    return TargetDataset.objects.get(name="rc_crm_customer")
+
+
+def given_another_name(world: World) -> Scope:
+    with acting_as(world.author):
+        rename_dataset(dataset=customer(), name="rc_crm_client", expected_version=customer().version)
+    return Scope(DATASET, "rawcore.rc_crm_customer")
+
+
+def moved_to_another_schema(world: World) -> Scope:
+    with acting_as(world.author):
+        other = create_schema(name="core", layer="rawcore")
+    # As an import of metadata does it.
+    TargetDataset.objects.filter(name__startswith="rc_crm_customer").update(schema=other)
+    return Scope(SCHEMA, "rawcore")
+
+
+@pytest.mark.parametrize("edited", [given_another_name, moved_to_another_schema])
+def test_a_report_whose_scope_was_named_as_before_is_resumed(built: World, edited) -> None:
+    """A scope is named by what is there or by what is desired. Once the first rename is done, only one is left."""
+    execution = built.queued(edited(built))
+    with pytest.raises(Killed):
+        built.work(execution, dies_at=1)
+    Execution.objects.filter(pk=execution.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
+    assert [job.pk for job in mark_lost()] == [execution.pk]
+    ended = built.work(resume_execution(execution=execution, user=built.operator))
+    assert (ended.status, ended.attempt) == ("succeeded", 2)
+    assert built.report().status == "no_changes"
+
+
+@pytest.mark.parametrize(("command", "code"), [("approve", "OWN_CHANGE"), ("execute", "NOT_PERMITTED")])
+def test_a_refusal_on_a_terminal_says_the_reasons_code(built: World, monkeypatch, command: str, code: str) -> None:
+    """Exit code 2 is refused *with the reason's code*, which scripts and people look up, with --json and without."""
+    report = needing_approval(built)
+    author = report.created_by
+    author.groups.add(*built.approver.groups.all())
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=author)[1])
+    with pytest.raises(CommandExit) as refused:
+        call_command(command, str(report.report_id), stdout=StringIO(), stderr=StringIO())
+    assert refused.value.returncode == 2
+    assert code in str(refused.value)
+
+
+@pytest.fixture
+def sealed(built: World) -> list:
+    """A record, and an approval that was needed for it."""
+    needing_approval(built)
+    record = built.executed().record
+    return [record, record.execution.report.approvals.get()]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["record", "approval"])
+def test_records_and_approvals_stay_as_they_were_written_in_sql(sealed: list, which: int) -> None:
+    row = sealed[which]
+    table = row._meta.db_table
+    column = ("outcome", "note")[which]
+    statements = [f"UPDATE {table} SET {column} = 'x'", f"DELETE FROM {table}"]
+    if connection.vendor == "postgresql":
+        statements.append(f"TRUNCATE {table} CASCADE")
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    for statement in statements:
+        with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["record", "approval"])
+def test_no_query_of_the_orm_changes_a_record_or_an_approval(sealed: list, which: int) -> None:
+    row = sealed[which]
+    field = ("outcome", "note")[which]
+    rows = type(row).objects
+    for change in (lambda: rows.update(**{field: "x"}), lambda: rows.bulk_update([row], [field])):
+        with pytest.raises((MetadataError, IntegrityError)), transaction.atomic():
+            change()
+
+
+@pytest.mark.embedded
+def test_both_databases_give_one_fingerprint(built: World) -> None:
+    """Run on SQLite and on PostgreSQL: what was stored and read back is hashed, not only what was just made."""
+    rename(built, "full_name", "display_name")
+    assert built.report().fingerprint == "1aba775c1b3d4ddf94af1ff763ad2bee503497023f9aefd042aa830064797f1d"

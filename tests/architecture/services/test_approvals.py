@@ -1,0 +1,156 @@
+"""Deciding on a report: who may, who may not, and with which code."""
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+
+from architecture.domain.workflow import Refused
+from architecture.models import Approval, ChangeReport
+from architecture.services.change_policy import update_policies
+from architecture.services.executions import approvals_missing, approve, reject
+from architecture.services.reports import is_stale
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.targets import update_target_column
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import person
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def risky(built):
+    """A report that needs one approval: a column becomes not null."""
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(built.author):
+        update_target_column(column=column, expected_version=column.version, nullable=False)
+    return built.report()
+
+
+def refused_with(code: str, decide, **asked: object) -> None:
+    with pytest.raises(Refused) as refused:
+        decide(**asked)
+    assert refused.value.code == code
+    assert not Approval.objects.exists() or code == "ALREADY_DECIDED"
+
+
+def test_it_needs_one_approval(risky):
+    assert (risky.status, risky.risk, approvals_missing(risky)) == ("open", "review", 1)
+
+
+def test_one_yes_of_another_person_approves_it(built, risky):
+    approval = approve(report=risky, user=built.approver, note=" looks right ")
+    assert (risky.status, approvals_missing(risky)) == ("approved", 0)
+    assert (approval.person_name, approval.note, approval.fingerprint) == ("bob", "looks right", risky.fingerprint)
+    assert approval.roles == ["approver"]
+
+
+def test_one_no_rejects_it(built, risky):
+    reject(report=risky, user=built.approver, note="too early")
+    assert risky.status == "rejected"
+
+
+def test_who_changed_it_cannot_approve_it(built, risky):
+    ada = person("ada", Role.EDITOR, Role.APPROVER)
+    refused_with("OWN_CHANGE", approve, report=risky, user=ada)
+
+
+def test_a_superuser_who_changed_it_cannot_approve_it_either(built, risky):
+    built.author.is_superuser = True
+    built.author.save()
+    refused_with("OWN_CHANGE", approve, report=risky, user=built.author)
+
+
+def test_a_token_of_who_changed_it_cannot_approve_it_either(built, risky):
+    ada = person("ada", Role.EDITOR, Role.APPROVER)
+    with acting_as(ada, by_token=True):
+        refused_with("OWN_CHANGE", approve, report=risky, user=ada)
+
+
+def test_what_was_changed_by_a_token_is_its_persons_change(built):
+    column = TargetColumn.objects.get(name="full_name")
+    bob = person("bob", Role.EDITOR, Role.APPROVER)
+    with acting_as(bob, by_token=True):
+        update_target_column(column=column, expected_version=column.version, nullable=False)
+    refused_with("OWN_CHANGE", approve, report=built.report(), user=bob)
+
+
+def test_nobody_cannot_approve(risky):
+    refused_with("NO_PERSON", approve, report=risky, user=None)
+    refused_with("NO_PERSON", reject, report=risky, user=AnonymousUser())
+
+
+def test_who_lacks_the_role_cannot_approve(built, risky):
+    refused_with("NOT_PERMITTED", approve, report=risky, user=built.operator)
+
+
+def test_a_blocked_report_is_not_approved(built):
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(built.author):
+        update_target_column(column=column, expected_version=column.version, type="string(10)")
+    report = built.report()
+    assert (report.status, report.destructive) == ("blocked", True)
+    refused_with("REPORT_BLOCKED", approve, report=report, user=built.approver)
+
+
+def test_an_empty_report_is_not_approved(built):
+    refused_with("NO_CHANGES", approve, report=built.report(), user=built.approver)
+
+
+def test_a_stale_report_is_not_approved(built, risky):
+    rename(built, "balance", "saldo")
+    refused_with("REPORT_STALE", approve, report=risky, user=built.approver)
+
+
+def test_a_superseded_report_is_not_approved(built, risky):
+    rename(built, "balance", "saldo")
+    built.report()
+    refused_with("REPORT_SUPERSEDED", approve, report=risky, user=built.approver)
+
+
+def test_a_report_is_not_approved_after_a_table_moved(built, risky):
+    key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
+    built.warehouse.rename_behind_your_back(key, "balance", "other")
+    built.warehouse.show()
+    refused_with("TABLE_MOVED", approve, report=risky, user=built.approver)
+
+
+def two_needed(world) -> ChangeReport:
+    root = person("root", Role.ADMIN)
+    policies = {"approvals": {"review": {"count": 2, "role": "approver"}}}
+    update_policies(environment=world.environment, policies=policies, expected_version=1, user=root)
+    return world.report()
+
+
+def test_two_approvals_are_two_people(built, risky):
+    report = two_needed(built)
+    approve(report=report, user=built.approver)
+    assert (report.status, approvals_missing(report)) == ("open", 1)
+    refused_with("ALREADY_DECIDED", approve, report=report, user=built.approver)
+    approve(report=report, user=person("eve", Role.APPROVER))
+    assert report.status == "approved"
+
+
+def test_who_becomes_an_author_later_counts_no_more(built, risky):
+    """An author's approval does not count, whenever they became one."""
+    report = two_needed(built)
+    approve(report=report, user=built.approver)
+    bob = person("bob", Role.APPROVER, Role.EDITOR)
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(bob):
+        update_target_column(column=column, expected_version=column.version, description="what people call them")
+    assert approvals_missing(ChangeReport.objects.get(pk=report.pk)) == 2
+
+
+def test_an_approved_report_is_not_decided_on_again(built, risky):
+    approve(report=risky, user=built.approver)
+    refused_with("ALREADY_DECIDED", reject, report=risky, user=person("eve", Role.APPROVER))
+
+
+def test_an_approval_stands_when_its_person_is_put_out_of_use(built, risky):
+    approve(report=risky, user=built.approver)
+    built.approver.is_active = False
+    built.approver.save()
+    assert approvals_missing(risky) == 0
+    rename(built, "balance", "amount")
+    assert is_stale(risky) == "REPORT_STALE"

@@ -1,0 +1,94 @@
+"""Loads carry out by themselves what is safe, and nothing that a report would have to be approved for."""
+
+from typing import Any
+
+import pytest
+
+from architecture.selectors.environments import described_states
+from architecture.services.automatic_changes import Pending, pending_changes
+from architecture.services.states import last_seen
+from elevata.accounts.permissions import acting_as
+from elevata.audit.services.chain import sealed_through
+from metadata.models import TargetColumn
+from metadata.services.lifecycle import delete_column, retire_column, retire_dataset
+from metadata.services.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_target_column,
+)
+from tests.architecture.executions import customer
+from tests.architecture.services.test_reports import column
+from tests.architecture.world import World, agree_on_policy, committed
+
+pytestmark = pytest.mark.django_db
+
+
+def pending(world: World, *others: Any) -> Pending:
+    """Return the pending changes that a load of the customers would find."""
+    committed()
+    world.warehouse.show()
+    environment = world.environment
+    return pending_changes(
+        environment=environment,
+        states=described_states(environment=environment),
+        keys={str(one.key) for one in (customer(), *others)},
+        seen=last_seen(environment=environment),
+        through=sealed_through(),
+    )
+
+
+def delete(world: World, name: str) -> None:
+    with acting_as(world.author):
+        retire_column(column=column(name), expected_version=column(name).version)
+        delete_column(column=column(name), expected_version=column(name).version)
+
+
+def change_column(world: World, name: str, **changes: object) -> None:
+    with acting_as(world.author):
+        update_target_column(column=column(name), expected_version=column(name).version, **changes)
+
+
+def test_a_destructive_change_waits_for_its_approval_though_the_policy_allows_the_operation(built):
+    agree_on_policy(built.environment, {"severities": {"DROP_COLUMN": "allow"}})
+    delete(built, "balance")
+    assert built.report().risk == "destructive"
+    assert any("drop_column" in one for one in pending(built).needing)
+
+
+@pytest.mark.parametrize("name", ["full_name", "customer_id"])
+def test_a_former_name_of_a_deleted_column_hides_no_change_of_logic(built, name):
+    delete(built, "balance")
+    TargetColumn.objects.filter(pk=column(name).pk).update(former_names=["balance"])
+    change_column(built, name, expression="1 + 1")
+    assert pending(built).needing
+    assert [row["code"] for row in built.report().document["rows"]] == ["HISTORY_DIFFERS"]
+
+
+def test_a_table_that_is_gone_is_not_made_anew_with_other_logic_unasked(built):
+    built.warehouse.shapes.pop(str(customer().key))
+    assert not pending(built).needing
+    change_column(built, "customer_id", expression="1 + 1")
+    assert pending(built).needing
+    assert [row["code"] for row in built.report().document["rows"]] == ["HISTORY_DIFFERS"]
+
+
+def test_a_table_that_is_gone_is_not_made_anew_with_another_key(built):
+    built.warehouse.shapes.pop(str(customer().key))
+    change_column(built, "full_name", role="business_key", key_ordinal=2, nullable=False)
+    assert pending(built).needing
+    assert built.report().status == "blocked"
+
+
+def test_a_view_that_was_never_applied_is_not_computed_unasked(built):
+    """Retired before anything compared it, it would be run for its readers with whatever is made of it later."""
+    with acting_as(built.author):
+        schema = create_schema(name="stage", layer="stage")
+        view = create_target_dataset(schema=schema, name="stg_new", materialization="view")
+        create_target_column(dataset=view, name="customer_id", type="integer", inputs=[])
+        retire_dataset(dataset=view, expected_version=view.version)
+        row = customer()
+        set_dataset_inputs(dataset=row, inputs=[view], expected_version=row.version)
+    built.executed()
+    assert any("stage.stg_new" in one for one in pending(built, view).needing)

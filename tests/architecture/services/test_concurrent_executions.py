@@ -1,0 +1,31 @@
+"""Asked for twice at the same moment, or claimed by several workers: an execution runs once."""
+
+import pytest
+
+from architecture.models import Execution
+from architecture.services.executions import claim_execution
+from tests.architecture.executions import ask, at_once
+from tests.architecture.world import customers, make_world
+
+
+@pytest.mark.services
+@pytest.mark.django_db(transaction=True)
+def test_two_executes_pressed_at_once_are_one_execution():
+    world = make_world()
+    customers(world.author)
+    preview = world.previewed()
+    asked = at_once(*(lambda: ask(world, preview.report) for _ in range(4)))
+    assert len({one.execution.pk for one in asked}) == 1
+    assert sorted(one.requested for one in asked) == [False, False, False, True]
+    assert Execution.objects.count() == 1
+
+
+@pytest.mark.services
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_with_the_same_message_claim_once():
+    world = make_world()
+    customers(world.author)
+    execution = world.queued()
+    names = [f"w{number}" for number in range(4)]
+    claimed = at_once(*(lambda name=name: claim_execution(execution_pk=execution.pk, worker=name) for name in names))
+    assert len([one for one in claimed if one is not None]) == 1

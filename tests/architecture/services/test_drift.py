@@ -1,0 +1,99 @@
+"""Drift of an environment, and adopting what is there as the baseline."""
+
+import pytest
+
+from architecture.domain.workflow import Refused
+from architecture.models import AppliedDataset
+from architecture.services.drift import adopt_as_baseline, drift_of
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import TargetDataset
+
+pytestmark = pytest.mark.django_db
+
+
+def key() -> str:
+    return str(TargetDataset.objects.get(name="rc_crm_customer").key)
+
+
+def statuses(world) -> list[str]:
+    return [one.status for one in drift_of(world.environment).datasets]
+
+
+def change_by_hand(world) -> None:
+    """A column is renamed in base and history, past everything."""
+    for table in world.warehouse.shapes:
+        world.warehouse.rename_behind_your_back(table, "balance", "other")
+
+
+@pytest.fixture
+def drifted(built):
+    change_by_hand(built)
+    built.warehouse.show()
+    return built
+
+
+def adopt(world, **changes):
+    asked = {"dataset_keys": [key()], "user": world.operator, "reason": "changed by hand"}
+    return adopt_as_baseline(environment=world.environment, **asked | changes)
+
+
+def test_what_is_as_it_was_left_is_in_sync(built):
+    assert statuses(built) == ["in_sync"]
+    assert drift_of(built.environment).at is not None
+
+
+def test_what_somebody_changed_by_hand_has_drifted(drifted):
+    (one,) = drift_of(drifted.environment).datasets
+    assert (one.status, {difference.what for difference in one.differences}) == ("drifted", {"column_name"})
+
+
+def test_what_was_never_looked_at_is_unknown(built):
+    built.environment.observations.all().delete()
+    found = drift_of(built.environment)
+    assert (statuses(built), found.at) == (["unknown"], None)
+
+
+def test_a_table_that_nobody_applied_is_unknown(built):
+    AppliedDataset.objects.all().delete()
+    assert set(statuses(built)) == {"unknown"}
+
+
+def test_adopted_it_is_in_sync_and_the_report_brings_it_back(drifted):
+    adopt(drifted)
+    assert statuses(drifted) == ["in_sync"]
+    operations = drifted.report().document["operations"]
+    assert {(one["op"], one["from"], one["to"]) for one in operations} == {("rename_column", "other", "balance")}
+
+
+def test_what_was_never_applied_can_be_adopted(built):
+    AppliedDataset.objects.all().delete()
+    adopt(built)
+    assert statuses(built) == ["in_sync"]
+    assert built.report().status == "no_changes"
+
+
+def test_adopting_a_table_that_is_gone_forgets_it(built):
+    built.warehouse.shapes.clear()
+    built.warehouse.show([key()])
+    adopt(built)
+    assert not AppliedDataset.objects.exists()
+
+
+def test_adopting_stands_in_the_change_log(drifted):
+    adopt(drifted)
+    entry = ChangeLogEntry.objects.get(subject_kind="baseline")
+    assert (entry.actor, entry.reason, str(entry.dataset_key)) == ("olga", "changed by hand", key())
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"user": None}, "NO_PERSON"),
+        ({"reason": " "}, "NO_REASON"),
+        ({"dataset_keys": ["00000000-0000-0000-0000-000000000000"]}, "UNKNOWN_DATASET"),
+    ],
+)
+def test_what_adopting_refuses(drifted, changes, code):
+    with pytest.raises(Refused) as refused:
+        adopt(drifted, **changes)
+    assert refused.value.code == code

@@ -1,0 +1,122 @@
+"""Executions: who may ask for one and when, and what it leaves of tables, applied state and rows."""
+
+import pytest
+
+from architecture.models import AppliedDataset
+from architecture.selectors.environments import applied_datasets, executions
+from architecture.services.change_policy import update_policies
+from architecture.services.executions import request_execution
+from architecture.services.previews import make_preview
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn
+from metadata.services.targets import update_target_column
+from tests.architecture.executions import ask, code_of, customer, needing_approval
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import Killed, person
+
+pytestmark = pytest.mark.django_db
+
+# --- doing -----------------------------------------------------------------------------------
+
+
+def test_it_changes_tables_and_applied_state_together(renamed):
+    execution = renamed.executed()
+    assert (execution.status, execution.attempt, execution.error) == ("succeeded", 1, None)
+    (applied,) = applied_datasets(environment=renamed.environment)
+    names = {column["name"] for column in applied.state["columns"]}
+    assert {"display_name"} <= names
+    assert "full_name" not in names
+    assert applied.table_versions[str(customer().key)] == renamed.warehouse.versions[str(customer().key)]
+    assert applied.execution == execution
+
+
+def test_every_step_is_a_row_with_statement_and_versions(renamed):
+    execution = renamed.executed()
+    row = execution.operations.order_by("ordinal").first()
+    assert (row.op, row.status, row.column_name) == ("rename_column", "succeeded", "display_name")
+    assert "RENAME COLUMN" in row.statement
+    assert row.version_after == renamed.warehouse.versions[str(row.table_key)]
+    (listed, *_) = executions(environment=renamed.environment)
+    assert (listed.operation_count, listed.done_count, listed.failed_count) == (2, 2, 0)
+
+
+def test_applied_state_claims_nothing_before_all_steps_of_an_operation_are_done(renamed):
+    execution = renamed.queued()
+    before = AppliedDataset.objects.get().state
+    with pytest.raises(Killed):
+        renamed.work(execution, dies_at=0.5)
+    assert AppliedDataset.objects.get().state == before
+
+
+def test_an_operation_that_changes_no_table_has_a_row_too(built):
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(built.author):
+        update_target_column(column=column, expected_version=column.version, nullable=False)
+    execution = built.executed()
+    assert execution.status == "succeeded"
+    assert set(execution.operations.values_list("op", "status")) >= {("check_not_null", "succeeded")}
+    assert built.report().status == "no_changes"
+
+
+# --- asking ----------------------------------------------------------------------------------
+
+
+def test_pressed_twice_it_is_asked_for_once(renamed):
+    preview = renamed.previewed()
+    first, second = ask(renamed, preview.report), ask(renamed, preview.report)
+    assert (first.requested, second.requested, first.execution) == (True, False, second.execution)
+
+
+def test_what_was_executed_is_not_executed_again(renamed):
+    execution = renamed.executed()
+    assert code_of(ask, world=renamed, report=execution.report) == "ALREADY_EXECUTED"
+
+
+def test_without_a_preview_nothing_is_executed(renamed):
+    assert code_of(ask, world=renamed, report=renamed.approved()) == "NO_PREVIEW"
+
+
+def test_the_preview_that_was_seen_must_be_the_newest(renamed):
+    preview = renamed.previewed()
+    asked = {"report": preview.report, "user": renamed.operator, "preview_fingerprint": "0" * 64}
+    assert code_of(request_execution, **asked) == "PREVIEW_STALE"
+
+
+def test_without_approval_nothing_is_executed(built):
+    report = needing_approval(built)
+    make_preview(report=report, user=built.operator)
+    assert code_of(ask, world=built, report=report) == "NOT_APPROVED"
+
+
+@pytest.mark.parametrize(("who", "code"), [("author", "NOT_PERMITTED"), ("approver", "NOT_PERMITTED")])
+def test_who_lacks_the_permission_executes_nothing(renamed, who, code):
+    preview = renamed.previewed()
+    assert code_of(ask, world=renamed, report=preview.report, by=getattr(renamed, who)) == code
+
+
+def test_nobody_executes_nothing(renamed):
+    preview = renamed.previewed()
+    assert code_of(request_execution, report=preview.report, user=None) == "NO_PERSON"
+
+
+def test_who_approved_may_not_execute_where_the_environment_says_so(built):
+    root = person("root", Role.ADMIN)
+    policies = {"approver_may_execute": False}
+    update_policies(environment=built.environment, policies=policies, expected_version=1, user=root)
+    both = built.approver = person("bob", Role.APPROVER, Role.OPERATOR)
+    needing_approval(built)
+    preview = built.previewed()
+    assert code_of(ask, world=built, report=preview.report, by=both) == "NOT_PERMITTED"
+    assert ask(built, preview.report).requested
+
+
+def test_an_empty_report_is_not_executed(built):
+    assert code_of(ask, world=built, report=built.report()) == "NO_CHANGES"
+
+
+def test_a_superseded_report_is_not_executed(renamed):
+    preview = renamed.previewed()
+    rename(renamed, "balance", "saldo")
+    renamed.report()
+    assert code_of(ask, world=renamed, report=preview.report) == "REPORT_SUPERSEDED"

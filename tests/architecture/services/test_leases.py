@@ -1,0 +1,151 @@
+"""Leases: what keeps two runs off one dataset."""
+
+from datetime import timedelta
+from uuid import NAMESPACE_DNS, uuid5
+
+import pytest
+from django.utils import timezone
+
+from architecture.domain.workflow import Refused
+from architecture.models import Environment, Lease
+from architecture.selectors.environments import leases_held
+from architecture.services.executions import claim_execution
+from architecture.services.leases import Holder, break_lease, release_leases, take_leases
+from architecture.services.states import current_environment
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import TargetDataset
+from tests.architecture.executions import at_once
+from tests.architecture.services.test_reports import rename
+
+pytestmark = pytest.mark.django_db
+
+A, B, C = (str(uuid5(NAMESPACE_DNS, name)) for name in "abc")
+LOAD, REVERT = Holder("load run", "run-1", 1), Holder("load run", "run-2", 1)
+
+
+def take(holder: Holder, *keys: str):
+    return take_leases(environment=current_environment(), dataset_keys=keys, holder=holder)
+
+
+def refused(holder: Holder, *keys: str) -> Refused:
+    with pytest.raises(Refused) as said:
+        take(holder, *keys)
+    assert said.value.code == "LEASE_HELD"
+    return said.value
+
+
+def test_two_never_hold_the_same_dataset(db):
+    take(LOAD, A, B)
+    assert "load run run-1 writes to" in refused(REVERT, B).message
+
+
+def test_all_are_taken_or_none(db):
+    take(LOAD, B)
+    refused(REVERT, A, B, C)
+    assert leases_held(environment=current_environment()).count() == 1
+
+
+def test_what_was_given_back_is_free_and_its_number_grows(db):
+    take(LOAD, A)
+    assert release_leases(environment=current_environment(), holder=LOAD) == 1
+    take(REVERT, A)
+    assert Lease.objects.get(dataset_key=A).fence == 2
+
+
+def test_a_lease_that_ran_out_is_taken_over_and_its_holder_finds_out(db):
+    held = take(LOAD, A)
+    Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    take(REVERT, A)
+    assert not held.renew()
+    assert release_leases(environment=current_environment(), holder=LOAD) == 0
+
+
+def test_a_heartbeat_keeps_it(db):
+    held = take(LOAD, A)
+    Lease.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=20))
+    assert held.renew()
+    assert Lease.objects.get().heartbeat_at > timezone.now() - timedelta(seconds=5)
+
+
+def test_the_next_attempt_takes_over_from_the_one_before(db):
+    old = take(LOAD, A)
+    new = take(Holder("load run", "run-1", 2), A)
+    assert (old.renew(), new.renew()) == (False, True)
+
+
+def test_an_old_attempt_takes_nothing_from_a_newer_one(db):
+    take(Holder("load run", "run-1", 2), A)
+    refused(LOAD, A)
+
+
+def test_a_lease_is_broken_by_who_may_with_a_reason_that_is_logged(world):
+    held = take(LOAD, A)
+    lease = Lease.objects.get()
+    for who, reason, code in (
+        (world.author, "stuck", "NOT_PERMITTED"),
+        (None, "stuck", "NO_PERSON"),
+        (world.operator, " ", "NO_REASON"),
+    ):
+        with pytest.raises(Refused) as said:
+            break_lease(lease=lease, user=who, reason=reason)
+        assert said.value.code == code
+    break_lease(lease=lease, user=world.operator, reason="the machine is gone")
+    assert not held.renew()
+    entry = ChangeLogEntry.objects.get(subject_kind="lease")
+    assert (entry.actor, entry.reason) == ("olga", "the machine is gone")
+    take(REVERT, A)
+
+
+def test_an_execution_waits_while_a_load_writes_and_says_so(built):
+    rename(built, "full_name", "display_name")
+    execution = built.queued()
+    take(LOAD, str(TargetDataset.objects.get(name="rc_crm_customer").key))
+    assert claim_execution(execution_pk=execution.pk, worker="w1") is None
+    execution.refresh_from_db()
+    assert (execution.status, "load run run-1 writes to rawcore.rc_crm_customer" in execution.phase) == ("queued", True)
+    release_leases(environment=current_environment(), holder=LOAD)
+    assert built.work(execution).status == "succeeded"
+    assert not leases_held(environment=current_environment()).exists()
+
+
+@pytest.mark.services
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_one_gets_the_lease():
+    current_environment()
+
+    def attempt(number: int) -> bool:
+        try:
+            take(Holder("load run", f"run-{number}", 1), A, B, C)
+        except Refused:
+            return False
+        return True
+
+    assert sum(at_once(*(lambda n=n: attempt(n) for n in range(6)))) == 1
+
+
+# --- environments with the same warehouse ----------------------------------------------------------
+
+
+def beside(warehouse: str) -> Environment:
+    return Environment.objects.create(name="beside", warehouse=warehouse)
+
+
+def test_a_lease_of_another_environment_with_the_same_warehouse_counts(db):
+    other = beside(current_environment().warehouse)
+    held = take_leases(environment=other, dataset_keys=[A], holder=REVERT)
+    assert "load run run-2 writes to" in refused(LOAD, A).message
+    take(LOAD, B)
+    held.release()
+    take(LOAD, A)
+
+
+def test_a_silent_lease_of_another_environment_does_not_count(db):
+    other = beside(current_environment().warehouse)
+    take_leases(environment=other, dataset_keys=[A], holder=REVERT)
+    Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    take(LOAD, A)
+
+
+def test_environments_with_warehouses_of_their_own_write_side_by_side(db):
+    take_leases(environment=beside("s3a://another/tables"), dataset_keys=[A], holder=REVERT)
+    take(LOAD, A)

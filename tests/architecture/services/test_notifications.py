@@ -1,0 +1,164 @@
+"""Notifications about reports, executions and drift."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from architecture.models import ChangeReport, Environment
+from architecture.services.executions import approve, claim_execution, end_attempt, reject
+from architecture.services.reports import build_report
+from architecture.services.states import keep_what_was_seen
+from elevata.accounts.models import RoleGrant
+from elevata.accounts.roles import Role
+from elevata.jobs.services import give_up
+from elevata.notifications.models import Event, Notice
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import World, person, put_policy_in_force
+
+pytestmark = pytest.mark.django_db
+
+
+def told(kind: str) -> list[str]:
+    """The names of who was told of this kind of event."""
+    return sorted(Notice.objects.filter(event__kind=kind).values_list("user__username", flat=True))
+
+
+@pytest.fixture
+def waiting(renamed: World) -> ChangeReport:
+    """An open report by Ada that needs one approval; nothing was told before it."""
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
+    Event.objects.all().delete()
+    return renamed.report()
+
+
+def test_approvers_are_told_of_a_report_that_waits(waiting: ChangeReport):
+    assert told("report.waiting") == ["bob"]
+    event = Event.objects.get()
+    assert event.link == f"/reports/{waiting.report_id}/"
+    assert event.facts["fingerprint"] == waiting.fingerprint
+
+
+def test_an_author_who_approves_others_is_not_asked(renamed: World):
+    person("ada", Role.EDITOR, Role.APPROVER)
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
+    renamed.report()
+    assert told("report.waiting") == ["bob"]
+
+
+def test_an_approver_of_another_environment_is_not_asked(renamed: World):
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
+    for name, environment in (("here", renamed.environment.name), ("there", "elsewhere")):
+        RoleGrant.objects.create(user=person(name), role="approver", environment=environment)
+    renamed.report()
+    assert told("report.waiting") == ["bob", "here"]
+
+
+def test_only_the_role_whose_yes_counts_is_asked(renamed: World):
+    person("root", Role.ADMIN)
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1, "role": "operator"}}})
+    person("oscar", Role.OPERATOR, Role.APPROVER)
+    renamed.report()
+    assert told("report.waiting") == ["oscar", "root"]
+
+
+def test_nobody_is_asked_where_no_approval_is_needed(renamed: World):
+    renamed.report()
+    assert told("report.waiting") == []
+
+
+def test_the_same_report_again_is_told_once(waiting: ChangeReport):
+    build_report(environment=waiting.environment)
+    assert Event.objects.count() == 1
+
+
+def test_authors_are_told_that_theirs_was_approved(waiting: ChangeReport, renamed: World):
+    approve(report=waiting, user=renamed.approver)
+    assert told("report.approved") == ["ada"]
+
+
+def test_a_first_of_two_yeses_is_no_event(renamed: World):
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 2}}})
+    approve(report=renamed.report(), user=renamed.approver)
+    assert told("report.approved") == []
+
+
+def test_a_no_is_told_with_its_reason(waiting: ChangeReport, renamed: World):
+    reject(report=waiting, user=renamed.approver, note="not this name")
+    assert told("report.rejected") == ["ada"]
+    assert "not this name" in Event.objects.get(kind="report.rejected").title
+
+
+def test_who_asked_and_whose_it_is_are_told_that_it_was_executed(built: World):
+    assert told("report.executed") == ["ada", "olga"]
+
+
+def test_a_failed_execution_is_told_with_what_failed(renamed: World):
+    attempt = claim_execution(execution_pk=renamed.queued().pk, worker="w1")
+    end_attempt(attempt=attempt, wanted="failed", error={"code": "X", "message": "the disk is full"})
+    assert told("execution.failed") == ["ada", "olga"]
+    assert "the disk is full" in Event.objects.get(kind="execution.failed").title
+
+
+def test_a_lost_execution_is_told_as_failed(renamed: World):
+    execution = renamed.queued()
+    claim_execution(execution_pk=execution.pk, worker="w1")
+    execution.refresh_from_db()
+    give_up(job=execution, error={"code": "WORKER_LOST", "message": "gone"})
+    assert told("execution.failed") == ["ada", "olga"]
+
+
+# --- drift -------------------------------------------------------------------------------------
+
+
+def refresh(world: World) -> tuple[Any, ...]:
+    """Look at every table as it is now."""
+    tables = {key: asdict(world.warehouse.table(key)) for key in world.warehouse.shapes}
+    return keep_what_was_seen(environment=world.environment, asked=list(world.warehouse.shapes), tables=tables)
+
+
+def behind_your_back(world: World, old: str = "full_name", new: str = "whole_name") -> None:
+    key = next(iter(world.warehouse.shapes))
+    world.warehouse.rename_behind_your_back(key, old, new)
+
+
+def test_operators_are_told_of_drift_that_was_not_there(built: World):
+    refresh(built)
+    behind_your_back(built)
+    refresh(built)
+    assert told("drift.found") == ["olga"]
+    assert Event.objects.get(kind="drift.found").facts["datasets"] == ["rawcore.rc_crm_customer"]
+
+
+def test_drift_that_is_known_is_not_told_again(built: World):
+    behind_your_back(built)
+    refresh(built)
+    refresh(built)
+    assert Event.objects.filter(kind="drift.found").count() == 1
+
+
+def test_more_drift_is_told(built: World):
+    behind_your_back(built)
+    refresh(built)
+    behind_your_back(built, "balance", "saldo")
+    refresh(built)
+    assert Event.objects.filter(kind="drift.found").count() == 2
+
+
+def test_a_table_that_is_as_it_was_left_is_no_event(built: World):
+    refresh(built)
+    built.warehouse.versions = {key: version + 1 for key, version in built.warehouse.versions.items()}
+    assert refresh(built) == ()
+    assert told("drift.found") == []
+
+
+def test_a_table_that_is_gone_is_drift(built: World):
+    key = next(iter(built.warehouse.shapes))
+    keep_what_was_seen(environment=built.environment, asked=[key], tables={})
+    assert told("drift.found") == ["olga"]
+
+
+def test_a_pending_change_is_no_drift(built: World):
+    rename(built, "full_name", "display_name")
+    refresh(built)
+    assert told("drift.found") == []

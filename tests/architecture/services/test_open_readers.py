@@ -1,0 +1,148 @@
+"""Environments with open readers: changes write tables anew, unless approvers accept lost readers."""
+
+import pytest
+
+from architecture.domain.steps.features import COLUMN_MAPPING, OPEN
+from architecture.domain.steps.step import shape_of
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport
+from architecture.services.executions import approve, request_execution
+from architecture.services.previews import make_preview
+from architecture.services.reports import operations_of
+from architecture.services.undo import undo_report
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.lifecycle import rename_dataset
+from metadata.services.targets import update_target_column
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import World, customers_built, make_world, person, put_policy_in_force
+
+pytestmark = pytest.mark.django_db
+TABLES = ("rawcore.rc_crm_customer", "rawcore.rc_crm_customer_hist")
+
+
+@pytest.fixture
+def open_world(db) -> World:
+    """World with customers, in an environment with open readers."""
+    world = make_world()
+    put_policy_in_force(world.environment, {"readers": OPEN})
+    return customers_built(world)
+
+
+@pytest.fixture
+def report(open_world) -> ChangeReport:
+    rename(open_world, "full_name", "display_name")
+    return open_world.report()
+
+
+def features(world: World) -> set[str]:
+    return {name for key in world.warehouse.shapes for name in shape_of(world.warehouse.table(key)).features}
+
+
+def test_tables_are_made_without_features(open_world):
+    assert features(open_world) == set()
+
+
+def test_a_rename_needs_approval_and_names_the_readers_that_it_would_cost(report):
+    renames = operations_of(report)
+    assert [(one.op, one.decision, one.code) for one in renames] == [
+        ("rename_column", "needs_approval", "REWRITE_TABLE")
+    ] * 2
+    assert all("Polars could not read the table" in one.message for one in renames)
+
+
+def test_a_rename_writes_the_tables_anew(open_world, report):
+    approve(report=report, user=open_world.approver)
+    preview = make_preview(report=report, user=open_world.operator)
+    assert set(preview.estimate["rewritten"]) == set(TABLES)
+    for step in preview.document["steps"]:
+        if step["op"] == "rename_column":
+            assert "SELECT" in step["statement"]
+            assert "`full_name` AS `display_name`" in step["statement"]
+        assert "columnMapping" not in step["statement"]
+    open_world.work(request_execution(report=report, user=open_world.operator).execution)
+    assert features(open_world) == set()
+    assert open_world.report().status == "no_changes"
+
+
+def test_approvers_who_accept_lost_readers_let_the_tables_have_column_mapping(open_world, report):
+    early = make_preview(report=report, user=open_world.operator)
+    approve(report=report, user=open_world.approver, readers_lost=True)
+    preview = make_preview(report=report, user=open_world.operator)
+    assert preview.fingerprint != early.fingerprint
+    assert preview.estimate["rewritten"] == {}
+    assert "'delta.columnMapping.mode' = 'name'" in preview.document["steps"][0]["statement"]
+    open_world.work(request_execution(report=report, user=open_world.operator).execution)
+    assert features(open_world) == {COLUMN_MAPPING}
+    rename(open_world, "display_name", "shown_name")
+    assert {one.code for one in operations_of(open_world.report())} == {"RENAME_COLUMN"}
+
+
+def test_a_preview_from_before_the_acceptance_is_not_executed(open_world, report):
+    make_preview(report=report, user=open_world.operator)
+    approve(report=report, user=open_world.approver, readers_lost=True)
+    execution = request_execution(report=report, user=open_world.operator).execution
+    with pytest.raises(Refused) as refused:
+        open_world.work(execution)
+    assert refused.value.code == "PREVIEW_STALE"
+
+
+def test_one_approver_who_does_not_accept_it_keeps_the_readers(open_world):
+    put_policy_in_force(open_world.environment, {"readers": OPEN, "approvals": {"review": {"count": 2}}})
+    rename(open_world, "full_name", "display_name")
+    report = open_world.report()
+    approve(report=report, user=open_world.approver, readers_lost=True)
+    approve(report=report, user=person("bea", Role.APPROVER))
+    preview = make_preview(report=report, user=open_world.operator)
+    assert set(preview.estimate["rewritten"]) == set(TABLES)
+
+
+def test_there_is_nothing_to_accept_where_no_reader_is_lost(built):
+    put_policy_in_force(built.environment, {"approvals": {"safe": {"count": 1}}})
+    rename(built, "full_name", "display_name")
+    report = built.report()
+    with pytest.raises(Refused) as refused:
+        approve(report=report, user=built.approver, readers_lost=True)
+    assert refused.value.code == "NO_READER_LOST"
+
+
+def test_a_widening_writes_the_table_anew_and_a_longer_text_does_not(open_world):
+    columns = {column.name: column for column in TargetColumn.objects.filter(dataset__name="rc_crm_customer")}
+    with acting_as(open_world.author):
+        number, text = columns["customer_id"], columns["full_name"]
+        update_target_column(column=number, expected_version=number.version, type="bigint")
+        update_target_column(column=text, expected_version=text.version, type="string(200)")
+    codes = {(one.column, one.code) for one in operations_of(open_world.report())}
+    assert codes == {("customer_id", "REWRITE_TABLE"), ("full_name", "WIDEN_COLUMN")}
+    steps = open_world.previewed().document["steps"]
+    assert {step["retyped"][0]["name"]: step["rewrites"] for step in steps if step["op"] == "widen_column"} == {
+        "customer_id": True,
+        "full_name": False,
+    }
+
+
+def test_technical_columns_that_follow_their_table_write_it_anew(open_world):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    with acting_as(open_world.author):
+        rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
+    found = {(one.op, one.code) for one in operations_of(open_world.report())}
+    assert found == {("rename_table", "RENAME_TABLE"), ("rename_column", "REWRITE_TABLE")}
+    open_world.executed()
+    assert features(open_world) == set()
+
+
+def test_an_undo_gives_tables_no_feature_either(open_world, report):
+    record = open_world.executed().record
+    report = undo_report(record=record, user=open_world.operator, operations=None)
+    report.refresh_from_db()
+    if report.status == "open" and open_world.needs_approval(report):
+        approve(report=report, user=open_world.approver)
+    make_preview(report=report, user=open_world.operator)
+    open_world.work(request_execution(report=report, user=open_world.operator).execution)
+    assert features(open_world) == set()
+
+
+def test_with_spark_alone_the_same_rename_is_allowed(built):
+    rename(built, "full_name", "display_name")
+    assert {one.code for one in operations_of(built.report())} == {"RENAME_COLUMN"}

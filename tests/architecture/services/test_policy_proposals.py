@@ -1,0 +1,268 @@
+"""Loosening a change policy takes two people; tightening it takes one."""
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, transaction
+from django.test import override_settings
+
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.workflow import Refused
+from architecture.models import Environment, PolicyProposal, PolicyRecord
+from architecture.selectors.inbox import count_for, policies_waiting
+from architecture.services.change_policy import (
+    accept_policy,
+    policy_of,
+    reject_policy,
+    update_policies,
+    withdraw_policy,
+)
+from architecture.services.executions import approvals_missing, approve, claim_execution, request_execution
+from architecture.services.previews import make_preview
+from elevata.accounts.models import RoleGrant
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import create_service_account, deactivate_user, set_roles
+from elevata.audit.models import ChainLink, ChangeLogEntry
+from elevata.audit.services import chain
+from elevata.core.errors import MetadataError
+from elevata.notifications.models import Notice
+from metadata.models import TargetColumn
+from metadata.services.targets import update_target_column
+from tests.architecture.world import World, person
+
+pytestmark = pytest.mark.django_db
+LOOSE = {"approvals": {"review": {"count": 0}}}
+STRICT = {"severities": {"ADD_COLUMN": "block"}}
+
+
+@pytest.fixture
+def root(built: World):
+    return person("root", Role.ADMIN)
+
+
+@pytest.fixture
+def rita(built: World):
+    return person("rita", Role.ADMIN)
+
+
+def update(world: World, policies: dict, by, **more) -> PolicyProposal | None:
+    version = Environment.objects.get(pk=world.environment.pk).policies_version
+    return update_policies(
+        environment=world.environment, policies=policies, expected_version=version, user=by, **more
+    )
+
+
+def in_force(world: World) -> PolicySet:
+    return policy_of(Environment.objects.get(pk=world.environment.pk))
+
+
+def refused_with(code: str, deed, **asked: object) -> None:
+    with pytest.raises(Refused) as refused:
+        deed(**asked)
+    assert refused.value.code == code
+
+
+def not_null(world: World, who):
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(who):
+        update_target_column(column=column, expected_version=column.version, nullable=False)
+    return world.report()
+
+
+# --- one person alone ----------------------------------------------------------------------------
+
+
+def test_one_person_alone_does_not_set_approvals_to_none_execute_and_set_them_back(built, root):
+    set_roles(user=built.author, roles=["admin"])
+    built.author = type(built.author).objects.get(pk=built.author.pk)
+    report = not_null(built, built.author)
+    proposal = update(built, LOOSE, built.author)
+    assert in_force(built) == PolicySet()
+    assert approvals_missing(built.report()) == 1
+    make_preview(report=report, user=built.author)
+    refused_with("NOT_APPROVED", request_execution, report=report, user=built.author)
+    refused_with("OWN_PROPOSAL", accept_policy, proposal=proposal, user=built.author)
+    refused_with("OWN_CHANGE", approve, report=report, user=built.author)
+
+
+def test_a_stricter_policy_takes_effect_at_once(built, root):
+    assert update(built, STRICT, root) is None
+    assert in_force(built).severity("ADD_COLUMN") == "block"
+
+
+def test_taking_a_stricter_choice_back_is_looser(built, root):
+    update(built, STRICT, root)
+    assert update(built, {}, root).status == "proposed"
+    assert in_force(built).severity("ADD_COLUMN") == "block"
+
+
+def test_a_change_that_is_looser_in_one_choice_waits_as_a_whole(built, root):
+    assert update(built, LOOSE | STRICT, root) is not None
+    assert in_force(built) == PolicySet()
+
+
+def test_raising_and_lowering_in_one_change_waits(built, root):
+    update(built, {"approvals": {"review": {"count": 3, "role": "approver"}}}, root)
+    assert update(built, {"approvals": {"review": {"count": 4}}}, root) is not None
+    assert in_force(built).approvals["review"].role == "approver"
+
+
+@pytest.mark.parametrize("flag", ["approver_may_execute", "automatic_safe_changes"])
+def test_switching_a_flag_on_again_waits(built, root, flag):
+    update(built, {flag: False}, root)
+    assert update(built, {}, root) is not None
+
+
+@override_settings(POLICY_DEFAULTS={"drop_columns": True})
+def test_what_the_installation_opens_is_not_kept_open_by_one_person(built, root):
+    """Equal to the defaults of today, and looser than those without the variable."""
+    assert update(built, {"severities": {"DROP_COLUMN": "needs_approval"}}, root) is not None
+
+
+# --- the second person ---------------------------------------------------------------------------
+
+
+def test_a_second_person_accepts_and_the_looser_policy_decides(built, root, rita):
+    proposal = update(built, LOOSE, root, reason="the test environment needs none")
+    accept_policy(proposal=proposal, user=rita, note="seen")
+    assert in_force(built).approvals["review"].count == 0
+    proposal.refresh_from_db()
+    assert (proposal.status, proposal.decided_by, proposal.note) == ("accepted", rita, "seen")
+    entry = ChangeLogEntry.objects.filter(subject_kind="policy").last()
+    assert (entry.actor, entry.action) == ("rita", "changed")
+
+
+def test_a_report_from_before_is_outdated_once_the_looser_policy_decides(built, root, rita):
+    report = not_null(built, built.author)
+    accept_policy(proposal=update(built, LOOSE, root), user=rita)
+    make = {"report": report, "user": built.operator}
+    refused_with("POLICY_MOVED", make_preview, **make)
+
+
+def test_a_second_person_rejects_and_nothing_changes(built, root, rita):
+    proposal = update(built, LOOSE, root)
+    reject_policy(proposal=proposal, user=rita, note="not here")
+    assert in_force(built) == PolicySet()
+    refused_with("ALREADY_DECIDED", accept_policy, proposal=proposal, user=rita)
+
+
+def test_who_proposed_withdraws_and_nobody_else(built, root, rita):
+    proposal = update(built, LOOSE, root)
+    refused_with("NOT_PERMITTED", withdraw_policy, proposal=proposal, user=rita)
+    refused_with("OWN_PROPOSAL", reject_policy, proposal=proposal, user=root)
+    withdraw_policy(proposal=proposal, user=root)
+    refused_with("ALREADY_DECIDED", accept_policy, proposal=proposal, user=rita)
+
+
+def test_only_who_manages_the_policy_of_that_environment_decides(built, root):
+    proposal = update(built, LOOSE, root)
+    refused_with("NOT_PERMITTED", accept_policy, proposal=proposal, user=built.approver)
+    elsewhere = person("else")
+    RoleGrant.objects.create(user=elsewhere, role="admin", environment="prod")
+    refused_with("NOT_PERMITTED", accept_policy, proposal=proposal, user=elsewhere)
+    here = person("here")
+    RoleGrant.objects.create(user=here, role="admin", environment=built.environment.name)
+    accept_policy(proposal=proposal, user=here)
+
+
+def test_a_service_account_neither_proposes_nor_accepts(built, root):
+    robot = create_service_account(name="robot", owner=built.author)
+    robot.groups.add(Group.objects.get(name="admin"))
+    refused_with("SERVICE_ACCOUNT", update, world=built, policies=LOOSE, by=robot)
+    refused_with("SERVICE_ACCOUNT", accept_policy, proposal=update(built, LOOSE, root), user=robot)
+
+
+def test_a_token_that_reads_decides_nothing(built, root, rita):
+    proposal = update(built, LOOSE, root)
+    with acting_as(rita, by_token=True, read_only=True), pytest.raises(MetadataError) as refused:
+        accept_policy(proposal=proposal, user=rita)
+    assert refused.value.code == "token_scope"
+
+
+def test_one_proposal_waits_at_a_time(built, root, rita):
+    update(built, LOOSE, root)
+    refused_with(
+        "POLICY_PROPOSED", update, world=built, policies={"approvals": {"safe": {"count": 1}}} | LOOSE, by=rita
+    )
+
+
+def test_a_change_in_between_makes_the_proposal_outdated(built, root, rita):
+    proposal = update(built, LOOSE, root)
+    update(built, STRICT, rita)
+    proposal.refresh_from_db()
+    assert proposal.status == "outdated"
+    refused_with("ALREADY_DECIDED", accept_policy, proposal=proposal, user=rita)
+    assert in_force(built).severity("ADD_COLUMN") == "block"
+
+
+def test_what_other_variables_would_make_of_it_is_not_what_was_proposed(built, root, rita):
+    proposal = update(built, LOOSE, root)
+    with override_settings(POLICY_DEFAULTS={"drop_tables": True}):
+        refused_with("POLICY_OUTDATED", accept_policy, proposal=proposal, user=rita)
+
+
+@pytest.mark.parametrize("gone", ["role", "account"])
+def test_who_proposed_must_still_be_one_who_manages_policies(built, root, rita, gone):
+    proposal = update(built, LOOSE, root)
+    if gone == "role":
+        set_roles(user=root, roles=["viewer"])
+    else:
+        deactivate_user(user=root)
+    refused_with("POLICY_OUTDATED", accept_policy, proposal=proposal, user=rita)
+
+
+def test_the_database_keeps_a_proposal_from_being_accepted_by_who_made_it(built, root):
+    proposal = update(built, LOOSE, root)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        PolicyProposal.objects.filter(pk=proposal.pk).update(
+            status="accepted", decided_by=root, decided_at=proposal.proposed_at
+        )
+
+
+# --- who is told, what is recorded ---------------------------------------------------------------
+
+
+def test_the_others_who_manage_policies_are_told_and_asked(built, root, rita):
+    update(built, LOOSE, root)
+    told = Notice.objects.filter(event__kind="policy.proposed")
+    assert {one.user.username for one in told} == {"rita"}
+    (asked,), (own,) = policies_waiting(rita), policies_waiting(root)
+    assert (asked.own, asked.whom, own.own) == (False, ("rita",), True)
+    assert (count_for(rita), count_for(root)) == (1, 0)
+    assert policies_waiting(built.approver) == ()
+
+
+def test_who_proposed_is_told_what_was_decided(built, root, rita):
+    accept_policy(proposal=update(built, LOOSE, root), user=rita)
+    told = Notice.objects.filter(event__kind="policy.decided")
+    assert {one.user.username for one in told} == {"root"}
+    assert policies_waiting(rita) == ()
+
+
+def test_every_step_is_in_the_chain(built, root, rita):
+    looser = LOOSE | {"severities": {"DROP_TABLE": "allow"}}
+    update(built, STRICT, root)
+    accept_policy(proposal=update(built, LOOSE, root), user=rita)
+    reject_policy(proposal=update(built, looser, root), user=rita)
+    withdraw_policy(proposal=update(built, looser, root), user=root)
+    actions = list(PolicyRecord.objects.values_list("action", flat=True))
+    assert actions == ["set", "proposed", "accepted", "proposed", "rejected", "proposed", "withdrawn"]
+    chain.seal(wait=True)
+    assert ChainLink.objects.filter(kind="policy").count() == len(actions)
+    assert chain.verify().intact
+
+
+# --- another environment -------------------------------------------------------------------------
+
+
+def test_a_report_of_another_environment_is_not_executed_here(built):
+    """Its policy would decide over the warehouse of this one."""
+    report = not_null(built, built.author)
+    approve(report=report, user=built.approver)
+    make_preview(report=report, user=built.operator)
+    with override_settings(ENVIRONMENT="prod"):
+        refused_with("OTHER_ENVIRONMENT", request_execution, report=report, user=built.operator)
+    asked = request_execution(report=report, user=built.operator)
+    with override_settings(ENVIRONMENT="prod"):
+        assert claim_execution(execution_pk=asked.execution.pk, worker="w") is None
+    assert claim_execution(execution_pk=asked.execution.pk, worker="w") is not None

@@ -1,0 +1,136 @@
+"""Previews: statements, what they assume, and a fingerprint that moves with them alone."""
+
+from dataclasses import asdict
+
+import pytest
+
+from architecture.domain.workflow import Refused
+from architecture.models import Preview
+from architecture.services.previews import end_dry_run, make_preview, request_dry_run, steps_in
+from architecture.services.reports import basis_of, operations_of
+from architecture.services.states import store_observations
+from elevata.accounts.permissions import acting_as
+from elevata.jobs.services import claim
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.lifecycle import rename_dataset
+from metadata.services.targets import update_target_column
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import customers
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def renamed(built):
+    rename(built, "full_name", "display_name")
+    return built
+
+
+def test_it_has_the_statements_in_order_with_what_they_assume(renamed):
+    preview = renamed.previewed()
+    steps = preview.document["steps"]
+    assert [(step["op"], step["operation"]) for step in steps if step["op"] == "rename_column"] == [
+        ("rename_column", 0),
+        ("rename_column", 1),
+    ]
+    assert "RENAME COLUMN `full_name` TO `display_name`" in steps[0]["statement"]
+    assert "full_name" in {column["name"] for column in steps[0]["assumes"]["columns"]}
+
+
+def test_its_steps_come_back_as_they_were(renamed):
+    preview = renamed.previewed()
+    again = Preview.objects.get(pk=preview.pk)
+    assert steps_in(again) == basis_of(preview.report).steps(operations_of(preview.report))
+
+
+def test_the_same_statements_are_the_same_preview(renamed):
+    assert renamed.previewed() == renamed.previewed()
+
+
+def test_sizes_are_shown_and_not_hashed(renamed):
+    before = renamed.previewed()
+    key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
+    shown = renamed.warehouse.table(key)
+    sizes = {key: {"rows": 3, "bytes": 1000, "files": 1}}
+    store_observations(environment=renamed.environment, asked=[key], tables={key: asdict(shown)}, sizes=sizes)
+    after = make_preview(report=before.report, user=renamed.operator)
+    assert after.fingerprint == before.fingerprint
+    assert after.sizes == sizes
+
+
+def test_what_is_written_anew_is_estimated(built):
+    column = TargetColumn.objects.get(name="customer_id")
+    with acting_as(built.author):
+        update_target_column(column=column, expected_version=column.version, type="string(20)")
+    preview = built.previewed()
+    assert set(preview.estimate["rewritten"]) == {"rawcore.rc_crm_customer", "rawcore.rc_crm_customer_hist"}
+
+
+def test_a_rename_writes_nothing_anew(renamed):
+    assert renamed.previewed().estimate == {"rewritten": {}, "read": {}}
+
+
+def test_it_speaks_of_steps_that_the_report_does_not_list(built):
+    """A swap is two renames for people and three for Delta."""
+    rename(built, "full_name", "aside")
+    rename(built, "balance", "full_name")
+    rename(built, "aside", "balance")
+    steps = built.previewed().document["steps"]
+    base = [step for step in steps if step["op"] == "rename_column" and step["table"]["kind"] == "rawcore"]
+    assert len(base) == 3
+
+
+@pytest.mark.parametrize(("who", "code"), [("approver", "NOT_PERMITTED"), (None, "NO_PERSON")])
+def test_it_is_made_by_who_may_execute(renamed, who, code):
+    report = renamed.report()
+    with pytest.raises(Refused) as refused:
+        make_preview(report=report, user=getattr(renamed, who) if who else None)
+    assert refused.value.code == code
+
+
+def test_there_is_none_of_an_empty_report(built):
+    with pytest.raises(Refused) as refused:
+        make_preview(report=built.report(), user=built.operator)
+    assert refused.value.code == "NO_CHANGES"
+
+
+def test_there_is_none_of_a_stale_report(renamed):
+    report = renamed.report()
+    rename(renamed, "balance", "saldo")
+    with pytest.raises(Refused) as refused:
+        make_preview(report=report, user=renamed.operator)
+    assert refused.value.code == "REPORT_STALE"
+
+
+def test_there_is_no_new_one_while_it_is_executed(renamed):
+    execution = renamed.queued()
+    with pytest.raises(Refused) as refused:
+        make_preview(report=execution.report, user=renamed.operator)
+    assert refused.value.code == "ALREADY_RUNNING"
+
+
+def test_views_over_a_renamed_history_are_published_anew(world):
+    customers(world.author, history_policy={"views": ["current"]})
+    world.executed()
+    built, dataset = world, TargetDataset.objects.get(name="rc_crm_customer")
+    with acting_as(built.author):
+        rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
+    ops = [step["op"] for step in built.previewed().document["steps"]]
+    assert "drop_views" in ops
+    assert "publish_view" in ops
+
+
+# --- dry runs ------------------------------------------------------------------------------
+
+
+def test_a_dry_run_is_asked_for_once_and_done_once(renamed):
+    preview = renamed.previewed()
+    asked = request_dry_run(preview=preview, user=renamed.operator).dry_run
+    again = request_dry_run(preview=preview, user=renamed.operator)
+    assert (again.dry_run, again.requested) == (asked, False)
+    claimed = claim(job_pk=asked.pk, worker="w1")
+    assert claim(job_pk=asked.pk, worker="w2") is None
+    assert end_dry_run(attempt=claimed, result={"succeeded": True})
+    assert not end_dry_run(attempt=claimed, error={"code": "LATE"})
+    asked.refresh_from_db()
+    assert (asked.status, asked.result) == ("succeeded", {"succeeded": True})

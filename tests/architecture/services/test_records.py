@@ -1,0 +1,130 @@
+"""Records: what they say, that they verify from the file alone, and that a changed one does not."""
+
+import copy
+import json
+
+import pytest
+
+from architecture.domain.artifacts import verify
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.report import Scope
+from architecture.models import ExecutionRecord
+from architecture.services.automatic_changes import Pending, begin_execution, finish_execution
+from architecture.services.proof import approval_artifact, record_artifact
+from architecture.services.reports import Basis
+from architecture.services.states import Seen
+from elevata.audit.services import chain
+from elevata.core.errors import MetadataError
+from tests.architecture.executions import needing_approval
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def record(built) -> ExecutionRecord:
+    """The record of a report that somebody approved."""
+    needing_approval(built)
+    return built.executed().record
+
+
+def exported(artifact: dict) -> dict:
+    """As a file brings it back."""
+    return json.loads(json.dumps(artifact))
+
+
+def test_it_says_who_what_where_and_with_what_result(built, record):
+    said = record.document
+    assert (said["format"], said["environment"], said["outcome"]) == ("execution-record/v2", "dev", "succeeded")
+    assert (said["requested_by"], said["scope"]["kind"], said["dependency_mode"]) == (
+        "olga",
+        "all",
+        "with_dependencies",
+    )
+    assert [one["person"] for one in said["approvals"]] == ["bob"]
+    assert said["report"]["fingerprint"] == record.execution.report.fingerprint
+    assert said["preview"]["fingerprint"] == record.execution.preview.fingerprint
+    assert said["software"]["Django"]
+    assert {one["status"] for one in said["operations"]} == {"succeeded"}
+    assert all("version_after" in one and "statement" in one for one in said["operations"])
+    assert said["seconds"] is not None
+
+
+@pytest.mark.parametrize(
+    ("scope", "mode"),
+    [
+        (Scope(), "with_dependencies"),
+        (Scope("dataset", "rawcore.rc_crm_customer"), "with_dependencies"),
+        (Scope("dataset", "rawcore.rc_crm_customer", target_only=True), "target_only"),
+    ],
+)
+def test_a_loads_own_changes_say_what_the_load_was_asked_for(built, scope: Scope, mode: str):
+    pending = Pending(Basis(built.environment, Scope(), (), (), Seen({}, frozenset(), None), PolicySet()))
+    execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator, scope=scope)
+    said = finish_execution(execution=execution).record.document
+    assert (said["dependency_mode"], said["scope"]["kind"]) == (mode, scope.kind)
+
+
+def test_record_and_approval_verify_from_the_file_alone(record):
+    assert verify(exported(record_artifact(record))) == ()
+    assert verify(exported(approval_artifact(record.execution.report))) == ()
+
+
+def test_both_are_links_of_the_chain(record):
+    chain.seal()
+    assert chain.verify().intact
+
+
+TAMPERED = [
+    (("document", "outcome"), "failed", "DIGEST"),
+    (("document", "requested_by"), "eve", "DIGEST"),
+    (("document", "operations", 0, "version_after"), 99, "DIGEST"),
+    (("document", "report", "content", "environment"), "prod", "FINGERPRINT"),
+    (("document", "preview", "document", "steps", 0, "statement"), "DROP TABLE x", "FINGERPRINT"),
+    (("document", "approvals", 0, "fingerprint"), "0" * 64, "OTHER_REPORT"),
+    (("row", "digest"), "0" * 64, "DIGEST"),
+    (("link", "previous"), "1" * 64, "LINK"),
+    (("link", "sealed_at"), "2020-01-01T00:00:00.000000+00:00", "LINK"),
+    (("link", "sequence"), 10**6, "HEAD"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "code"), TAMPERED)
+def test_a_record_that_was_changed_does_not_verify(record, place, value, code):
+    artifact = exported(record_artifact(record))
+    inside = artifact
+    for part in place[:-1]:
+        inside = inside[part]
+    inside[place[-1]] = value
+    assert code in {finding.code for finding in verify(artifact)}
+
+
+def test_an_approval_that_was_changed_does_not_verify(record):
+    artifact = exported(approval_artifact(record.execution.report))
+    changed = copy.deepcopy(artifact)
+    changed["approvals"][0]["row"]["person"] = "ada"
+    assert {finding.code for finding in verify(changed)} == {"DIGEST"}
+    changed = copy.deepcopy(artifact)
+    changed["report"]["content"]["environment"] = "prod"
+    assert {finding.code for finding in verify(changed)} == {"FINGERPRINT"}
+
+
+@pytest.mark.parametrize(
+    "artifact", [[], {}, {"format": "execution-record/v1"}, {"format": "execution-record/v2"}, None]
+)
+def test_what_is_no_artifact_is_invalid(artifact):
+    with pytest.raises(MetadataError):
+        verify(artifact)
+
+
+def test_an_artifact_without_its_parts_is_invalid(record):
+    artifact = exported(record_artifact(record))
+    del artifact["document"]["approvals"]
+    with pytest.raises(MetadataError):
+        verify(artifact)
+
+
+def test_records_and_approvals_are_never_changed_in_the_orm(record):
+    for row in (record, record.execution.report.approvals.get()):
+        for change in (row.save, row.delete, type(row).objects.all().delete):
+            with pytest.raises(MetadataError):
+                change()

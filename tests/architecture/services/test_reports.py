@@ -1,0 +1,220 @@
+"""Change reports as they are made from metadata and warehouse: kept, superseded, found stale."""
+
+import pytest
+
+from architecture.domain.report import DATASET, Scope, ScopeProblem
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport
+from architecture.services.change_policy import update_policies
+from architecture.services.executions import reject
+from architecture.services.reports import build_report, is_stale, operations_of, report_document
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
+from metadata.services.targets import create_target_column
+from tests.architecture.world import agree_on_policy, customers, person
+
+pytestmark = pytest.mark.django_db
+DESTRUCTIVE = {"severities": {"DROP_COLUMN": "needs_approval"}}
+STRICT = {"severities": {"ADD_COLUMN": "block"}}
+
+
+def column(name: str) -> TargetColumn:
+    return TargetColumn.objects.get(name=name)
+
+
+def rename(world, old: str, new: str, by=None) -> None:
+    with acting_as(by or world.author):
+        rename_column(column=column(old), name=new, expected_version=column(old).version)
+
+
+def ops(report: ChangeReport) -> list[tuple[str, str]]:
+    return [(one.op, one.side) for one in operations_of(report)]
+
+
+def test_a_described_dataset_is_to_be_created_with_its_history(world):
+    customers(world.author)
+    report = world.report()
+    assert (report.status, report.risk, report.destructive) == ("open", "safe", False)
+    assert ops(report) == [("create_table", "base"), ("create_table", "history")]
+    assert (report.created_by, report.authors) == (world.author, ["ada"])
+
+
+def test_without_a_look_at_the_warehouse_there_is_no_report(world):
+    customers(world.author)
+    with pytest.raises(Refused) as refused:
+        build_report(environment=world.environment)
+    assert refused.value.code == "NOT_OBSERVED"
+
+
+def test_what_is_shown_is_the_contracts_shape(built):
+    rename(built, "full_name", "display_name")
+    document = report_document(built.report())
+    names = ["format", "fingerprint", "scope", "status", "destructive", "operations", "warnings"]
+    assert list(document) == names
+    assert document["operations"][0] == {
+        "op": "rename_column",
+        "dataset": "rawcore.rc_crm_customer",
+        "from": "full_name",
+        "to": "display_name",
+        "decision": "allowed",
+        "code": "RENAME_COLUMN",
+        "message": document["operations"][0]["message"],
+        "destructive": False,
+    }
+
+
+def test_after_it_was_executed_there_are_no_changes(built):
+    rename(built, "full_name", "display_name")
+    built.executed()
+    report = built.report()
+    assert (report.status, operations_of(report)) == ("no_changes", ())
+
+
+def test_the_same_report_again_is_the_same_row(built):
+    rename(built, "full_name", "display_name")
+    assert built.report() == built.report()
+
+
+def test_a_newer_report_supersedes_the_open_one_of_its_scope(built):
+    rename(built, "full_name", "display_name")
+    older = built.report()
+    rename(built, "balance", "saldo")
+    newer = built.report()
+    older.refresh_from_db()
+    assert (older.status, older.superseded_by) == ("superseded", newer)
+
+
+def test_reports_of_other_scopes_stay_open(built):
+    rename(built, "full_name", "display_name")
+    one = built.report(Scope(DATASET, "rawcore.rc_crm_customer"))
+    built.report()
+    one.refresh_from_db()
+    assert one.status == "open"
+
+
+def test_a_rejected_report_is_not_taken_up_again(built):
+    rename(built, "full_name", "display_name")
+    report = built.report()
+    reject(report=report, user=built.approver, note="not now")
+    assert built.report() != report
+
+
+def test_a_scope_that_names_nothing_is_refused(built):
+    with pytest.raises(ScopeProblem):
+        built.report(Scope(DATASET, "rawcore.nothing"))
+
+
+# --- authors ---------------------------------------------------------------------------------
+
+
+def test_authors_are_who_changed_the_datasets_since_they_were_applied(built):
+    eve = person("eve", Role.EDITOR)
+    rename(built, "full_name", "display_name", by=eve)
+    assert built.report().authors == ["eve"]
+
+
+def test_everybody_with_a_hand_in_it_is_an_author(built):
+    eve = person("eve", Role.EDITOR)
+    rename(built, "full_name", "display_name", by=eve)
+    rename(built, "balance", "saldo")
+    assert built.report().authors == ["ada", "eve"]
+
+
+def test_who_changed_another_dataset_is_no_author(built):
+    eve = person("eve", Role.EDITOR)
+    with acting_as(eve):
+        other = customers_of(built)
+    rename(built, "full_name", "display_name")
+    assert built.report(Scope(DATASET, "rawcore.rc_crm_customer")).authors == ["ada"]
+    assert "eve" in built.report(Scope(DATASET, str(other))).authors
+
+
+def customers_of(world) -> TargetDataset:
+    from metadata.services.targets import create_target_dataset
+
+    schema = TargetDataset.objects.get(name="rc_crm_customer").schema
+    other = create_target_dataset(schema=schema, name="rc_crm_order")
+    create_target_column(dataset=other, name="order_id", type="integer", role="business_key", key_ordinal=1, inputs=[])
+    return other
+
+
+# --- staleness -------------------------------------------------------------------------------
+
+
+def test_a_report_is_not_stale_while_nothing_moves(built):
+    rename(built, "full_name", "display_name")
+    assert is_stale(built.report()) == ""
+
+
+def test_it_is_stale_once_metadata_moves(built):
+    rename(built, "full_name", "display_name")
+    report = built.report()
+    rename(built, "balance", "saldo")
+    assert is_stale(report) == "REPORT_STALE"
+
+
+def test_it_is_stale_once_a_table_moves(built):
+    rename(built, "full_name", "display_name")
+    report = built.report()
+    key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
+    built.warehouse.rename_behind_your_back(key, "balance", "other")
+    built.warehouse.show()
+    assert is_stale(report) == "TABLE_MOVED"
+
+
+def test_it_is_stale_once_the_policy_moves(built):
+    rename(built, "full_name", "display_name")
+    report = built.report()
+    agree_on_policy(built.environment, DESTRUCTIVE)
+    report.refresh_from_db()
+    assert is_stale(ChangeReport.objects.get(pk=report.pk)) == "POLICY_MOVED"
+
+
+def test_a_load_in_between_makes_nothing_stale(built):
+    rename(built, "full_name", "display_name")
+    report = built.report()
+    for key in built.warehouse.versions:
+        built.warehouse.versions[key] += 7
+    built.warehouse.show()
+    assert is_stale(report) == ""
+
+
+# --- policy ----------------------------------------------------------------------------------
+
+
+def test_a_retired_column_touches_metadata_only(built):
+    with acting_as(built.author):
+        retire_column(column=column("balance"), expected_version=column("balance").version)
+    report = built.report()
+    assert {one.decision for one in operations_of(report)} == {"metadata_only"}
+
+
+def test_renamed_datasets_take_their_history_along(built):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    with acting_as(built.author):
+        rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
+    built.executed()
+    names = {shape.qualified_name for shape in built.warehouse.shapes.values()}
+    assert names == {"rawcore.rc_crm_client", "rawcore.rc_crm_client_hist"}
+
+
+def test_policies_are_changed_by_who_may_and_logged(built):
+    from elevata.audit.models import ChangeLogEntry
+
+    root = person("root", Role.ADMIN)
+    with pytest.raises(Refused) as refused:
+        update_policies(environment=built.environment, policies={}, expected_version=1, user=built.operator)
+    assert refused.value.code == "NOT_PERMITTED"
+    update_policies(environment=built.environment, policies=STRICT, expected_version=1, user=root)
+    entry = ChangeLogEntry.objects.get(subject_kind="policy")
+    assert (entry.actor, "ADD_COLUMN" in entry.changes) == ("root", True)
+
+
+def test_of_two_who_change_a_policy_at_once_the_second_is_refused(built):
+    root = person("root", Role.ADMIN)
+    update_policies(environment=built.environment, policies=STRICT, expected_version=1, user=root)
+    with pytest.raises(Refused) as refused:
+        update_policies(environment=built.environment, policies={}, expected_version=1, user=root)
+    assert refused.value.code == "POLICY_CHANGED"

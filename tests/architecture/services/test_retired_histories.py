@@ -1,0 +1,197 @@
+"""Histories that are switched off and on again: compared with the logic they last followed, and always approved."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.state_files import ArchitectureState, of_row
+from architecture.models import AppliedDataset, KeptHistory
+from architecture.services.drift import import_state
+from architecture.services.executions import approve
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.services.lifecycle import delete_dataset, retire_dataset, unretire_dataset
+from metadata.services.targets import (
+    create_schema,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_target_column,
+    update_target_dataset,
+)
+from tests.architecture.executions import code_of, customer
+from tests.architecture.services.test_reports import column
+from tests.architecture.world import World, agree_on_policy, customers, person
+
+pytestmark = pytest.mark.django_db
+
+
+def change(world: World, **changes: object) -> None:
+    row = customer()
+    with acting_as(world.author):
+        update_target_dataset(dataset=row, expected_version=row.version, **changes)
+
+
+def change_column(world: World, name: str, **changes: object) -> None:
+    row = column(name)
+    with acting_as(world.author):
+        update_target_column(column=row, expected_version=row.version, **changes)
+
+
+def decided(world: World) -> list[tuple[str, str, str, str]]:
+    """Return the operations of a report that concern the use of the history."""
+    rows = world.report().document["rows"]
+    return [
+        (one["op"], one["side"], one["decision"], one["code"]) for one in rows if one["op"].endswith("retire_table")
+    ]
+
+
+@pytest.fixture
+def switched_off(built: World) -> World:
+    change(built, historize=False)
+    built.executed()
+    assert KeptHistory.objects.count() == 1
+    return built
+
+
+def switched_on(world: World) -> list[tuple[str, str, str, str]]:
+    change(world, historize=True)
+    return decided(world)
+
+
+def resumed(decision: str, code: str) -> list[tuple[str, str, str, str]]:
+    return [("unretire_table", "history", decision, code)]
+
+
+def test_taking_a_history_up_again_needs_approval_though_nothing_changed(switched_off):
+    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
+
+
+@pytest.mark.parametrize(
+    "change_meanwhile",
+    [
+        lambda world: change(world, filter="1 > 2"),
+        lambda world: change_column(world, "full_name", expression="'none'"),
+        lambda world: change(world, history_policy={"deletes": "ignore"}),
+    ],
+    ids=["filter", "expression", "comparison"],
+)
+def test_what_was_changed_while_it_was_off_makes_it_compare_differently(switched_off, change_meanwhile):
+    change_meanwhile(switched_off)
+    switched_off.executed()
+    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
+
+
+def test_another_form_is_told_though_the_policy_was_changed_while_it_was_off(switched_off):
+    change(switched_off, history_policy={"open_end": "9999-12-31"})
+    switched_off.executed()
+    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_FORM")
+
+
+def test_another_business_key_is_blocked_though_it_was_changed_while_it_was_off(switched_off):
+    change_column(switched_off, "customer_id", role="attribute", key_ordinal=None)
+    change_column(switched_off, "full_name", role="business_key", key_ordinal=1)
+    switched_off.executed()
+    assert switched_on(switched_off) == resumed("blocked", "KEY_CHANGE")
+
+
+def test_logic_changed_in_the_report_that_switches_it_off_is_compared_too(built):
+    change(built, historize=False, filter="1 > 2")
+    built.executed()
+    assert switched_on(built) == resumed("needs_approval", "HISTORY_DIFFERS")
+
+
+def test_once_it_is_followed_again_it_is_compared_with_what_it_follows_now(switched_off):
+    change(switched_off, filter="1 > 2")
+    switched_off.executed()
+    change(switched_off, historize=True)
+    switched_off.executed()
+    assert not KeptHistory.objects.exists()
+    change(switched_off, historize=False)
+    switched_off.executed()
+    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
+
+
+def test_nobody_knows_what_an_older_one_followed(switched_off):
+    KeptHistory.objects.all().delete()
+    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
+
+
+def test_a_table_that_was_a_view_meanwhile_takes_its_history_up_again_by_approval(built):
+    change(built, materialization="view", historize=False)
+    built.executed()
+    change(built, filter="1 > 2")
+    built.executed()
+    change(built, materialization="table", historize=True)
+    assert decided(built) == resumed("needs_approval", "HISTORY_DIFFERS")
+
+
+def test_a_dataset_dropped_and_described_anew_takes_its_history_up_again_by_approval(built):
+    agree_on_policy(built.environment, {"severities": {"DROP_TABLE": "needs_approval"}})
+    row = customer()
+    with acting_as(built.author):
+        retire_dataset(dataset=row, expected_version=row.version)
+        delete_dataset(dataset=customer(), expected_version=customer().version)
+    built.executed()
+    assert not AppliedDataset.objects.exists()
+    customers(built.author, filter="1 > 2")
+    assert decided(built) == resumed("needs_approval", "HISTORY_DIFFERS")
+
+
+def test_logic_changed_while_a_dataset_was_retired_is_compared_when_it_is_back(built):
+    row = customer()
+    with acting_as(built.author):
+        retire_dataset(dataset=row, expected_version=row.version)
+    built.executed()
+    change(built, filter="1 > 2")
+    with acting_as(built.author):
+        unretire_dataset(dataset=customer(), expected_version=customer().version)
+    rows = built.report().document["rows"]
+    assert {(one["op"], one["decision"], one["code"]) for one in rows} == {
+        ("unretire_table", "metadata_only", "METADATA_ONLY"),
+        ("change_logic", "needs_approval", "HISTORY_DIFFERS"),
+    }
+
+
+def test_a_baseline_that_is_imported_takes_no_history_up(switched_off):
+    (row,) = AppliedDataset.objects.all()
+    state = ArchitectureState((replace(of_row(row.state), historize=True, filter="1 > 2"),))
+    row.delete()
+    import_state(environment=switched_off.environment, state=state, user=switched_off.operator, reason="moved")
+    change(switched_off, historize=True, filter="1 > 2")
+    assert decided(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
+
+
+def test_who_changed_what_it_follows_while_it_was_off_does_not_approve_taking_it_up_again(switched_off):
+    """The change was free while there was no history to compare, and its approval is this one."""
+    eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
+    row = customer()
+    with acting_as(mallory):
+        update_target_dataset(dataset=row, expected_version=row.version, filter="1 > 2")
+    switched_off.executed()
+    row = customer()
+    with acting_as(eve):
+        update_target_dataset(dataset=row, expected_version=row.version, historize=True)
+    report = switched_off.report()
+    assert {"eve", "mallory"} <= set(report.authors)
+    assert code_of(approve, report=report, user=mallory) == "OWN_CHANGE"
+    approve(report=report, user=switched_off.approver)
+
+
+def test_who_changed_an_upstream_view_while_it_was_off_does_not_approve_either(built):
+    eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
+    with acting_as(built.author):
+        view = create_target_dataset(
+            schema=create_schema(name="stage", layer="stage"), name="stg_a", materialization="view"
+        )
+        row = customer()
+        set_dataset_inputs(dataset=row, inputs=[view], expected_version=row.version)
+    built.executed()
+    change(built, historize=False)
+    built.executed()
+    with acting_as(mallory):
+        update_target_dataset(dataset=view, expected_version=view.version, filter="1 > 2")
+    built.executed()
+    row = customer()
+    with acting_as(eve):
+        update_target_dataset(dataset=row, expected_version=row.version, historize=True)
+    assert {"eve", "mallory"} <= set(built.report().authors)

@@ -1,0 +1,367 @@
+"""Undo reports: of a whole record or of chosen operations, through the same gate, and what is refused."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from architecture.domain.artifacts import verify
+from architecture.domain.workflow import Refused
+from architecture.models import ChangeReport, Execution, ExecutionRecord
+from architecture.selectors.report_state import behind
+from architecture.services.automatic_changes import (
+    Todo,
+    attempt_of_load,
+    begin_execution,
+    finish_execution,
+    pending_changes,
+)
+from architecture.services.change_policy import update_policies
+from architecture.services.executions import approve, request_execution
+from architecture.services.previews import make_preview
+from architecture.services.proof import record_artifact
+from architecture.services.reports import operations_of, report_document
+from architecture.services.states import last_seen
+from architecture.services.undo import offered, undo_report
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.services.chain import sealed_through
+from loader.domain.refusals import Refusal
+from loader.services.maintenance_runs import request_vacuum
+from metadata.models import TargetColumn
+from metadata.selectors.datasets import dataset_states
+from metadata.services.targets import create_target_column, update_target_column
+from tests.architecture.executions import customer
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import World, agree_on_policy, customers, person
+from tests.loader.factories import DatasetRunFactory, LoadRunFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def widen(world: World, name: str, to: str) -> None:
+    column = TargetColumn.objects.get(name=name)
+    with acting_as(world.author):
+        update_target_column(column=column, expected_version=column.version, type=to)
+
+
+def undo(world: World, record: ExecutionRecord, *operations: int, by=None) -> ChangeReport:
+    """Without operations, all of them."""
+    world.warehouse.show()
+    return undo_report(record=record, user=by or world.operator, operations=operations or None)
+
+
+def refused(world: World, record: ExecutionRecord, *operations: int) -> Refused:
+    with pytest.raises(Refused) as found:
+        undo(world, record, *operations)
+    return found.value
+
+
+def executed(world: World, report: ChangeReport) -> Execution:
+    make_preview(report=report, user=world.operator)
+    return world.work(request_execution(report=report, user=world.operator).execution)
+
+
+def said(report: ChangeReport) -> list[tuple[str, str, str, str]]:
+    return [(one.op, one.side, one.from_, one.to) for one in operations_of(report)]
+
+
+def wrote(world: World, run_id: str, *, versions: tuple[int, int] = (3, 4), kind: str = "load") -> None:
+    """A run wrote rows into the customers, or left the table as it was."""
+    before, after = versions
+    ended = timezone.now() + timedelta(seconds=1)
+    run = LoadRunFactory(run_id=run_id, environment=world.environment, kind=kind)
+    DatasetRunFactory(
+        run=run, dataset=customer(), table_version_before=before, table_version_after=after, finished_at=ended
+    )
+
+
+def ordinals(record: ExecutionRecord, op: str) -> list[int]:
+    return [one["ordinal"] for one in record.document["operations"] if one["op"] == op]
+
+
+@pytest.fixture
+def renamed(built: World) -> ExecutionRecord:
+    rename(built, "full_name", "display_name")
+    return built.executed().record
+
+
+@pytest.fixture
+def both(built: World) -> ExecutionRecord:
+    """A rename of one column, and another one that got wider, which comes first."""
+    rename(built, "full_name", "display_name")
+    widen(built, "balance", "decimal(12,2)")
+    return built.executed().record
+
+
+# --- the whole record --------------------------------------------------------------------------
+
+
+def test_a_rename_is_renamed_back_through_the_same_gate(built, renamed):
+    report = undo(built, renamed)
+    back = ("display_name", "full_name")
+    assert said(report) == [("rename_column", "base", *back), ("rename_column", "history", *back)]
+    assert (report.undo_of, report.authors) == (renamed, ["olga"])
+    assert report_document(report)["undo"] == {"record": str(renamed.record_id), "operations": [0, 1]}
+
+
+def test_it_says_that_the_metadata_stay_and_the_next_report_plans_it_again(built, renamed):
+    report = undo(built, renamed)
+    (warning,) = report.document["warnings"]
+    assert warning["code"] == "METADATA_UNCHANGED"
+    assert "the next report or load repeats the change" in warning["message"]
+    executed(built, report)
+    assert ("rename_column", "base", "full_name", "display_name") in said(built.report())
+
+
+def test_an_undo_is_executed_like_any_report_and_its_record_says_what_it_took_back(built):
+    before = dict(built.warehouse.shapes)
+    rename(built, "full_name", "display_name")
+    record = built.executed().record
+    ended = executed(built, undo(built, record, by=built.author))
+    assert ended.status == "succeeded"
+    assert all(built.warehouse.shapes[key].matches(shape) for key, shape in before.items())
+    assert ended.record.document["undo"] == {"record": str(record.record_id), "operations": [0, 1]}
+    assert verify(record_artifact(ended.record)) == ()
+
+
+def test_each_step_of_an_undo_belongs_to_the_operation_of_its_side(built, renamed):
+    preview = make_preview(report=undo(built, renamed), user=built.operator)
+    steps = [(row["op"], row["table"]["kind"], row["operation"]) for row in preview.document["steps"]]
+    assert [step for step in steps if step[0] == "rename_column"] == [
+        ("rename_column", "history", 1),
+        ("rename_column", "rawcore", 0),
+    ]
+
+
+def test_views_over_the_history_are_published_again(world):
+    customers(world.author, history_policy={"views": ["current"]})
+    world.executed()
+    rename(world, "full_name", "display_name")
+    record = world.executed().record
+    preview = make_preview(report=undo(world, record), user=world.operator)
+    views = [row["view"] for row in preview.document["steps"] if row["op"] == "publish_view"]
+    assert views
+    assert not any("display_name" in view for view in views)
+
+
+def test_who_asks_for_an_undo_does_not_approve_it(built, renamed):
+    root = person("root", Role.ADMIN)
+    needs = {"approvals": {"safe": {"count": 1, "role": ""}}}
+    update_policies(environment=built.environment, policies=needs, expected_version=1, user=root)
+    report = undo(built, renamed, by=built.approver)
+    with pytest.raises(Refused) as found:
+        approve(report=report, user=built.approver)
+    assert found.value.code == "OWN_CHANGE"
+
+
+def test_nobody_undoes_nothing(renamed):
+    with pytest.raises(Refused) as found:
+        undo_report(record=renamed, user=None)
+    assert found.value.code == "NO_PERSON"
+
+
+def test_the_same_undo_again_is_the_same_report(built, renamed):
+    assert undo(built, renamed) == undo(built, renamed, 0, by=built.author)
+
+
+def test_a_column_that_was_added_goes_only_where_policy_lets_columns_go(built):
+    with acting_as(built.author):
+        create_target_column(dataset=customer(), name="email", type="string(50)", inputs=[])
+    assert undo(built, built.executed().record).status == "blocked"
+
+
+def test_an_undo_is_undone(built, renamed):
+    back = executed(built, undo(built, renamed)).record
+    again = undo(built, back)
+    assert ("rename_column", "base", "full_name", "display_name") in said(again)
+    executed(built, again)
+    assert built.report().status == "no_changes"
+
+
+# --- chosen operations ---------------------------------------------------------------------------
+
+
+def test_one_operation_is_taken_back_with_its_other_side_and_the_rest_stays(built, both):
+    (chosen, _) = ordinals(both, "rename_column")
+    report = undo(built, both, chosen)
+    assert {one[0] for one in said(report)} == {"rename_column"}
+    executed(built, report)
+    assert built.report().status == "open"
+    assert {one[0] for one in said(built.report())} == {"rename_column"}
+
+
+def test_what_is_left_of_a_record_is_taken_back_later(built, both):
+    executed(built, undo(built, both, ordinals(both, "rename_column")[0]))
+    rest = undo(built, both)
+    assert report_document(rest)["undo"]["operations"] == ordinals(both, "widen_column")
+
+
+def test_another_choice_supersedes_the_undo_that_waits(built, both):
+    waiting = undo(built, both, ordinals(both, "rename_column")[0])
+    newer = undo(built, both, ordinals(both, "rename_column")[1], by=built.author)
+    assert newer == waiting
+    agree_on_policy(built.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
+    whole = undo(built, both)
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.superseded_by) == ("superseded", whole)
+
+
+def test_an_operation_that_the_record_does_not_have_is_refused(built, renamed):
+    assert refused(built, renamed, 0, 99).code == "UNKNOWN_OPERATION"
+
+
+def test_what_a_later_operation_of_the_record_stands_on_is_not_taken_back_alone(built, both):
+    found = refused(built, both, ordinals(both, "widen_column")[0])
+    assert found.code == "LATER_OPERATIONS"
+    assert "rename_column rawcore.rc_crm_customer: full_name → display_name" in found.message
+    assert found.hint == "undo both"
+
+
+def test_what_a_later_execution_stands_on_is_not_taken_back_and_it_is_named(built, renamed):
+    rename(built, "display_name", "name_shown")
+    later = built.executed()
+    found = refused(built, renamed)
+    assert found.code == "LATER_OPERATIONS"
+    assert found.hint == f"take execution {later.pk} back first"
+    executed(built, undo(built, later.record))
+    assert said(undo(built, renamed))
+
+
+def test_what_a_later_execution_did_beside_it_is_left_alone(built, renamed):
+    rename(built, "balance", "saldo")
+    built.executed()
+    executed(built, undo(built, renamed))
+    assert {one[2:] for one in said(built.report())} == {("full_name", "display_name")}
+
+
+def test_what_is_undone_already_is_not_undone_again(built, renamed):
+    executed(built, undo(built, renamed))
+    assert refused(built, renamed).code == "ALREADY_UNDONE"
+    assert refused(built, renamed, 0).code == "ALREADY_UNDONE"
+
+
+def test_what_the_metadata_brought_back_is_not_undone_again(built, renamed):
+    rename(built, "display_name", "full_name")
+    built.executed()
+    assert refused(built, renamed).code == "ALREADY_UNDONE"
+
+
+def test_what_somebody_changed_by_hand_is_not_undone(built, renamed):
+    for table in built.warehouse.shapes:
+        built.warehouse.rename_behind_your_back(table, "balance", "by_hand")
+    found = refused(built, renamed)
+    assert (found.code, "by_hand" in found.message) == ("TABLE_MOVED", True)
+
+
+def test_a_record_of_what_was_never_done_has_nothing_to_undo(built, renamed):
+    renamed.execution.operations.update(status="failed")
+    assert refused(built, renamed).code == "NOTHING_TO_UNDO"
+
+
+# --- rows that were written since ----------------------------------------------------------------
+
+
+def test_rows_that_a_load_wrote_are_not_taken_along_and_the_run_is_named(built, both):
+    wrote(built, "night-7")
+    found = refused(built, both)
+    assert found.code == "WRITTEN_SINCE"
+    assert "load run night-7 wrote rows since" in found.message
+
+
+def test_what_goes_to_no_version_is_taken_back_though_a_load_wrote(built, both):
+    wrote(built, "night-7")
+    assert said(undo(built, both, *ordinals(both, "rename_column")))
+
+
+@pytest.mark.parametrize("run", [{"versions": (3, 3)}, {"kind": "compact"}])
+def test_a_run_that_wrote_no_rows_is_no_hindrance(built, both, run):
+    wrote(built, "night-7", **run)
+    assert said(undo(built, both))
+
+
+def test_a_load_between_report_and_preview_is_found_by_the_preview(built, both):
+    report = undo(built, both)
+    ChangeReport.objects.filter(pk=report.pk).update(status="open")
+    wrote(built, "night-8")
+    with pytest.raises(Refused) as found:
+        make_preview(report=report, user=built.operator)
+    assert found.value.code == "WRITTEN_SINCE"
+
+
+def test_a_widening_goes_back_to_the_version_before(built, both):
+    report = undo(built, both)
+    ChangeReport.objects.filter(pk=report.pk).update(status="open")
+    preview = make_preview(report=report, user=built.operator)
+    restored = [row for row in preview.document["steps"] if row["op"] == "restore_table"]
+    assert len(restored) == 2
+    assert all("TO VERSION AS OF" in row["statement"] for row in restored)
+
+
+# --- what a record offers ------------------------------------------------------------------------
+
+
+def test_a_record_offers_the_inverse_of_each_operation_the_last_first(built, both):
+    assert [(one.way.describe().split()[0], one.refused) for one in offered(both)] == [
+        ("rename_column", None),
+        ("widen_column", None),
+    ]
+    (rename_, widen_) = offered(both)
+    assert rename_.back[0] == "rename_column rawcore.rc_crm_customer_hist: display_name → full_name"
+    assert {step.split()[0] for step in widen_.back} == {"restore_table"}
+
+
+def test_what_cannot_be_taken_back_is_offered_with_the_reason(built, both):
+    wrote(built, "night-7")
+    executed(built, undo(built, both, *ordinals(both, "rename_column")))
+    codes = {one.way.describe().split()[0]: one.refused.code for one in offered(both)}
+    assert codes == {"rename_column": "ALREADY_UNDONE", "widen_column": "WRITTEN_SINCE"}
+
+
+def test_a_history_that_was_made_stays(built):
+    record = ExecutionRecord.objects.get()
+    (made,) = offered(record)
+    assert [step.split()[0] for step in made.back] == ["drop_table"]
+
+
+def test_what_a_load_changed_by_itself_is_offered_and_taken_back(built):
+    rename(built, "full_name", "display_name")
+    built.warehouse.show()
+    pending = pending_changes(
+        environment=built.environment,
+        states=dataset_states(),
+        keys={str(customer().key)},
+        seen=last_seen(environment=built.environment),
+        through=sealed_through(),
+    )
+    execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator)
+    todo = Todo(pending.steps, tuple(range(len(pending.steps))))
+    built._run(todo, attempt_of_load(execution), None)
+    record = finish_execution(execution=execution).record
+    assert [one.refused for one in offered(record)] == [None]
+    assert undo(built, record).scope["name"] == "rawcore.rc_crm_customer"
+
+
+def test_what_was_undone_still_has_its_authors_when_it_is_planned_again(built, renamed):
+    executed(built, undo(built, renamed))
+    assert built.report(by=built.operator).authors == ["ada"]
+
+
+def test_the_log_behind_what_was_undone_is_shown_when_it_is_planned_again(built, renamed):
+    executed(built, undo(built, renamed))
+    assert "renamed" in {one.entry.action for one in behind(built.report(), limit=9).entries}
+
+
+def test_an_open_undo_that_goes_to_a_version_keeps_the_files_of_that_version_from_a_vacuum(built, both):
+    Execution.objects.filter(pk=both.execution_id).update(started_at=timezone.now() - timedelta(days=10))
+
+    def vacuum() -> str:
+        return request_vacuum(
+            dataset=str(customer()), reason="full", retention_hours=200, user=built.operator, wake_worker=False
+        ).run.kind
+
+    report = undo(built, both)
+    with pytest.raises(Refusal, match=f"undo {report} needs the files of 242 hours ago"):
+        vacuum()
+    ChangeReport.objects.filter(pk=report.pk).update(status=ChangeReport.Status.REJECTED)
+    assert vacuum() == "vacuum"

@@ -1,0 +1,63 @@
+"""Everything once more before the first statement: what moved since it was approved stops an execution."""
+
+import pytest
+
+from architecture.services.executions import resume_execution
+from tests.architecture.executions import ask, code_of, customer, lose
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import Killed, World, agree_on_policy
+
+pytestmark = pytest.mark.django_db
+
+
+def moved_metadata(world: World) -> None:
+    rename(world, "balance", "saldo")
+
+
+def moved_table(world: World) -> None:
+    world.warehouse.rename_behind_your_back(str(customer().key), "balance", "other")
+
+
+def moved_policy(world: World) -> None:
+    policies = {"severities": {"DROP_COLUMN": "needs_approval"}}
+    agree_on_policy(world.environment, policies)
+
+
+MOVES = [(moved_metadata, "REPORT_STALE"), (moved_table, "TABLE_MOVED"), (moved_policy, "POLICY_MOVED")]
+
+
+@pytest.mark.parametrize(("move", "code"), MOVES)
+def test_what_moved_before_it_was_asked_for_is_refused(renamed, move, code):
+    preview = renamed.previewed()
+    move(renamed)
+    renamed.warehouse.show()
+    assert code_of(ask, world=renamed, report=preview.report) == code
+
+
+@pytest.mark.parametrize(("move", "code"), MOVES)
+def test_what_moved_while_it_waited_is_refused_before_the_first_statement(renamed, move, code):
+    execution = renamed.queued()
+    commits = list(renamed.warehouse.commits)
+    move(renamed)
+    assert code_of(renamed.work, execution=execution) == code
+    assert renamed.warehouse.commits == commits
+
+
+@pytest.mark.parametrize(("move", "code"), MOVES)
+def test_what_moved_before_it_is_resumed_is_refused_too(renamed, move, code):
+    execution = renamed.queued()
+    with pytest.raises(Killed):
+        renamed.work(execution, dies_at=1)
+    lose(execution)
+    resume_execution(execution=execution, user=renamed.operator)
+    move(renamed)
+    commits = list(renamed.warehouse.commits)
+    assert code_of(renamed.work, execution=execution) == code
+    assert renamed.warehouse.commits == commits
+
+
+def test_loads_in_between_stop_nothing(renamed):
+    execution = renamed.queued()
+    for table in renamed.warehouse.versions:
+        renamed.warehouse.versions[table] += 5
+    assert renamed.work(execution).status == "succeeded"

@@ -1,0 +1,124 @@
+"""An environment's policy on its page: read by everybody, changed by few."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from architecture.models import PolicyProposal
+from architecture.services.change_policy import policy_of
+from elevata.accounts.roles import Role
+from tests.architecture.world import World
+from tests.architecture.world import person as someone
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, section, signed_in, words
+
+pytestmark = pytest.mark.django_db
+OTHER = "00000000-0000-4000-8000-000000000000"
+
+
+def posted(page: str) -> dict[str, str]:
+    """A policy form as a browser would send it unchanged."""
+    chosen = dict(re.findall(r'name="((?:count_|version)\w*)"[^>]*value="(\d+)"', page))
+    chosen |= {"version": re.search(r'name="version" value="(\d+)"', page)[1]}
+    for name, options in re.findall(r'<select[^>]*name="(\w+)"[^>]*>(.*?)</select>', page, re.DOTALL):
+        chosen[name] = re.search(r'value="(\w*)" selected', options)[1]
+    for name in re.findall(r'type="checkbox" name="(\w+)" checked', page):
+        chosen[name] = "on"
+    for risk in ("safe", "review", "destructive"):
+        chosen[f"count_{risk}"] = re.search(rf'name="count_{risk}"[^>]*value="(\d)"', page)[1]
+    return chosen
+
+
+def test_a_policy_is_changed_and_stands_in_the_change_log(operator: Client, world: World):
+    given = posted(read(operator, "/policies/dev/")) | {
+        "severity_ADD_COLUMN": "needs_approval",
+        "count_destructive": "2",
+        "role_destructive": "admin",
+    }
+    del given["approver_may_execute"]
+    page = words(html_of(operator.post("/policies/dev/", given, follow=True)))
+    assert world.environment.policies == {
+        "severities": {"ADD_COLUMN": "needs_approval"},
+        "approvals": {"destructive": {"count": 2, "role": "admin"}},
+        "approver_may_execute": False,
+    }
+    assert "eve policy policy of dev changed" in page
+    assert "severities.ADD COLUMN allow → needs_approval" in page
+    loose = posted(read(operator, "/policies/dev/")) | {"defaults": "yes"}
+    page = words(html_of(operator.post("/policies/dev/", loose, follow=True)))
+    assert "needs a second user" in page
+    assert world.environment.policies["approver_may_execute"] is False
+
+
+@pytest.fixture
+def proposed(operator: Client, world: World) -> str:
+    """Eve has proposed to ask for no approvals, and why."""
+    loose = posted(read(operator, "/policies/dev/")) | {"count_review": "0", "reason": "only a test environment"}
+    operator.post("/policies/dev/", loose)
+    return str(PolicyProposal.objects.get().proposal_id)
+
+
+def test_who_proposed_a_looser_policy_sees_it_and_can_only_withdraw_it(operator: Client, world: World, proposed: str):
+    page = read(operator, "/policies/dev/")
+    assert "approvals.review 1 approval by any approver 0 approvals" in words(section(page, "proposal"))
+    assert "No other user manages policies" in words(page)
+    assert 'value="accept"' not in page
+    answer = operator.post("/policies/dev/", {"do": "accept", "proposal": proposed})
+    assert (answer.status_code, "OWN_PROPOSAL" in html_of(answer)) == (403, True)
+    operator.post("/policies/dev/", {"do": "withdraw", "proposal": proposed})
+    assert PolicyProposal.objects.get().status == "withdrawn"
+
+
+@pytest.mark.parametrize(("do", "count"), [("accept", 0), ("reject", 1)])
+def test_a_second_person_decides_on_the_page(world: World, proposed: str, do: str, count: int):
+    rita = signed_in(someone("rita", Role.ADMIN))
+    assert "only a test environment" in words(section(read(rita, "/policies/dev/"), "proposal"))
+    assert "Policy of dev proposed by eve" in words(read(rita, "/inbox/"))
+    answer = rita.post("/policies/dev/", {"do": do, "proposal": proposed, "note": "seen"}, follow=True)
+    assert 'id="proposal"' not in html_of(answer)
+    world.environment.refresh_from_db()
+    assert policy_of(world.environment).approvals["review"].count == count
+
+
+@pytest.mark.parametrize(
+    "sent", [{"do": "accept"}, {"do": "accept", "proposal": "x"}, {"do": "crown"}, {"do": "accept", "proposal": OTHER}]
+)
+def test_a_proposal_that_there_is_not_is_not_found(operator: Client, proposed: str, sent: dict):
+    assert operator.post("/policies/dev/", sent).status_code == 404
+
+
+def test_a_policy_that_somebody_else_changed_meanwhile_is_not_overwritten(operator: Client, world: World):
+    given = posted(read(operator, "/policies/dev/"))
+    operator.post("/policies/dev/", given | {"severity_ADD_COLUMN": "block"})
+    answer = operator.post("/policies/dev/", given)
+    assert answer.status_code == 409
+    assert "POLICY_CHANGED" in html_of(answer)
+    assert world.environment.policies == {"severities": {"ADD_COLUMN": "block"}}
+
+
+def test_a_policy_that_makes_no_sense_is_said_at_its_field(operator: Client, world: World):
+    given = posted(read(operator, "/policies/dev/")) | {"count_safe": "10"}
+    answer = operator.post("/policies/dev/", given)
+    assert answer.status_code == 422
+    assert "less than or equal to 9" in html_of(answer)
+
+
+def test_a_policy_is_read_by_everybody_and_changed_by_few(viewer: Client, world: World):
+    page = read(viewer, "/policies/dev/")
+    assert "<fieldset disabled>" in page
+    assert viewer.post("/policies/dev/", posted(page)).status_code == 403
+    assert viewer.get("/policies/nowhere/").status_code == 404
+
+
+def test_the_readers_are_chosen_and_fewer_of_them_are_looser(operator: Client, world: World):
+    def chosen(readers: str) -> int:
+        page = read(operator, f"/policies/{world.environment.name}/")
+        return operator.post(f"/policies/{world.environment.name}/", posted(page) | {"readers": readers}).status_code
+
+    assert chosen("open") == 302
+    assert policy_of(world.environment).readers == "open"
+    assert chosen("spark") == 302
+    assert policy_of(world.environment).readers == "open"
+    assert [one["choice"] for one in PolicyProposal.objects.get().looser] == ["readers"]
+    assert chosen("everybody") == 422

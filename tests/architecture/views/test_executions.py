@@ -1,0 +1,354 @@
+"""Executions on pages: executing, the live page, cancelling, resuming, giving up, records, the way back."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from architecture.domain.artifacts import verify
+from architecture.models import ChangeReport, DryRun, Execution, Preview
+from architecture.services.previews import make_preview
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn
+from tests.architecture.world import Killed, World, person
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import address, change, needing, read, rename, section, signed_in, words
+from tests.loader.factories import WorkerFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def previewed(world: World) -> Preview:
+    """The preview of a rename that needs no approval."""
+    rename(world, "full_name", "display_name")
+    return make_preview(report=world.report(), user=world.operator)
+
+
+@pytest.fixture
+def olga(world: World) -> Client:
+    return signed_in(world.operator)
+
+
+def execute(client: Client, preview: Preview, **given: Any) -> Any:
+    return client.post(address(preview.report, "execute/"), {"preview": preview.fingerprint, **given})
+
+
+def page_of(execution: Execution, part: str = "") -> str:
+    return f"/executions/{execution.pk}/{part}"
+
+
+def lost(world: World, preview: Preview) -> Execution:
+    """An execution whose worker died after its first step."""
+    execution = world.queued()
+    with pytest.raises(Killed):
+        world.work(execution, dies_at=1)
+    error = {"code": "WORKER_LOST", "message": "the worker is gone"}
+    Execution.objects.filter(pk=execution.pk).update(status="lost", error=error)
+    return Execution.objects.get(pk=execution.pk)
+
+
+# --- executing ---------------------------------------------------------------------------------
+
+
+def test_executing_queues_the_steps_of_the_preview(olga: Client, previewed: Preview):
+    answer = execute(olga, previewed)
+    execution = Execution.objects.get(report=previewed.report)
+    assert answer.url == page_of(execution)
+    assert (execution.status, execution.who, execution.command) == ("queued", "olga", "page")
+    assert [row.op for row in execution.operations.all()] == ["rename_column", "rename_column"]
+
+
+def test_executing_twice_leads_to_the_same_execution(olga: Client, previewed: Preview):
+    first = execute(olga, previewed).url
+    again = olga.post(address(previewed.report, "execute/"), {"preview": previewed.fingerprint}, follow=True)
+    assert again.redirect_chain[0][0] == first
+    assert "already being executed" in html_of(again)
+
+
+def refused_execution(olga: Client, report: ChangeReport, **given: str) -> str:
+    answer = olga.post(address(report, "execute/"), given)
+    assert answer.status_code in (403, 409)
+    assert not report.executions.exists()
+    return section(html_of(answer), "execute")
+
+
+def test_without_a_preview_nothing_is_executed(world: World, olga: Client):
+    rename(world, "full_name", "display_name")
+    report = world.report()
+    assert "disabled" in section(read(olga, address(report)), "execute")
+    assert "NO_PREVIEW" in refused_execution(olga, report)
+
+
+def test_without_the_approvals_nothing_is_executed(world: World, olga: Client):
+    needing(world, safe=1)
+    rename(world, "full_name", "display_name")
+    preview = make_preview(report=world.report(), user=world.operator)
+    assert "NOT_APPROVED" in refused_execution(olga, preview.report, preview=preview.fingerprint)
+
+
+def test_a_preview_that_is_not_the_newest_is_refused(olga: Client, previewed: Preview):
+    assert "PREVIEW_STALE" in refused_execution(olga, previewed.report, preview="a" * 64)
+
+
+def test_what_moved_since_is_refused_before_the_first_statement(world: World, olga: Client, previewed: Preview):
+    change(world, "display_name", type="string(80)")
+    assert "REPORT_STALE" in refused_execution(olga, previewed.report, preview=previewed.fingerprint)
+
+
+def test_who_may_not_execute_is_refused(world: World, previewed: Preview):
+    for name, role in (("bob", Role.APPROVER), ("vera", Role.VIEWER)):
+        client = signed_in(person(name, role))
+        assert "NOT_PERMITTED" in section(read(client, address(previewed.report)), "execute")
+        assert execute(client, previewed).status_code == 403
+    assert not previewed.report.executions.exists()
+
+
+# --- the live page -----------------------------------------------------------------------------
+
+
+def test_a_waiting_execution_is_live_and_says_when_no_worker_answers(world: World, olga: Client, previewed: Preview):
+    execution = world.queued()
+    page = read(olga, page_of(execution))
+    assert 'hx-trigger="every 1s"' in page
+    assert "no worker is running" in page
+    WorkerFactory()
+    seen = re.search(r"seen=(\w+)", read(olga, page_of(execution)))[1]
+    assert olga.get(page_of(execution, f"live/?seen={seen}")).status_code == 204
+    Execution.objects.update(phase="scanning the warehouse")
+    part = read(olga, page_of(execution, f"live/?seen={seen}"))
+    assert "scanning the warehouse" in part
+    assert "<html" not in part
+
+
+def test_a_finished_execution_shows_steps_versions_and_its_record(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    page = read(olga, page_of(execution))
+    assert "every 1s" not in page
+    assert "2 of 2 done" in words(page)
+    assert "rename_column rawcore.rc_crm_customer.display_name succeeded" in words(page)
+    assert execution.record.digest in page
+
+
+def test_the_record_is_a_file_that_proves_itself(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    answer = olga.get(f"/records/{execution.record.record_id}/record.json")
+    artifact = json.loads(answer.content)
+    assert artifact["document"]["outcome"] == "succeeded"
+    assert verify(artifact) == ()
+
+
+def test_executions_are_listed_with_their_records(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    assert f"execution {execution.pk} succeeded report" in words(read(olga, "/executions/?kind=report"))
+    assert str(execution.record.record_id) in read(olga, "/executions/?dataset=rawcore.rc_crm_customer")
+    assert "No executions match" in read(olga, "/executions/?status=lost")
+
+
+def test_an_empty_list_of_executions_says_what_to_do_first(viewer: Client):
+    assert "No executions yet" in read(viewer, "/executions/")
+
+
+# --- cancelling, resuming, giving up -----------------------------------------------------------
+
+
+def test_cancelling_asks_first(world: World, olga: Client, previewed: Preview):
+    execution = world.queued()
+    assert "Cancel this execution?" in read(olga, page_of(execution, "cancel/"))
+    execution.refresh_from_db()
+    assert execution.status == "queued"
+    olga.post(page_of(execution, "cancel/"))
+    execution.refresh_from_db()
+    assert execution.status == "canceled"
+
+
+def test_a_lost_execution_is_resumed_and_repeats_nothing(world: World, olga: Client, previewed: Preview):
+    execution = lost(world, previewed)
+    assert "Resume" in read(olga, page_of(execution))
+    assert olga.post(page_of(execution, "resume/")).url == page_of(execution)
+    assert Execution.objects.get(pk=execution.pk).status == "queued"
+    before = len(world.warehouse.commits)
+    assert world.work(execution).status == "succeeded"
+    assert len(world.warehouse.commits) - before == 1
+
+
+def test_giving_up_needs_a_reason_and_seals_the_record(world: World, olga: Client, previewed: Preview):
+    execution = lost(world, previewed)
+    answer = olga.post(page_of(execution, "abandon/"), {"reason": "  "})
+    assert answer.status_code == 422
+    assert "Enter a reason." in html_of(answer)
+    page = olga.post(page_of(execution, "abandon/"), {"reason": "we go another way"}, follow=True)
+    execution = Execution.objects.get(pk=execution.pk)
+    assert (execution.status, execution.record.outcome) == ("abandoned", "abandoned")
+    assert "we go another way" in html_of(page)
+
+
+def test_what_cannot_be_resumed_says_why(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    answer = olga.post(page_of(execution, "resume/"))
+    assert answer.status_code == 409
+    assert "ALREADY_EXECUTED" in html_of(answer)
+
+
+def test_buttons_that_may_not_be_used_say_why(world: World, viewer: Client, previewed: Preview):
+    execution = lost(world, previewed)
+    assert 'disabled title="You do not have the permission to resume' in read(viewer, page_of(execution))
+    for part in ("cancel/", "resume/", "abandon/"):
+        assert viewer.post(page_of(execution, part)).status_code == 403
+
+
+# --- the way back ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(world: World) -> Execution:
+    """An execution of a rename and of a widening, which came first."""
+    rename(world, "full_name", "display_name")
+    change(world, "balance", type="decimal(12,2)")
+    return world.executed()
+
+
+def ticks(html: str) -> list[tuple[str, bool]]:
+    """The operations that can be chosen, and whether each is ticked."""
+    boxes = re.findall(r'<input class="form-check-input"[^>]*name="operation"[^>]*>', html)
+    return [(re.search(r'value="(\d+)"', box)[1], "checked" in box) for box in boxes]
+
+
+def test_each_operation_says_what_takes_it_back_and_a_new_report_does(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    way = words(section(read(olga, page_of(execution)), "undo"))
+    assert "1, 2 rename_column rawcore.rc_crm_customer: full_name → display_name" in way
+    assert "rename_column rawcore.rc_crm_customer: display_name → full_name" in way
+    assert "Change the metadata back as well, or the next report or load repeats the change" in way
+    answer = olga.post(page_of(execution, "undo/"))
+    undo = ChangeReport.objects.get(undo_of=execution.record)
+    assert answer.url == address(undo)
+    page = words(read(olga, address(undo)))
+    assert "undo of execution" in page
+    assert "display_name → full_name" in page
+    assert "METADATA_UNCHANGED" in page
+    assert f"Undo report {undo.fingerprint[:12]}" in words(read(olga, page_of(execution)))
+
+
+def test_all_operations_are_ticked_and_those_left_ticked_are_taken_back(olga: Client, two: Execution):
+    found = ticks(section(read(olga, page_of(two)), "undo"))
+    assert [ticked for _, ticked in found] == [True, True]
+    olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [found[0][0]]})
+    operations = ChangeReport.objects.get(undo_of=two.record).document["operations"]
+    assert {one["op"] for one in operations} == {"rename_column"}
+
+
+def test_with_nothing_ticked_it_asks_for_a_choice(olga: Client, two: Execution):
+    answer = olga.post(page_of(two, "undo/"), {"choose": "yes"})
+    part = section(html_of(answer), "undo")
+    assert answer.status_code == 422
+    assert "Choose at least one operation" in part
+    assert [ticked for _, ticked in ticks(part)] == [False, False]
+
+
+def test_a_choice_that_cannot_be_taken_back_says_why_and_stays(olga: Client, two: Execution):
+    widened = ticks(section(read(olga, page_of(two)), "undo"))[1][0]
+    answer = olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [widened]})
+    part = section(html_of(answer), "undo")
+    assert answer.status_code == 409
+    assert "LATER_OPERATIONS" in part
+    assert ("Undo both." in part, dict(ticks(part))[widened]) == (True, True)
+
+
+def test_what_cannot_be_taken_back_any_more_cannot_be_chosen(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    rename(world, "display_name", "full_name")
+    world.executed()
+    part = section(read(olga, page_of(execution)), "undo")
+    assert "ALREADY_UNDONE" in part
+    assert ticks(part) == []
+    assert "Nothing in this record can be undone" in part
+
+
+def test_who_only_reads_sees_the_way_back_and_cannot_choose(viewer: Client, two: Execution):
+    part = section(read(viewer, page_of(two)), "undo")
+    assert ticks(part) == []
+    assert "needs the editor, approver or operator role" in part
+    assert viewer.post(page_of(two, "undo/")).status_code == 403
+
+
+def test_what_has_no_record_cannot_be_taken_back(world: World, olga: Client, previewed: Preview):
+    execution = world.queued()
+    answer = olga.post(page_of(execution, "undo/"))
+    assert answer.status_code == 409
+    assert "NOTHING_TO_UNDO" in html_of(answer)
+
+
+# --- dry runs --------------------------------------------------------------------------------
+
+
+def test_a_dry_run_is_asked_for_and_watched(olga: Client, previewed: Preview):
+    assert olga.post(address(previewed.report, "dry-run/")).url == f"{address(previewed.report)}#dry-run"
+    dry_run = DryRun.objects.get()
+    part = section(read(olga, address(previewed.report)), "dry-run")
+    assert "every 1s" in part
+    assert "Repeat dry run" not in part
+    assert olga.get(f"/dry-runs/{dry_run.pk}/?seen=queued").status_code == 204
+
+
+def test_a_dry_run_shows_before_and_after_and_what_would_break(olga: Client, previewed: Preview):
+    before = {
+        "name": "rawcore.rc_crm_customer",
+        "columns": [{"name": "full_name", "type": "string", "key": "k1"}],
+        "rows": 3,
+        "bytes": 10,
+        "samples": [["Ann"], [None]],
+    }
+    after = before | {"columns": [{"name": "display_name", "type": "string", "key": "k1"}]}
+    result = {
+        "succeeded": True,
+        "error": None,
+        "steps": [{"ordinal": 0, "status": "succeeded", "error": None}],
+        "tables": {"t1": {"before": before, "after": after}},
+        "queries": [
+            {"name": "bizcore.names", "before": None, "after": "no column full_name", "breaks": True},
+            {"name": "bizcore.all", "before": None, "after": None, "breaks": False},
+        ],
+    }
+    DryRun.objects.create(preview=previewed, status="succeeded", result=result)
+    text = section(read(olga, address(previewed.report)), "dry-run")
+    assert "<del>full_name string</del>" in text
+    assert "<ins>display_name string</ins>" in text
+    assert "1 of 2 queries downstream would fail" in words(text)
+    assert "no column full_name" in text
+    assert '<span class="nothing">NULL</span>' in text
+
+
+def test_rows_of_a_dry_run_are_left_out_once_their_column_is_classified(olga: Client, previewed: Preview):
+    side = {
+        "name": "rawcore.rc_crm_customer",
+        "columns": [{"name": "full_name", "type": "string", "key": "k1"}],
+        "rows": 1,
+        "bytes": 10,
+        "samples": [["Zebedee"]],
+    }
+    result = {"succeeded": True, "error": None, "steps": [], "tables": {"t1": {"before": side}}, "queries": []}
+    made = DryRun.objects.create(preview=previewed, status="succeeded", result=result)
+    addresses = (address(previewed.report), f"/api/v1/dry-runs/{made.pk}/")
+    assert all("Zebedee" in html_of(olga.get(one)) for one in addresses)
+    columns = TargetColumn.objects.filter(dataset__name="rc_crm_customer", name__in=("full_name", "display_name"))
+    assert columns.update(pii=True)
+    assert not any("Zebedee" in html_of(olga.get(one)) for one in addresses)
+
+
+def test_a_dry_run_that_failed_says_why(olga: Client, previewed: Preview):
+    error = {"code": "VALUES_DO_NOT_FIT", "message": "3 values do not fit"}
+    result = {"succeeded": False, "error": error, "steps": [], "tables": {}, "queries": []}
+    DryRun.objects.create(preview=previewed, status="succeeded", result=result)
+    text = section(read(olga, address(previewed.report)), "dry-run")
+    assert "a step failed" in text
+    assert "3 values do not fit" in text
+
+
+def test_what_an_execution_only_records_is_not_said_to_be_made(world: World, olga: Client, previewed: Preview):
+    execution = world.executed()
+    execution.operations.filter(ordinal=1).update(statement="")
+    steps = words(section(read(olga, page_of(execution)), "steps"))
+    assert "recorded none: no warehouse change" in steps

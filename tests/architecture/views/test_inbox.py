@@ -1,0 +1,195 @@
+"""The inbox: what waits for whom, how many in the top bar, and what does not wait any more."""
+
+import re
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from architecture.domain.report import Scope
+from architecture.models import ChangeReport, Execution
+from architecture.selectors.inbox import count_for, waiting_for
+from architecture.services import reports
+from architecture.services.executions import approve, reject
+from architecture.services.previews import make_preview
+from architecture.services.reports import gather
+from elevata.accounts.permissions import may_somewhere
+from elevata.accounts.roles import Role
+from elevata.accounts.sign_in import AccountBackend
+from tests.architecture.world import Killed, World, person
+from tests.elevata.web.pages import address, change, needing, read, rename, signed_in, words
+from tests.loader.factories import EnvironmentFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def renamed(world: World) -> ChangeReport:
+    """An open report of Ada's rename, which needs one approval."""
+    needing(world, safe=1)
+    rename(world, "full_name", "display_name")
+    return world.report()
+
+
+def asked(user: object) -> list[tuple[str, int]]:
+    return [(one.ask, one.pk) for one in waiting_for(user)]
+
+
+def badge(html: str) -> str:
+    """The number in the top bar; empty if nothing waits."""
+    found = re.search(r'class="inbox-count">(\d+)', html)
+    return found[1] if found else ""
+
+
+# --- nothing ---------------------------------------------------------------------------------
+
+
+def test_an_empty_inbox_says_what_brings_something_here(db: None):
+    EnvironmentFactory()
+    bob = person("bob", Role.APPROVER)
+    html = read(signed_in(bob), "/inbox/")
+    assert "Nothing to do" in html
+    assert "Reports that need your decision" in words(html)
+    assert badge(html) == ""
+
+
+def test_who_only_reads_is_told_so_and_costs_nothing_but_asking_what_they_may(
+    viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    assert "for editors, approvers and operators" in read(viewer, "/inbox/")
+    vera = AccountBackend().get_user(person("vera", Role.VIEWER).pk)
+    with django_assert_num_queries(2):  # her permissions
+        assert count_for(vera) == 0
+
+
+# --- who is asked for what ---------------------------------------------------------------------
+
+
+def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: ChangeReport):
+    person("carla", Role.APPROVER)
+    html = read(signed_in(world.approver), "/inbox/")
+    text = words(html)
+    assert badge(html) == "1"
+    assert "To decide" in text
+    assert "Approve or reject it: 1 of 1 approval missing." in text
+    assert "you, carla" in text
+    assert f'href="{address(renamed)}#approvals"' in html
+
+
+def test_its_author_sees_whom_it_waits_for_and_is_not_asked(world: World, renamed: ChangeReport):
+    html = read(signed_in(world.author), "/inbox/")
+    assert badge(html) == ""
+    assert re.search(r"Waiting for others.*1 of 1 approval missing\. bob ", words(html))
+
+
+def test_an_approved_report_waits_for_who_may_execute_it(world: World, renamed: ChangeReport):
+    approve(report=renamed, user=world.approver)
+    assert asked(world.approver) == []
+    assert asked(world.operator) == [("execute", renamed.pk)]
+    text = words(read(signed_in(world.operator), "/inbox/"))
+    assert "Approved by bob. Review the statements, then execute it." in text
+
+
+def test_an_execution_that_stopped_waits_to_be_resumed(world: World, renamed: ChangeReport):
+    execution = world.queued()
+    with pytest.raises(Killed):
+        world.work(execution, dies_at=1)
+    error = {"code": "WORKER_LOST", "message": "worker w1 went away"}
+    Execution.objects.filter(pk=execution.pk).update(status="lost", error=error)
+    html = read(signed_in(world.operator), "/inbox/")
+    assert badge(html) == "1"
+    assert f'href="/executions/{execution.pk}/"' in html
+    assert "lost Worker w1 went away. Resume or abandon it." in words(html)
+
+
+def test_what_was_executed_or_given_up_waits_for_nobody(world: World, renamed: ChangeReport):
+    execution = world.executed()
+    assert asked(world.operator) == []
+    Execution.objects.filter(pk=execution.pk).update(status="abandoned")
+    assert asked(world.operator) == []
+
+
+def test_a_blocked_report_waits_for_its_author_until_a_newer_one_is_made(world: World):
+    change(world, "full_name", type="string(10)")
+    blocked = world.report()
+    assert asked(world.author) == [("repair", blocked.pk)]
+    change(world, "full_name", type="string(60)")
+    newer = world.report()
+    assert newer.pk not in [pk for ask, pk in asked(world.author) if ask != "others"]
+    assert blocked.pk not in [pk for _, pk in asked(world.author)]
+
+
+def test_a_rejected_report_waits_for_its_author_with_the_note(world: World, renamed: ChangeReport):
+    reject(report=renamed, user=world.approver, note="Not before Monday.")
+    assert asked(world.approver) == []
+    assert "bob rejected it: “Not before Monday.”" in words(read(signed_in(world.author), "/inbox/"))
+
+
+def test_a_superseded_report_leads_who_made_it_to_the_newer_one(world: World, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    newer = world.report(by=world.operator)
+    assert ("follow", renamed.pk) in asked(world.author)
+    text = words(read(signed_in(world.author), "/inbox/"))
+    assert "olga created a newer report of the same scope." in text
+    approve(report=newer, user=world.approver)
+    make_preview(report=newer, user=world.operator)
+    world.executed()
+    assert ("follow", renamed.pk) not in asked(world.author)
+
+
+def test_who_superseded_their_own_report_is_not_told(world: World, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    newer = world.report()
+    assert asked(world.author) == [("others", newer.pk)]
+
+
+# --- what holds, and what does not --------------------------------------------------------------
+
+
+def test_a_stale_report_goes_back_to_its_author_once_it_was_found_out(world: World, renamed: ChangeReport):
+    cache.clear()
+    bob, ada = signed_in(world.approver), signed_in(world.author)
+    assert "Checking reports" in read(bob, "/inbox/")
+    rename(world, "balance", "amount")
+    rows = read(bob, "/inbox/rows/")
+    assert "Nothing to do" in rows
+    assert 'id="inbox-link"' in rows
+    assert badge(rows) == ""
+    assert asked(world.author) == [("renew", renamed.pk)]
+    text = words(read(ada, "/inbox/"))
+    assert "Outdated: recreate" in text
+    assert "REPORT_STALE" in text
+
+
+def test_what_is_there_is_gathered_once_for_all_reports_that_wait(
+    world: World, renamed: ChangeReport, monkeypatch: pytest.MonkeyPatch
+):
+    alone = world.report(Scope("dataset", "rawcore.rc_crm_customer", target_only=True))
+    cache.clear()
+    gathered = []
+    monkeypatch.setattr(reports, "gather", lambda **said: gathered.append(said) or gather(**said))
+    rename(world, "balance", "amount")
+    assert "Nothing to do" in read(signed_in(world.approver), "/inbox/rows/")
+    assert len(gathered) == 1
+    assert asked(world.author) == [("renew", renamed.pk), ("renew", alone.pk)]
+
+
+def test_the_inbox_is_silent_while_nothing_changes(world: World, renamed: ChangeReport):
+    bob = signed_in(world.approver)
+    seen = re.search(r"rows/\?seen=(\w+)", read(bob, "/inbox/rows/"))[1]
+    assert bob.get(f"/inbox/rows/?seen={seen}").status_code == 204
+    approve(report=renamed, user=person("carla", Role.APPROVER))
+    assert bob.get(f"/inbox/rows/?seen={seen}").status_code == 200
+
+
+def test_the_count_takes_one_query_and_one_more_where_something_waits(
+    world: World, renamed: ChangeReport, django_assert_num_queries: DjangoAssertNumQueries
+):
+    bob, olga = (AccountBackend().get_user(one.pk) for one in (world.approver, world.operator))
+    for user in (bob, olga):
+        may_somewhere(user, "accounts.manage_users")  # what people may is asked by every page
+    with django_assert_num_queries(2):
+        assert count_for(bob) == 1
+    with django_assert_num_queries(1):
+        assert count_for(olga) == 0

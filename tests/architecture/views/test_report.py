@@ -1,0 +1,233 @@
+"""The whole story of one report: what changes, side by side and downstream."""
+
+import html
+import json
+import re
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from architecture.models import ChangeReport
+from architecture.services.executions import approve
+from elevata.accounts.permissions import acting_as
+from metadata.models import TargetDataset
+from metadata.services.targets import create_schema, create_target_dataset, update_target_column
+from tests.architecture.world import World, put_policy_in_force
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import address, change, needing, read, rename, section, signed_in, words
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+
+
+# --- the story of one --------------------------------------------------------------------------
+
+
+def test_a_page_tells_what_changes_why_and_who_changed_it(viewer: Client, renamed: ChangeReport):
+    text = words(read(viewer, address(renamed)))
+    assert renamed.fingerprint in text
+    assert "rename_column rawcore.rc_crm_customer full_name → display_name RENAME_COLUMN" in text
+    assert "rawcore.rc_crm_customer_hist history full_name → display_name" in text
+    assert "1 entry since these datasets were last applied" in text
+    assert "ada column rawcore.rc_crm_customer.display_name renamed" in text
+    assert "1 needed at this risk in dev; 1 missing" in text
+
+
+def test_the_changes_behind_a_report_stay_the_same_once_it_was_executed(world: World, viewer: Client):
+    rename(world, "full_name", "display_name")
+    execution = world.executed()
+    rename(world, "balance", "amount")
+    text = words(section(read(viewer, address(execution.report)), "changes"))
+    assert "1 entry" in text
+    assert "display_name" in text
+    assert "amount" not in text
+
+
+def test_behind_a_long_report_who_changed_what_follows_its_page(
+    viewer: Client, renamed: ChangeReport, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("architecture.views.reports.MAX_AT_ONCE", 0)
+    page = read(viewer, address(renamed))
+    assert "since these datasets were last applied" not in words(page)
+    assert address(renamed, "behind/") in section(page, "changes")
+    part = read(viewer, address(renamed, "behind/"))
+    assert "ada column rawcore.rc_crm_customer.display_name renamed" in words(section(part, "changes"))
+
+
+def test_a_report_that_holds_says_so_and_a_stale_one_what_moved(world: World, viewer: Client, renamed: ChangeReport):
+    assert "Up to date" in read(viewer, address(renamed, "standing/"))
+    rename(world, "balance", "amount")
+    assert "REPORT_STALE" in read(viewer, address(renamed, "standing/"))
+
+
+def test_an_open_page_asks_cheaply_until_something_moves(
+    world: World, viewer: Client, renamed: ChangeReport, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    part = read(viewer, address(renamed, "standing/"))
+    again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
+    with django_assert_max_num_queries(9):  # session, person, report, its approvals, executions and preview, and one
+        assert viewer.get(again).status_code == 204
+    change(world, "balance", type="decimal(12,2)")
+    assert "REPORT_STALE" in read(viewer, again)
+    change(world, "balance", type="decimal(10,2)")
+    assert "Up to date" in read(viewer, again)
+
+
+def test_a_report_that_goes_stale_takes_its_buttons_along_and_leaves_the_note(world: World, renamed: ChangeReport):
+    bob = signed_in(world.approver)
+    part = html_of(bob.get(address(renamed, "standing/"), headers=HTMX))
+    assert "Up to date" in part
+    assert "hx-swap-oob" not in part
+    rename(world, "balance", "amount")
+    part = html_of(bob.get(address(renamed, "standing/"), headers=HTMX))
+    decide = part[part.index('id="decide"') :]
+    assert 'id="decide" hx-swap-oob="true"' in part
+    assert re.search(r'disabled aria-describedby="why-no-approval" form="decide-form">.*?Approve', decide)
+    assert "The metadata changed since the report was created. REPORT_STALE" in words(decide)
+    assert re.search(r'formaction="[^"]+">.*?Reject', decide)
+    assert "textarea" not in part
+
+
+def test_a_page_made_when_the_report_was_known_to_be_stale_says_so_at_once(world: World, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    bob = signed_in(world.approver)
+    read(bob, address(renamed, "standing/"))
+    page = read(bob, address(renamed))
+    assert "Outdated. The metadata changed since the report was created." in words(page)
+    assert re.search(r'disabled aria-describedby="why-no-approval" form="decide-form"', page)
+
+
+def test_a_page_is_told_when_somebody_else_went_on_and_asks_no_more(world: World, renamed: ChangeReport):
+    olga = signed_in(world.operator)
+    part = read(olga, address(renamed, "standing/"))
+    again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
+    approve(report=renamed, user=world.approver)
+    part = html_of(olga.get(again, headers=HTMX))
+    assert "This report has changed. It is approved now" in words(part)
+    assert "hx-get" not in part
+    assert "The report has all required approvals." in part
+
+
+# --- side by side, and downstream -------------------------------------------------------------
+
+
+def test_what_differs_stands_side_by_side_with_its_operation(viewer: Client, renamed: ChangeReport):
+    part = html_of(viewer.get(address(renamed, "differences/"), headers=HTMX))
+    assert "<del>full_name</del>" in part
+    assert "<ins>display_name</ins>" in part
+    assert f'href="{address(renamed)}#operation-1"' in part
+    assert "2 columns stay as they are" in words(part)
+    assert "balance decimal(10,2)" in words(part)
+    assert "<html" not in part
+    assert "<html" in read(viewer, address(renamed, "differences/"))
+
+
+def vips(world: World) -> TargetDataset:
+    """``bizcore.vip`` reads the customers; Ada describes it."""
+    customers = TargetDataset.objects.get(name="rc_crm_customer")
+    with acting_as(world.author):
+        schema = create_schema(name="bizcore", layer="bizcore")
+        return create_target_dataset(schema=schema, name="vip", inputs=[customers], take_columns=True)
+
+
+def test_a_new_dataset_is_told_whole_with_its_inputs_by_name(world: World, viewer: Client):
+    vips(world)
+    text = words(html_of(viewer.get(address(world.report(), "differences/"), headers=HTMX)))
+    assert "bizcore.vip new" in text
+    assert "Inputs nothing rawcore.rc_crm_customer" in text
+    assert "Column nothing balance decimal(10,2)" in text
+
+
+def graph_of(part: str) -> dict[str, Any]:
+    return json.loads(re.search(r'id="downstream-graph" type="application/json">(.+?)</script>', part)[1])
+
+
+def test_downstream_shows_what_changes_by_its_risk_and_what_reads_it(world: World, viewer: Client):
+    reading = vips(world)
+    world.executed()
+    column = TargetDataset.objects.get(name="rc_crm_customer").columns.get(name="full_name")
+    with acting_as(world.author):
+        update_target_column(column=column, expected_version=column.version, type="string(10)")
+    part = html_of(viewer.get(address(world.report(), "downstream/"), headers=HTMX))
+    nodes = {node["title"]: node for node in graph_of(part)["nodes"]}
+    assert {name: node["said"] for name, node in nodes.items()} == {
+        "rc_crm_customer": "blocked",
+        "rc_crm_customer_hist": "reads from it",  # it keeps the wider type
+        "vip": "reads from it",
+    }
+    assert nodes["vip"]["url"] == f"/datasets/{reading.key}/"
+    assert "Changed (1)" in part
+    assert "Readers (2)" in part
+
+
+def test_a_dataset_that_nothing_describes_any_more_is_drawn_too(world: World, viewer: Client):
+    report = world.report()
+    row = {"op": "drop_table", "dataset": "rawcore.rc_gone", "dataset_key": str(uuid4()), "decision": "blocked"}
+    ChangeReport.objects.filter(pk=report.pk).update(document=report.document | {"rows": [row]})
+    part = html_of(viewer.get(address(report, "downstream/"), headers=HTMX))
+    (node,) = graph_of(part)["nodes"]
+    assert (node["title"], node["sub"], node["said"]) == ("rc_gone", "rawcore · not described", "blocked")
+
+
+def test_a_long_report_shows_its_first_operations_and_the_way_to_all(world: World, viewer: Client):
+    report = world.report()
+    row = {"op": "add_column", "dataset": "rawcore.rc_crm_customer", "dataset_key": str(uuid4()), "column": "c"}
+    ChangeReport.objects.filter(pk=report.pk).update(document=report.document | {"rows": [row] * 120})
+    text = section(read(viewer, address(report)), "operations")
+    assert text.count("<tr id=") == 100
+    assert "The first 100 of 120" in text
+    assert section(read(viewer, f"{address(report)}?all=yes"), "operations").count("<tr id=") == 120
+
+
+def test_a_blocked_operation_says_what_to_do_instead(world: World, viewer: Client):
+    change(world, "full_name", type="string(10)")
+    report = world.report()
+    text = words(read(viewer, address(report)))
+    assert report.status == "blocked"
+    assert "blocked destructive retype_column" in text
+    assert "What to do: keep the type, add a column of the new type" in text
+    assert "REPORT_BLOCKED" in text
+    assert "formaction" not in text
+
+
+def test_a_superseded_report_leads_to_the_newer_one(world: World, viewer: Client, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    newer = world.report()
+    assert address(newer) in read(viewer, address(renamed))
+    assert renamed.fingerprint[:12] in read(viewer, address(newer))
+
+
+def test_a_report_without_changes_has_nothing_to_approve(world: World, viewer: Client):
+    text = words(read(viewer, address(world.report())))
+    assert "The warehouse matches the metadata" in text
+    assert "NO_CHANGES" in text
+
+
+def test_the_report_is_a_file(viewer: Client, renamed: ChangeReport):
+    answer = viewer.get(address(renamed, "report.json"))
+    document = json.loads(answer.content)
+    assert (document["format"], document["fingerprint"]) == ("change-report/v1", renamed.fingerprint)
+    assert "rows" not in document
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+
+
+def test_an_approver_accepts_lost_readers_on_the_page(world: World):
+    put_policy_in_force(world.environment, {"readers": "open"})
+    rename(world, "full_name", "display_name")
+    report, bob = world.report(), signed_in(world.approver)
+    page = read(bob, address(report))
+    assert "Polars could not read the table" in words(page)
+    assert 'name="readers_lost"' in section(page, "approvals")
+    assert bob.post(address(report, "approve/"), {"note": "", "readers_lost": "on"}).status_code == 302
+    assert report.approvals.get().readers_lost
+    assert "lost readers accepted" in words(section(read(bob, address(report)), "approvals"))
+
+
+def test_where_no_reader_is_lost_nothing_asks_for_it(world: World):
+    needing(world, safe=1)
+    rename(world, "full_name", "display_name")
+    assert 'name="readers_lost"' not in read(signed_in(world.approver), address(world.report()))

@@ -1,0 +1,230 @@
+"""Reports on pages: the list, making one, deciding, previews."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from architecture.domain.artifacts import verify
+from architecture.models import ChangeReport, Refresh
+from architecture.services.previews import make_preview
+from architecture.services.states import store_observations
+from elevata.accounts.roles import Role
+from tests.architecture.refreshes import observed
+from tests.architecture.world import World, person
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import address, change, read, rename, section, signed_in, words
+from tests.loader.factories import EnvironmentFactory, WorkerFactory
+
+pytestmark = pytest.mark.django_db
+
+
+# --- the list ----------------------------------------------------------------------------------
+
+
+def test_an_empty_list_says_what_to_do_first(viewer: Client):
+    EnvironmentFactory()
+    text = words(read(viewer, "/reports/"))
+    assert "No reports yet" in text
+    assert "or import metadata" in text
+
+
+def test_the_list_tells_scope_risk_author_and_what_became_of_it(viewer: Client, world: World, renamed: ChangeReport):
+    text = words(read(viewer, "/reports/"))
+    assert f"{renamed.fingerprint[:12]} open all datasets dev safe 2 ada" in text
+    assert "executed: succeeded" in text
+
+
+def test_the_list_is_filtered(viewer: Client, renamed: ChangeReport):
+    assert renamed.fingerprint[:12] in read(viewer, "/reports/?status=open&author=ada&risk=safe")
+    assert renamed.fingerprint[:12] in read(viewer, f"/reports/?q={renamed.fingerprint[:9]}")
+    assert "No reports match" in read(viewer, "/reports/?author=nobody")
+
+
+# --- making one --------------------------------------------------------------------------------
+
+
+def test_who_only_reads_cannot_make_a_report(world: World):
+    viewer = signed_in(person("vera", Role.VIEWER))
+    assert "<fieldset disabled>" in read(viewer, "/reports/")
+    assert viewer.post("/reports/make/", {"scope": "all"}).status_code == 403
+
+
+def test_a_report_is_made_after_a_refresh_in_the_same_job(world: World):
+    rename(world, "full_name", "display_name")
+    ada = signed_in(world.author)
+    page = ada.post("/reports/make/", {"scope": "dataset_alone", "dataset": "rawcore.rc_crm_customer"}).url
+    asked = Refresh.objects.get()
+    assert asked.scope == {"kind": "dataset", "name": "rawcore.rc_crm_customer", "target_only": True}
+    assert "every 400ms" in read(ada, page)
+    report = observed(world).report
+    assert (report.scope["kind"], report.created_by) == ("dataset", world.author)
+    assert ada.get(f"{page}live/").headers["HX-Redirect"] == address(report)
+    assert ada.get(page).url == address(report)
+
+
+def test_a_refresh_that_failed_says_why_and_offers_the_last_observation(world: World):
+    ada = signed_in(world.author)
+    page = ada.post("/reports/make/", {"scope": "schema", "schema": "rawcore"}).url
+    observed(world, error={"code": "NO_ANSWER", "message": "no worker responded in time"})
+    text = read(ada, page)
+    assert "no worker responded in time" in text
+    assert "Use the last scan" in text
+    form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', text.partition('id="refresh"')[2]))
+    ada.post("/reports/make/", form | {"last": "yes"})
+    assert ChangeReport.objects.get(created_by=world.author, scope__kind="schema").scope["name"] == "rawcore"
+
+
+def test_a_waiting_refresh_says_when_no_worker_answers_and_is_silent_while_nothing_changes(world: World):
+    ada = signed_in(world.author)
+    page = ada.post("/reports/make/", {"scope": "all"}).url
+    assert "no worker is running" in read(ada, page)
+    seen = re.search(r"seen=([\w-]+)", read(ada, page))[1]
+    assert ada.get(f"{page}live/?seen={seen}").status_code == 204
+    WorkerFactory()
+    assert "Waiting for the worker" in read(ada, f"{page}live/?seen={seen}")
+
+
+def test_nobody_follows_another_persons_refresh(world: World):
+    page = signed_in(world.author).post("/reports/make/", {"scope": "all"}).url
+    assert signed_in(world.operator).get(page).status_code == 404
+
+
+def test_a_report_from_what_was_seen_last_needs_no_worker(world: World):
+    rename(world, "full_name", "display_name")
+    answer = signed_in(world.author).post("/reports/make/", {"scope": "all", "last": "yes"})
+    assert answer.url == address(ChangeReport.objects.first())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scope": "odd"}, "Select a valid choice"),
+        ({"scope": "schema"}, "Choose a schema"),
+        ({"scope": "dataset", "dataset": ""}, "Choose a dataset"),
+        ({"scope": "dataset", "dataset": "rawcore.nowhere"}, "there is no dataset rawcore.nowhere"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_the_form(world: World, given: dict[str, str], message: str):
+    answer = signed_in(world.author).post("/reports/make/", given)
+    assert answer.status_code == 422
+    assert message.lower() in html_of(answer).lower()
+    assert not Refresh.objects.exists()
+
+
+# --- deciding ----------------------------------------------------------------------------------
+
+
+def test_an_approval_is_recorded_with_its_note(world: World, renamed: ChangeReport):
+    bob = signed_in(world.approver)
+    answer = bob.post(address(renamed, "approve/"), {"note": "Agreed on Monday."}, follow=True)
+    text = words(html_of(answer))
+    renamed.refresh_from_db()
+    assert renamed.status == "approved"
+    assert "bob approved Agreed on Monday. approver" in text
+
+
+def test_nobody_approves_their_own_change_and_nothing_typed_is_lost(world: World, renamed: ChangeReport):
+    both = person("ada", Role.EDITOR, Role.APPROVER)
+    ada = signed_in(both)
+    page = read(ada, address(renamed))
+    assert re.search(r'<button class="btn btn-primary" type="submit" disabled[^>]*>.*?Approve', page)
+    answer = ada.post(address(renamed, "approve/"), {"note": "I know <what> I do"})
+    text = section(html_of(answer), "approvals")
+    assert answer.status_code == 403
+    assert "OWN_CHANGE" in text
+    assert "I know &lt;what&gt; I do</textarea>" in text
+    assert not renamed.approvals.exists()
+
+
+def test_an_author_may_reject(world: World, renamed: ChangeReport):
+    ada = signed_in(person("ada", Role.EDITOR, Role.APPROVER))
+    answer = ada.post(address(renamed, "reject/"), {"note": "Not yet."}, follow=True)
+    renamed.refresh_from_db()
+    assert renamed.status == "rejected"
+    assert "REPORT_REJECTED" in words(html_of(answer))
+
+
+def test_a_stale_report_is_not_approved(world: World, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    answer = signed_in(world.approver).post(address(renamed, "approve/"))
+    assert answer.status_code == 409
+    assert "REPORT_STALE" in section(html_of(answer), "approvals")
+    assert not renamed.approvals.exists()
+
+
+@pytest.mark.parametrize("part", ["approve/", "reject/"])
+def test_who_may_not_decide_is_refused(world: World, renamed: ChangeReport, part: str):
+    olga = signed_in(world.operator)
+    assert "NOT_PERMITTED" in section(read(olga, address(renamed)), "approvals")
+    assert olga.post(address(renamed, part)).status_code == 403
+    assert not renamed.approvals.exists()
+
+
+def test_approvals_are_a_file_that_proves_itself(world: World, renamed: ChangeReport):
+    bob = signed_in(world.approver)
+    bob.post(address(renamed, "approve/"))
+    artifact = json.loads(bob.get(address(renamed, "approvals.json")).content)
+    assert [row["row"]["person"] for row in artifact["approvals"]] == ["bob"]
+    assert verify(artifact) == ()
+
+
+# --- previews ----------------------------------------------------------------------------------
+
+
+def test_a_preview_shows_statements_assumptions_and_sizes(world: World, renamed: ChangeReport):
+    olga = signed_in(world.operator)
+    keys = {str(key): {"rows": 1200, "bytes": 5_000_000, "files": 2} for key in world.warehouse.shapes}
+    shown = {key: world.warehouse.table(key) for key in keys}
+    tables = {key: json.loads(json.dumps(_plain(table))) for key, table in shown.items()}
+    store_observations(environment=world.environment, asked=keys, tables=tables, sizes=keys)
+    answer = olga.post(address(renamed, "preview/"), {"last": "yes"})
+    assert answer.url == f"{address(renamed)}#preview"
+    text = words(section(read(olga, address(renamed)), "preview"))
+    assert "2 on 2 tables" in text
+    assert "2,400 rows" in text
+    assert "0 (log entries only)" in text.replace("&#x27;", "'")
+    assert "RENAME COLUMN ` full_name ` TO" in text or "RENAME COLUMN `full_name` TO `display_name`" in text
+    assert "Assumed structure" in text
+    assert renamed.previews.get().fingerprint in text
+
+
+def _plain(table: Any) -> dict[str, Any]:
+    return {**vars(table), "columns": [vars(column) for column in table.columns]}
+
+
+def test_a_preview_is_made_after_a_refresh_that_measures(world: World, renamed: ChangeReport):
+    olga = signed_in(world.operator)
+    page = olga.post(address(renamed, "preview/")).url
+    asked = Refresh.objects.get()
+    assert (page, asked.sizes, asked.report) == (f"/refreshes/{asked.pk}/", True, renamed)
+    preview = observed(world).preview
+    assert (preview, preview.created_by) == (renamed.previews.get(), world.operator)
+    assert olga.get(page).url == f"{address(renamed)}#preview"
+
+
+def test_a_report_that_is_stale_after_the_refresh_is_its_error(world: World, renamed: ChangeReport):
+    olga = signed_in(world.operator)
+    page = olga.post(address(renamed, "preview/")).url
+    rename(world, "balance", "amount")
+    observed(world)
+    assert "REPORT_STALE" in read(olga, page)
+    assert not renamed.previews.exists()
+
+
+def test_a_stale_report_gets_no_preview(world: World, renamed: ChangeReport):
+    rename(world, "balance", "amount")
+    answer = signed_in(world.operator).post(address(renamed, "preview/"), {"last": "yes"})
+    assert answer.status_code == 409
+    assert "REPORT_STALE" in section(html_of(answer), "preview")
+    assert not renamed.previews.exists()
+
+
+def test_a_rebuild_is_said_to_write_its_table_anew(world: World):
+    change(world, "balance", type="string")
+    report = world.report()
+    make_preview(report=report, user=world.operator)
+    assert report.risk == "review"
+    assert '">rewritten</span>' in section(read(signed_in(world.author), address(report)), "preview")

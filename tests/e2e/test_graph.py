@@ -1,0 +1,144 @@
+"""Drawing of static/js/graph in a real Chromium under the product's content policy. No server, no database."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.utils.html import json_script
+from playwright.sync_api import Page, Route, expect
+
+from elevata.web.graph import Edge, Graph, Node
+from elevata.web.middleware import CONTENT_SECURITY_POLICY
+
+pytestmark = pytest.mark.browser
+
+STATIC = Path(__file__).resolve().parents[2] / "static"
+SITE = "http://graphs.test"
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A graph</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/vendor/tabler/tabler.min.css"><link rel="stylesheet" href="/css/app.css">
+<script type="module" src="/js/graph/graph.js"
+    data-elk="/vendor/elk/elk-api.js" data-elk-worker="/vendor/elk/elk-worker.min.js">
+</script><body>"""
+
+
+def part(graph: Graph) -> str:
+    """Return the HTML of a live fragment."""
+    return f'<div class="graph" data-graph="g" data-graph-label="A run"></div>{json_script(graph.as_json(), "g")}'
+
+
+def run(state: str = "queued", *more: Node) -> Graph:
+    """Raw → rawcore → its history; rawcore refers to airports, and is in this state."""
+    nodes = (
+        Node("r", "raw_route", "raw", "raw", "succeeded", "succeeded", url="/r/"),
+        Node("c", "rc_route", "rawcore", "rawcore", state, state, url="/c/", here=True),
+        Node("h", "rc_route_hist", "rawcore", "history", "queued", "queued", url="/h/"),
+        Node("a", "rc_airport", "rawcore", "rawcore", "succeeded", "succeeded", url="/a/"),
+        *more,
+    )
+    edges = (Edge("r", "c", marked=True), Edge("c", "h", "history"), Edge("c", "a", "reference", "origin_key"))
+    return Graph(nodes, edges)
+
+
+@pytest.fixture
+def shown(page: Page) -> Iterator[Page]:
+    """A page with the graph of a run; nothing may be refused by the content policy."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda problem: said.append(str(problem)))
+    page.route(f"{SITE}/**", _serve)
+    page.goto(f"{SITE}/")
+    expect(page.locator("[data-graph] svg")).to_be_visible(timeout=60_000)
+    yield page
+    assert said == []
+
+
+def _serve(route: Route) -> None:
+    path = route.request.url.removeprefix(SITE)
+    headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY}
+    if path == "/":
+        body = f'{HEAD}<main id="live">{part(run())}</main></body></html>'
+        route.fulfill(body=body, headers=headers | {"Content-Type": "text/html; charset=utf-8"})
+        return
+    file = STATIC / path.lstrip("/")
+    if not file.is_file():
+        route.fulfill(status=204, headers=headers)
+        return
+    route.fulfill(path=file, headers=headers | {"Content-Type": TYPES.get(file.suffix, "text/plain")})
+
+
+def swap(page: Page, html: str) -> None:
+    """Swap a fragment as htmx does."""
+    page.evaluate(
+        """html => {
+            const live = document.getElementById("live");
+            document.dispatchEvent(new CustomEvent("htmx:beforeSwap"));
+            live.innerHTML = html;
+            document.dispatchEvent(new CustomEvent("htmx:afterSwap"));
+        }""",
+        html,
+    )
+
+
+def left_of(page: Page, name: str) -> float:
+    return page.locator(f'[data-node="{name}"] .box').bounding_box()["x"]
+
+
+def test_datasets_are_links_in_columns_with_their_state_in_words(shown: Page):
+    link = shown.get_by_role("link", name="rc_route, rawcore, queued")
+    expect(link).to_have_attribute("href", "/c/")
+    expect(link).to_have_attribute("aria-current", "true")
+    assert left_of(shown, "r") < left_of(shown, "c") < left_of(shown, "h")
+    assert left_of(shown, "c") == pytest.approx(left_of(shown, "a"), abs=1)  # the stroke counts, and differs
+    expect(shown.locator("path.edge")).to_have_count(3)
+    expect(shown.locator("path.edge-input.marked")).to_have_count(1)
+    expect(shown.locator("svg .head")).to_have_text(["Raw", "Rawcore", "History"])
+
+
+def test_a_new_state_repaints_and_keeps_drawing_zoom_and_focus(shown: Page):
+    shown.get_by_role("button", name="Larger").click()
+    shown.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
+    shown.get_by_role("link", name="rc_route, rawcore").focus()
+    width = shown.locator("[data-graph] svg").get_attribute("width")
+    swap(shown, part(run("running")))
+    svg = shown.locator("[data-graph] svg")
+    expect(svg).to_have_attribute("data-same", "yes")
+    expect(svg).to_have_attribute("width", width)
+    expect(shown.locator('[data-node="c"] g')).to_have_class("node layer-rawcore is-running here")
+    expect(shown.get_by_role("link", name="rc_route, rawcore, running")).to_be_focused()
+
+
+def test_a_new_dataset_is_laid_out(shown: Page):
+    shown.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
+    swap(shown, part(run("running", Node("b", "bc_traffic", "bizcore", "bizcore"))))
+    expect(shown.locator('[data-node="b"]')).to_have_count(1)
+    expect(shown.locator("[data-graph] svg")).not_to_have_attribute("data-same", "yes")
+
+
+def test_arrow_keys_go_from_dataset_to_dataset(shown: Page):
+    shown.get_by_role("link", name="raw_route").focus()
+    shown.keyboard.press("ArrowRight")
+    expect(shown.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
+    expect(shown.locator("path.edge.near")).to_have_count(3)
+    shown.keyboard.press("ArrowRight")
+    expect(shown.get_by_role("link", name="rc_route_hist")).to_be_focused()
+    shown.keyboard.press("ArrowLeft")
+    expect(shown.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
+
+
+def test_at_a_narrow_width_it_runs_downwards_and_the_page_stays_where_it_is(shown: Page):
+    shown.set_viewport_size({"width": 390, "height": 844})
+    expect(shown.locator("svg .head")).to_have_count(0)
+    above = shown.locator('[data-node="r"] .box').bounding_box()["y"]
+    assert above < shown.locator('[data-node="c"] .box').bounding_box()["y"]
+    assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+
+
+def test_150_datasets_are_drawn(shown: Page):
+    nodes = tuple(Node(f"n{i}", f"rc_table_{i}", "rawcore", "rawcore", url="/") for i in range(150))
+    edges = tuple(Edge(f"n{i // 3}", f"n{i}") for i in range(1, 150))
+    swap(shown, part(Graph(nodes, edges)))
+    expect(shown.locator("[data-node]")).to_have_count(150, timeout=60_000)
+    assert json.loads(shown.locator("#g").text_content())["nodes"][149]["rank"] == 5

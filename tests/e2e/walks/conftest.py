@@ -1,0 +1,132 @@
+"""The product served to a real Chromium, beside a database that the test fills.
+
+No Spark: what workers do is done by the tests' warehouse that obeys.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings as configured
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from pytest_django import live_server_helper
+
+from tests.services.axe import Complaints, sideways
+from tests.services.browser import ARTIFACTS
+
+# Beside Spark on two cores an answer takes its time; what is wrong stays wrong.
+expect.set_options(timeout=30_000)
+
+WIDTHS = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(autouse=True)
+def plain_names_of_static_files(settings) -> None:
+    """As they lie in static/: what was collected before may be older."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
+
+
+@pytest.fixture
+def site(transactional_db: None, live_server: live_server_helper.LiveServer) -> str:
+    """The address of the product, over the test's own database."""
+    return live_server.url
+
+
+def let_in(context: BrowserContext, site: str, user: User) -> None:
+    """Signed in, without the form."""
+    client = Client()
+    client.force_login(user)
+    name = configured.SESSION_COOKIE_NAME
+    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+
+
+class Walker:
+    """Somebody at a browser of their own; takes pictures on the way."""
+
+    def __init__(self, browser: Browser, site: str, width: str, name: str, user: User | None) -> None:
+        self.context = browser.new_context(viewport=WIDTHS[width], reduced_motion="reduce")
+        self.context.set_default_timeout(60_000)
+        self.site, self.width, self.name = site, width, name
+        self.complaints = Complaints().watch(self.context)
+        if user is not None:
+            let_in(self.context, site, user)
+        self.page: Page = self.context.new_page()
+
+    def go(self, path: str) -> Page:
+        self.page.goto(path if path.startswith("http") else f"{self.site}{path}")
+        return self.page
+
+    def press(self, *keys: str) -> None:
+        # Scripts that hear the key are there once the page is.
+        self.page.wait_for_load_state()
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def type(self, text: str) -> None:
+        # Scripts that hear the key are there once the page is.
+        self.page.wait_for_load_state()
+        self.page.keyboard.type(text)
+
+    def focus(self, role: str, name: str | re.Pattern, *, exact: bool = True) -> None:
+        """Put the focus there, as Tab would, and see that it takes it."""
+        exactly = {"exact": exact} if isinstance(name, str) else {}
+        found = self.page.get_by_role(role, name=name, **exactly).first
+        found.focus()
+        expect(found).to_be_focused()
+
+    def use(self, role: str, name: str | re.Pattern, *, exact: bool = True, key: str = "Enter") -> None:
+        """Use a button or link by keyboard."""
+        self.focus(role, name, exact=exact)
+        self.press(key)
+
+    def fill(self, label: str, text: str) -> None:
+        """Type into a field; what was there is replaced."""
+        field = self.page.get_by_label(label, exact=True).first
+        field.focus()
+        expect(field).to_be_focused()
+        self.press("ControlOrMeta+a")
+        self.type(text)
+
+    def open_menu(self) -> None:
+        """At narrow widths the pages' menu lies behind a button."""
+        toggler = self.page.locator(".navbar-toggler")
+        if toggler.is_visible() and toggler.get_attribute("aria-expanded") != "true":
+            toggler.focus()
+            self.press("Enter")
+            expect(toggler).to_have_attribute("aria-expanded", "true")
+
+    def picture(self, said: str) -> None:
+        """A screenshot among the artifacts; a page that scrolls sideways is none to show."""
+        assert sideways(self.page) == 0, f"{self.page.url} scrolls sideways"
+        ARTIFACTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=Path(ARTIFACTS) / f"walk-{said}-{self.width}.png", full_page=True)
+
+
+@pytest.fixture
+def walkers(browser: Browser, site: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Walker]]:
+    """Makes people at browsers; the browsers may not have complained in the end."""
+    made: list[Walker] = []
+
+    def make(user: User | None, width: str = "wide", name: str = "") -> Walker:
+        made.append(Walker(browser, site, width, name or getattr(user, "username", "nobody"), user))
+        return made[-1]
+
+    yield make
+    complaints = [said for walker in made for said in walker.complaints.take()]
+    for walker in made:
+        walker.context.close()
+    assert complaints == []
+
+
+@pytest.fixture(params=["wide", pytest.param("narrow", marks=pytest.mark.nightly)])
+def width(request: pytest.FixtureRequest) -> str:
+    """Wide, and by night narrow; that no page scrolls sideways is tested page by page."""
+    return request.param
+
+
+# Marks a walk through what is laid out differently on a narrow screen.
+at_both_widths = pytest.mark.parametrize("width", list(WIDTHS), indirect=True)

@@ -1,0 +1,337 @@
+"""Every page of the address list, in Chromium, light and dark, wide and narrow.
+
+Nothing that keeps anybody out. All pages are looked at once; what was found is told by page.
+
+By day each is looked at wide, in both colours, and whether it fits a telephone; by night axe looks at it
+narrow, too, and the keyboard goes through it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import OperationalError
+from django.test import Client
+from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Error as BrowserError
+
+from architecture.models import Preview
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.single_sign_on_provider import Provider
+from metadata.models import TargetDataset
+from metadata.services.lifecycle import delete_dataset, retire_dataset
+from metadata.services.targets import create_schema, create_target_dataset
+from tests.e2e.walks.conftest import WIDTHS, let_in
+from tests.elevata.web.routes import RULES
+from tests.elevata.web.test_routes import Addresses, controlled  # noqa: F401
+from tests.services.axe import AXE, Complaints, accessible_faults, sideways, unreached_by_tab, unseen_focus
+
+pytestmark = [pytest.mark.browser, pytest.mark.services, pytest.mark.django_db(transaction=True)]
+
+# A part that a page brings in by itself has no head: it is looked at where it stands.
+WHOLE = b"<!doctype html>"
+# Pages without an address of their own, by how one comes to them.
+SIGNING_IN = ("sign_in", "sign_in_again", "single_sign_on", "wrong_password", "too_many")
+BESIDES = (
+    *SIGNING_IN[1:],
+    "not_found",
+    "deleted",
+    "only_forms",
+    "not_allowed",
+    "unavailable",
+    "form_with_errors",
+    "webhook_with_errors",
+    "person_with_errors",
+    "token_made",
+    "token_question",
+    "nobody_found",
+    "conflict",
+    "api_operation",
+)
+# By the content policy of its own no page like the others; to the eye and to the ear it is one.
+REDOC = "api_redoc"
+# What draws itself after it has come, and what is there as soon as it is drawn.
+DRAWN = {"api_swagger": ".opblock", "api_operation": ".opblock-body .microlight", REDOC: ".redoc-json"}
+NAMES = sorted(name for name, rule in RULES.items() if rule.page and rule.method == "get") + [REDOC, *BESIDES]
+
+
+@dataclass
+class Found:
+    """Faults of a page."""
+
+    whole: bool = False
+    axe: list[str] = field(default_factory=list)
+    sideways: int = 0
+    focus: list[str] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def looked_at() -> dict[str, dict[str, Found]]:
+    """Return the faults of every page in light and dark mode."""
+    return {}
+
+
+def _look(way: str, looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
+    if way not in looked_at:
+        found = {name: Found() for name in NAMES}
+        request.getfixturevalue("visits")(found, by_night_looked if way == "night" else by_day_looked)
+        looked_at[way] = found
+    return looked_at[way]
+
+
+@pytest.fixture
+def by_day(looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
+    """The pages are filled and looked at for the first test that asks."""
+    return _look("day", looked_at, request)
+
+
+@pytest.fixture
+def by_night(looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
+    """The same pages, looked at for what takes long."""
+    return _look("night", looked_at, request)
+
+
+@dataclass
+class Visit:
+    """Somebody at a browser who goes from page to page, and what is looked for there."""
+
+    page: Page
+    site: str
+    complaints: Complaints
+    found: dict[str, Found]
+    examined: Callable[[Page, Found], None]
+
+    def to(self, name: str, way: str | Callable[[Page], None], *, refused: bool = False) -> None:
+        """Go there and look. ``refused``: the page's own status is an error."""
+        found = self.found[name]
+        found.whole = True
+        try:
+            way(self.page) if callable(way) else self.page.goto(f"{self.site}{way}")
+            if name in DRAWN:
+                self.page.locator(DRAWN[name]).first.wait_for()
+            expect(self.page.locator(".graph-wait")).to_have_count(0)
+            self.examined(self.page, found)
+        except BrowserError as broken:
+            found.complaints.append(f"could not be looked at: {broken}")
+        self.page.set_viewport_size(WIDTHS["wide"])
+        said = self.complaints.take()
+        if refused:
+            said = [one for one in said if "Failed to load resource" not in one]
+        if name == REDOC:
+            # It tries a style of its own and its maker's logo, and is refused both, as it should be.
+            said = [one for one in said if "Content Security Policy" not in one]
+        found.complaints += said
+
+
+@pytest.fixture
+def visits(
+    site: str,
+    browser: Browser,
+    warehouse: TargetDataset,
+    starter: User,
+    person: User,
+    settings,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+):
+    """Visits all pages: signing in, then as somebody who may do everything, then as somebody who may not."""
+
+    def all_pages(found: dict[str, Found], examined: Callable[[Page, Found], None]) -> None:
+        def preview() -> Preview:
+            return request.getfixturevalue("controlled")
+
+        addresses = Addresses(warehouse, starter, preview)
+        context = browser.new_context(viewport=WIDTHS["wide"], reduced_motion="reduce")
+        context.set_default_timeout(60_000)
+        context.add_init_script(path=AXE)
+        visit = Visit(context.new_page(), site, Complaints().watch(context), found, examined)
+        _signing_in(visit, person, settings)
+        let_in(context, site, starter)
+        create_token(user=starter, name="laptop")
+        _by_address(visit, addresses, starter)
+        _forms(visit, warehouse)
+        _refusals(visit, monkeypatch)
+        let_in(context, site, person)
+        visit.to("not_allowed", "/users/", refused=True)
+        context.close()
+
+    return all_pages
+
+
+def _signing_in(visit: Visit, person: User, settings) -> None:
+    visit.to("sign_in", "/sign-in/")
+    visit.to("sign_in_again", "/sign-in/?next=/load-runs/&sent=yes")
+    visit.to("wrong_password", lambda page: _wrong_password(page, visit.site))
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        Client().post("/sign-in/", {"username": person.username, "password": "wrong"})
+    visit.to("too_many", lambda page: _wrong_password(page, visit.site), refused=True)
+    settings.SINGLE_SIGN_ON = Provider(issuer="https://id.example.org", client_id="elevata", name="Example")
+    visit.to("single_sign_on", "/sign-in/?next=/load-runs/")
+    settings.SINGLE_SIGN_ON = None
+
+
+def _wrong_password(page: Page, site: str) -> None:
+    page.goto(f"{site}/sign-in/")
+    page.get_by_label("User name").fill("ada")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.locator("[role=alert], .plain-id").first.wait_for()
+
+
+def _by_address(visit: Visit, addresses: Addresses, person: User) -> None:
+    client = Client()
+    client.force_login(person)
+    for name in NAMES:
+        if name in BESIDES or name in SIGNING_IN:
+            continue
+        answer = client.get(addresses[name], follow=True)
+        if answer.status_code == 200 and answer.content.lstrip()[:15].lower() == WHOLE:
+            visit.to(name, addresses[name])
+        elif answer.status_code != 200 and RULES[name].operator == 200:
+            visit.found[name].complaints.append(f"answers {answer.status_code}")
+
+
+def _forms(visit: Visit, dataset: TargetDataset) -> None:
+    for name, address in (
+        ("form_with_errors", "/schemas/new/"),
+        ("webhook_with_errors", "/webhooks/new/"),
+        ("person_with_errors", "/new-user/"),
+    ):
+        visit.to(name, lambda page, address=address: _sent_empty(page, f"{visit.site}{address}"), refused=True)
+    visit.to("token_question", lambda page: _question(page, visit.site))
+    visit.to("token_made", lambda page: _token(page, visit.site))
+    visit.to("api_operation", lambda page: _operation(page, f"{visit.site}/api/v1/docs/"))
+    visit.to("nobody_found", "/users/?q=nobody-is-called-so")
+    visit.to("conflict", lambda page: _conflict(page, visit.site, dataset), refused=True)
+
+
+def _operation(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator("#operations-columns-columns_create button.opblock-summary-control").click()
+
+
+def _refusals(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("the database is away")
+
+    visit.to("not_found", "/nowhere/", refused=True)
+    visit.to("deleted", f"/datasets/{_deleted()}/", refused=True)
+    visit.to("only_forms", "/start-load/", refused=True)
+    with monkeypatch.context() as broken:
+        broken.setattr("loader.views.load_runs.load_runs", away)
+        visit.to("unavailable", "/load-runs/", refused=True)
+
+
+def _deleted() -> object:
+    dataset = create_target_dataset(schema=create_schema(name="old", layer="bizcore"), name="bc_gone")
+    gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
+    delete_dataset(dataset=gone, expected_version=gone.version, reason="not needed any more")
+    return gone.key
+
+
+def _sent_empty(page: Page, address: str) -> None:
+    page.goto(address)
+    page.locator("main form.panel button[type=submit]").click()
+    page.locator(".field-error").first.wait_for()
+
+
+def _question(page: Page, site: str) -> None:
+    page.goto(f"{site}/me/")
+    page.locator("details.sure > summary").first.click()
+    page.locator("details.sure[open] button").wait_for()
+
+
+def _token(page: Page, site: str) -> None:
+    page.goto(f"{site}/me/")
+    page.get_by_label("Name", exact=True).fill("nightly")
+    page.get_by_role("button", name="Create token").click()
+    page.locator("#made-token").wait_for()
+
+
+def _conflict(page: Page, site: str, dataset: TargetDataset) -> None:
+    page.goto(f"{site}/datasets/{dataset.key}/edit/")
+    page.get_by_label("Description").fill("mine")
+    TargetDataset.objects.filter(pk=dataset.pk).update(description="theirs", version=dataset.version + 7)
+    page.locator("main .form-panel button[type=submit]").click()
+    page.locator("#conflict").wait_for()
+
+
+def by_day_looked(page: Page, found: Found) -> None:
+    found.axe += _at("light, wide", accessible_faults(page))
+    page.set_viewport_size(WIDTHS["narrow"])
+    expect(page.locator(".graph-wait")).to_have_count(0)
+    found.sideways = sideways(page)
+
+
+def by_night_looked(page: Page, found: Found) -> None:
+    found.focus = unseen_focus(page)
+    found.unreached = unreached_by_tab(page)
+    _in_colours(page, "dark")
+    found.axe += _at("dark, wide", accessible_faults(page, rules=["color-contrast"]))
+    _in_colours(page, "light")
+    page.set_viewport_size(WIDTHS["narrow"])
+    expect(page.locator(".graph-wait")).to_have_count(0)
+    found.axe += _at("light, narrow", accessible_faults(page))
+    _in_colours(page, "dark")
+    found.axe += _at("dark, narrow", accessible_faults(page, rules=["color-contrast"]))
+
+
+def _in_colours(page: Page, theme: str) -> None:
+    """Colours that are still on their way to others are none that anybody reads."""
+    page.evaluate(
+        """theme => {
+            document.documentElement.dataset.bsTheme = theme;
+            document.body.getBoundingClientRect();
+            const finite = one => one.effect.getComputedTiming().iterations !== Infinity;
+            document.getAnimations().filter(finite).forEach(one => one.finish());
+        }""",
+        theme,
+    )
+
+
+def _at(way: str, said: list[str]) -> list[str]:
+    return [f"{way}: {one}" for one in said]
+
+
+def wrong(survey: dict[str, Found], aspect: str) -> dict[str, object]:
+    """The pages with which something is wrong, and what."""
+    return {name: getattr(found, aspect) for name, found in survey.items() if getattr(found, aspect)}
+
+
+@pytest.mark.takes(seconds=80)
+def test_axe_finds_nothing_serious_on_any_page(by_day: dict[str, Found]):
+    assert wrong(by_day, "axe") == {}
+
+
+def test_nothing_scrolls_sideways_at_390_pixels(by_day: dict[str, Found]):
+    assert wrong(by_day, "sideways") == {}
+
+
+def test_the_browser_complains_of_nothing(by_day: dict[str, Found]):
+    """No error in a script, nothing that the content policy refuses, nothing missing."""
+    assert wrong(by_day, "complaints") == {}
+
+
+def test_all_pages_were_looked_at(by_day: dict[str, Found]):
+    looked = {name for name, found in by_day.items() if found.whole}
+    assert {"home", "dataset_page", "report_page", "run_page", "execution_page", "schedule_edit"} <= looked
+    assert {"me", "user_page", "webhook_page", "delivery_page", "api_swagger", REDOC, *BESIDES} <= looked
+    assert len(looked) > len(by_day) * 2 / 3
+
+
+@pytest.mark.nightly
+def test_axe_finds_nothing_serious_in_the_dark_or_on_a_telephone(by_night: dict[str, Found]):
+    assert wrong(by_night, "axe") == {}
+
+
+@pytest.mark.nightly
+def test_whatever_has_the_focus_shows_it(by_night: dict[str, Found]):
+    assert wrong(by_night, "focus") == {}
+
+
+@pytest.mark.nightly
+def test_the_tab_key_comes_to_everything(by_night: dict[str, Found]):
+    assert wrong(by_night, "unreached") == {}

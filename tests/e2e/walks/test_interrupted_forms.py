@@ -1,0 +1,158 @@
+"""Typed values are kept when a request fails: the session ended, or the permission or the object is gone."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.sessions.models import Session
+from playwright.sync_api import expect
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from metadata.models import TargetDataset
+from metadata.services.lifecycle import delete_dataset, retire_dataset
+from metadata.services.targets import update_target_dataset
+from tests.architecture.world import customers, person
+from tests.e2e.walks.conftest import Walker, let_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.services]
+
+PASSWORD = "a long enough password"
+TYPED = "Who buys from us,\nand who did once"
+
+
+@pytest.fixture
+def dataset(site: str) -> TargetDataset:
+    return customers(person("ada", Role.EDITOR))
+
+
+@pytest.fixture
+def mia(dataset: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
+    """At the form of a dataset, with something typed."""
+    mia = walkers(ensure_user(name="mia", roles=[Role.EDITOR], password=PASSWORD, temporary=False))
+    mia.go(f"/datasets/{dataset.key}/edit/")
+    mia.fill("Description", TYPED)
+    mia.fill("Owner", "Sales")
+    return mia
+
+
+def sign_in(walker: Walker, name: str) -> None:
+    walker.page.get_by_label("User name").fill(name)
+    walker.page.get_by_label("Password").fill(PASSWORD)
+    walker.use("button", "Sign in")
+
+
+def end_session() -> None:
+    Session.objects.all().delete()
+
+
+def is_back(mia: Walker) -> None:
+    expect(mia.page.get_by_text("What you typed is back.")).to_be_visible()
+    expect(mia.page.get_by_label("Description", exact=True)).to_have_value(TYPED)
+    expect(mia.page.get_by_label("Owner", exact=True)).to_have_value("Sales")
+
+
+def test_after_signing_in_again_what_was_typed_is_there_and_is_saved(mia: Walker, dataset: TargetDataset):
+    end_session()
+    mia.use("button", "Save")
+    expect(mia.page.get_by_text("Your session has ended; your changes were not saved.")).to_be_visible()
+    expect(mia.page.get_by_text("Your input is kept in this tab")).to_be_visible()
+    mia.picture("session-ended")
+    sign_in(mia, "mia")
+    is_back(mia)
+    mia.picture("session-back")
+    mia.use("button", "Save")
+    expect(mia.page.get_by_role("heading", name=dataset.name, exact=True)).to_be_visible()
+    dataset.refresh_from_db()
+    assert (dataset.description, dataset.owner) == (TYPED, "Sales")
+
+
+def test_it_survives_a_wrong_password_on_the_way(mia: Walker):
+    end_session()
+    mia.use("button", "Save")
+    mia.page.get_by_label("User name").fill("mia")
+    mia.page.get_by_label("Password").fill("wrong")
+    mia.use("button", "Sign in")
+    expect(mia.page.get_by_role("alert")).to_be_visible()
+    sign_in(mia, "mia")
+    is_back(mia)
+
+
+def test_somebody_else_who_signs_in_sees_nothing_of_it(mia: Walker, dataset: TargetDataset):
+    ensure_user(name="ben", roles=[Role.EDITOR], password=PASSWORD, temporary=False)
+    end_session()
+    mia.use("button", "Save")
+    sign_in(mia, "ben")
+    expect(mia.page.get_by_label("Description", exact=True)).to_have_value("")
+    assert mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None
+
+
+def test_what_another_saved_meanwhile_is_not_overwritten_unseen(mia: Walker, dataset: TargetDataset):
+    end_session()
+    mia.use("button", "Save")
+    with acting_as(person("ada", Role.EDITOR)):
+        update_target_dataset(dataset=dataset, expected_version=dataset.version, description="Ada's words")
+    sign_in(mia, "mia")
+    is_back(mia)
+    mia.use("button", "Save")
+    expect(mia.page.locator("#conflict")).to_contain_text("Ada's words")
+    expect(mia.page.locator("#conflict")).to_contain_text("Who buys from us")
+    mia.complaints.take()
+
+
+def test_who_signed_in_anew_elsewhere_goes_back_to_the_form_with_what_was_typed(mia: Walker):
+    other = mia.context.new_page()
+    other.goto(f"{mia.site}/")
+    other.get_by_role("button", name="Sign out").click()
+    other.get_by_label("User name").fill("mia")
+    other.get_by_label("Password").fill(PASSWORD)
+    other.get_by_role("button", name="Sign in").click()
+    mia.use("button", "Save")
+    expect(mia.page.get_by_text("The form was not accepted")).to_be_visible()
+    expect(mia.page.get_by_text("Who buys from us")).to_be_visible()
+    mia.use("link", "Back to the form")
+    is_back(mia)
+    mia.complaints.take()
+
+
+def test_who_may_not_any_more_is_told_and_keeps_the_words(mia: Walker):
+    ensure_user(name="mia", roles=[Role.VIEWER])
+    mia.use("button", "Save")
+    expect(mia.page.get_by_role("heading", name="Not allowed")).to_be_visible()
+    expect(mia.page.get_by_text("Who buys from us")).to_be_visible()
+    mia.picture("not-allowed")
+    mia.complaints.take()
+
+
+def test_of_what_was_deleted_meanwhile_the_page_says_who_and_keeps_the_words(mia: Walker, dataset: TargetDataset):
+    with acting_as(person("ada", Role.EDITOR)):
+        gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
+        delete_dataset(dataset=gone, expected_version=gone.version, reason="bought elsewhere")
+    mia.use("button", "Save")
+    expect(mia.page.get_by_role("heading", name="rawcore.rc_crm_customer was deleted")).to_be_visible()
+    expect(mia.page.get_by_text("bought elsewhere")).to_be_visible()
+    expect(mia.page.get_by_text("Who buys from us")).to_be_visible()
+    mia.picture("deleted")
+    mia.use("link", "Show deleted values")
+    expect(mia.page.get_by_role("heading", name="Change log")).to_be_visible()
+    mia.complaints.take()
+
+
+def test_what_was_saved_is_forgotten(mia: Walker, dataset: TargetDataset):
+    mia.use("button", "Save")
+    expect(mia.page.get_by_role("heading", name=dataset.name, exact=True)).to_be_visible()
+    assert mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None
+    let_in(mia.context, mia.site, person("mia", Role.EDITOR))
+
+
+def test_a_form_that_was_refused_says_so_by_its_fields_and_keeps_them(mia: Walker, dataset: TargetDataset):
+    mia.go("/schemas/new/")
+    mia.fill("Name", "Not A Name!")
+    mia.fill("Description", "words")
+    mia.use("button", "Create schema")
+    field = mia.page.get_by_label("Name", exact=True)
+    expect(field).to_have_value("Not A Name!")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(mia.page.locator(f"#{field.get_attribute('aria-describedby').split()[-1]}")).to_be_visible()
+    expect(mia.page.get_by_label("Description", exact=True)).to_have_value("words")
+    mia.complaints.take()

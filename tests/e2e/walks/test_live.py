@@ -1,0 +1,110 @@
+"""Live pages: they show a change at once, live through a lost connection, and stop asking when all is over."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Request, expect
+
+from elevata.accounts.roles import Role
+from loader.models import LoadRun, RunEvent
+from metadata.models import TargetDataset
+from tests.architecture.world import person
+from tests.e2e.walks.conftest import Walker
+
+pytestmark = [pytest.mark.browser, pytest.mark.services]
+
+
+@pytest.fixture
+def olga(site: str, warehouse: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
+    """An operator on the page of a run that is under way."""
+    olga = walkers(person("olga", Role.OPERATOR))
+    olga.go("/load-runs/busy/")
+    return olga
+
+
+@pytest.fixture
+def asked(olga: Walker) -> list[str]:
+    """The live part's questions so far."""
+    found: list[str] = []
+
+    def heard(request: Request) -> None:
+        if "/live/" in request.url:
+            found.append(request.url)
+
+    olga.page.on("request", heard)
+    return found
+
+
+def say(message: str) -> None:
+    RunEvent.objects.create(run=LoadRun.objects.get(run_id="busy"), attempt=1, message=message)
+
+
+def finish() -> None:
+    LoadRun.objects.filter(run_id="busy").update(status="succeeded")
+
+
+def asks_no_more(olga: Walker, asked: list[str]) -> None:
+    before = len(asked)
+    olga.page.wait_for_timeout(3_000)
+    assert asked[before:] == []
+
+
+def test_a_change_is_asked_for_at_least_every_two_seconds_and_shown(olga: Walker):
+    triggers = olga.page.locator("main [hx-trigger*='every']").evaluate_all(
+        "all => all.map(one => one.getAttribute('hx-trigger'))"
+    )
+    assert triggers
+    assert all(re.search(r"every [12]s", trigger) for trigger in triggers)
+    for number in range(3):
+        say(f"line {number}")
+        expect(olga.page.get_by_text(f"line {number}")).to_be_visible()
+
+
+def test_the_page_of_what_is_over_asks_no_more(olga: Walker, asked: list[str]):
+    finish()
+    expect(olga.page.locator("#run").get_by_role("status").first).to_have_text("succeeded")
+    assert asked
+    asks_no_more(olga, asked)
+
+
+def test_a_lost_connection_is_said_and_taken_back(olga: Walker):
+    lost = olga.page.get_by_text("The server does not respond. Retrying…")
+    expect(lost).to_be_hidden()
+    olga.context.set_offline(True)
+    expect(lost).to_be_visible()
+    olga.picture("connection-lost")
+    say("meanwhile")
+    olga.context.set_offline(False)
+    expect(olga.page.get_by_text("meanwhile")).to_be_visible()
+    expect(lost).to_be_hidden()
+    olga.complaints.take()
+
+
+def test_a_server_that_is_started_anew_is_waited_for(olga: Walker):
+    lost = olga.page.get_by_text("The server does not respond. Retrying…")
+    olga.page.route("**/live/**", lambda route: route.fulfill(status=503, body="starting"))
+    expect(lost).to_be_visible()
+    olga.page.unroute("**/live/**")
+    finish()
+    expect(olga.page.locator("#run").get_by_role("status").first).to_have_text("succeeded")
+    expect(lost).to_be_hidden()
+    olga.complaints.take()
+
+
+def test_of_what_is_gone_nothing_is_asked_any_more(olga: Walker, asked: list[str]):
+    LoadRun.objects.filter(run_id="busy").update(run_id="moved")
+    expect(olga.page.get_by_text("What this is about is gone.")).to_be_visible()
+    asks_no_more(olga, asked)
+    olga.complaints.take()
+
+
+def test_the_focus_stays_where_it_is_while_the_list_is_brought_anew(olga: Walker):
+    olga.go("/load-runs/")
+    olga.focus("link", "busy")
+    with olga.page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+        pass
+    olga.page.wait_for_timeout(300)
+    expect(olga.page.get_by_role("link", name="busy", exact=True).first).to_be_focused()
+    finish()
+    expect(olga.page.locator("#rows").get_by_text("running")).to_have_count(0)

@@ -1,0 +1,126 @@
+"""Actor of a request: the signed-in user, their token's, or nobody; and access to the API."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from elevata.accounts.models import PersonalToken
+from elevata.accounts.permissions import SYSTEM, Actor, current_actor
+from elevata.accounts.services.tokens import create_token, revoke_tokens
+from elevata.web.middleware import ActorMiddleware
+
+pytestmark = pytest.mark.django_db
+
+ADDRESS = "/api/v1/systems/"
+
+
+class Seen(APIView):
+    """Says who acts, as a service called here would see it."""
+
+    permission_classes = ()
+
+    def get(self, request: HttpRequest) -> Response:
+        Seen.actor = current_actor()
+        return Response({})
+
+
+def seen_by_the_api(user: User | None = None, token: str = "") -> Actor:
+    headers = {"Authorization": f"Token {token}"} if token else {}
+    request = RequestFactory().get("/", headers=headers)
+    request.request_id = "r-1"
+    request.user = user
+    ActorMiddleware(Seen.as_view())(request)
+    return Seen.actor
+
+
+def test_a_signed_in_person_acts_by_themselves(person: User) -> None:
+    seen = seen_by_the_api(person)
+    assert (seen.name, seen.kind, seen.user, seen.request_id) == ("ada", "person", person, "r-1")
+
+
+def test_a_tokens_person_acts_by_token(person: User) -> None:
+    seen = seen_by_the_api(token=create_token(user=person)[1])
+    assert (seen.name, seen.kind, seen.user) == ("ada", "token", person)
+
+
+def test_who_sends_a_token_means_it_whatever_cookie_comes_along(person: User, starter: User) -> None:
+    assert seen_by_the_api(starter, create_token(user=person)[1]).name == "ada"
+
+
+def test_a_page_is_the_persons_doing(person: User) -> None:
+    def page(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(current_actor().name)
+
+    request = RequestFactory().get("/")
+    request.request_id, request.user = "r-1", person
+    assert ActorMiddleware(page)(request).content == b"ada"
+
+
+def test_after_a_request_nobody_acts(person: User) -> None:
+    seen_by_the_api(person)
+    assert current_actor() == SYSTEM
+
+
+def test_who_acts_is_not_asked_for_until_somebody_writes(client: Client) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        client.get("/healthz")
+    assert len(captured) == 0
+
+
+# --- the API by token ----------------------------------------------------------------------------
+
+
+def get(token: str, client: Client, scheme: str = "Token") -> HttpResponse:
+    return client.get(ADDRESS, headers={"Authorization": f"{scheme} {token}"})
+
+
+def test_a_token_opens_the_api(person: User, client: Client) -> None:
+    assert get(create_token(user=person)[1], client).status_code == 200
+
+
+def test_the_schemes_name_may_be_written_small(person: User, client: Client) -> None:
+    assert get(create_token(user=person)[1], client, "token").status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", "elv_wrong", "\xff\xfe", "a b c"])
+def test_a_wrong_token_is_answered_with_401_and_a_code(client: Client, token: str) -> None:
+    answer = get(token, client)
+    assert (answer.status_code, answer.json()["code"]) == (401, "token_invalid")
+    assert answer.headers["WWW-Authenticate"] == "Token"
+
+
+def test_an_expired_token_says_so(person: User, client: Client) -> None:
+    token, text = create_token(user=person)
+    PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(days=1))
+    assert get(text, client).json()["code"] == "token_expired"
+
+
+def test_a_revoked_token_is_worth_nothing(person: User, client: Client) -> None:
+    _, text = create_token(user=person)
+    revoke_tokens(user=person)
+    assert get(text, client).status_code == 401
+
+
+def test_a_wrong_token_is_not_saved_by_a_session(reader: Client) -> None:
+    assert get("elv_wrong", reader).status_code == 401
+
+
+def test_without_a_token_the_session_counts(reader: Client) -> None:
+    assert reader.get(ADDRESS).status_code == 200
+
+
+def test_another_scheme_is_left_alone(client: Client) -> None:
+    assert get("abc", client, "Bearer").json()["code"] == "not_authenticated"
+
+
+def test_the_apis_description_names_the_token(reader: Client) -> None:
+    schemes = reader.get("/api/v1/schema/", {"format": "json"}).json()["components"]["securitySchemes"]
+    assert schemes["personalToken"]["name"] == "Authorization"

@@ -1,0 +1,129 @@
+"""People by the API, for those who manage them; and policies of environments."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from architecture.models import Environment
+from elevata.accounts import api
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user, lock_user, set_roles
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import TargetSchema
+from tests.elevata.api.requests import get, send
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin(db) -> Client:
+    client = Client()
+    client.force_login(ensure_user(name="root", roles=[Role.ADMIN]))
+    return client
+
+
+def made(admin: Client, **body: Any) -> dict[str, Any]:
+    answer = send(admin, "post", "users/", body)
+    assert answer.status_code == 201, answer.content
+    return answer.json()
+
+
+def test_somebody_new_has_roles_everywhere_and_for_one_place(admin: Client):
+    TargetSchema.objects.create(name="mart", layer="serving")
+    grants = [{"role": "editor", "schema": "mart"}, {"role": "operator", "environment": "test"}]
+    ada = made(admin, name="ada", roles=["viewer"], grants=grants, changelog_message="New in the team")
+    assert ada["roles"] == ["viewer"]
+    assert {(one["role"], one["schema"], one["environment"]) for one in ada["grants"]} == {
+        ("editor", "mart", ""),
+        ("operator", "", "test"),
+    }
+    assert set(ChangeLogEntry.objects.filter(subject_key="ada").values_list("reason", flat=True)) == {"New in the team"}
+    assert not get_user_model().objects.get(username="ada").has_usable_password()
+
+
+def test_a_program_has_somebody_who_answers_for_it(admin: Client):
+    made(admin, name="ada", roles=["editor"])
+    assert made(admin, name="robot", owner="ada")["owner"] == "ada"
+
+
+def test_grants_are_told_as_a_whole(admin: Client):
+    made(admin, name="ada", grants=[{"role": "editor", "layer": "serving"}, {"role": "viewer", "layer": "raw"}])
+    said = send(admin, "patch", "users/ada/", {"grants": [{"role": "viewer", "layer": "raw"}]}).json()
+    assert [(one["role"], one["layer"]) for one in said["grants"]] == [("viewer", "raw")]
+
+
+def test_who_is_out_of_use_is_listed_as_such(admin: Client):
+    made(admin, name="ada", roles=["editor"])
+    send(admin, "patch", "users/ada/", {"active": False})
+    assert [one["name"] for one in get(admin, "users/?active=false")["results"]] == ["ada"]
+
+
+def test_an_edit_over_what_was_seen_is_taken_and_no_other(admin: Client):
+    made(admin, name="ada", roles=["viewer"])
+    seen = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]}
+    assert send(admin, "patch", "users/ada/", {"roles": ["editor"]}, **seen).status_code == 200
+    assert send(admin, "patch", "users/ada/", {"roles": ["admin"]}, **seen).status_code == 412
+
+
+@pytest.mark.parametrize("tag", [True, False])
+def test_an_edit_that_another_overtakes_is_refused(admin: Client, monkeypatch: pytest.MonkeyPatch, tag: bool):
+    made(admin, name="ada", roles=["viewer"])
+    seen = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]} if tag else {}
+
+    def another_was_first(user: Any) -> Any:
+        """Whoever has the lock before us takes a role away that we have seen."""
+        monkeypatch.undo()
+        set_roles(user=user, roles=[])
+        return lock_user(user)
+
+    monkeypatch.setattr(api, "lock_user", another_was_first)
+    answer = send(admin, "patch", "users/ada/", {"roles": ["viewer", "admin"]}, **seen)
+    assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
+    assert "admin" not in get(admin, "users/ada/")["roles"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "eve", "is_superuser": True},
+        {"name": "eve", "roles": ["king"]},
+        {"name": "eve", "grants": [{"role": "editor"}]},
+        {"name": "eve", "grants": [{"layer": "raw"}]},
+        {"name": "eve", "grants": [{"role": "editor", "schema": "nowhere"}]},
+        {"name": "eve", "owner": "nobody"},
+        {"name": "a b/c"},
+    ],
+)
+def test_what_cannot_be_makes_nobody(admin: Client, body: dict):
+    assert send(admin, "post", "users/", body).status_code in (400, 422)
+    assert not get_user_model().objects.filter(username=body["name"]).exists()
+
+
+def test_nobody_else_sees_or_changes_people(reader: Client, admin: Client):
+    assert reader.get("/api/v1/users/").status_code == 403
+    assert send(reader, "patch", "users/root/", {"roles": []}).status_code == 403
+
+
+# --- policies --------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_changed_over_what_was_seen(admin: Client):
+    (environment,) = get(admin, "environments/")["results"]
+    path = f"environments/{environment['name']}/"
+    body = {"policies": {"approvals": {"safe": {"count": 2}}}}
+    assert send(admin, "patch", path, body).status_code == 428
+    seen = {"If-Match": admin.get(f"/api/v1/{path}").headers["ETag"]}
+    said = send(admin, "patch", path, body, **seen).json()
+    assert (said["policy"]["approvals"]["safe"]["count"], said["version"]) == (2, 2)
+    assert send(admin, "patch", path, body, **seen).status_code == 412
+    assert ChangeLogEntry.objects.filter(subject_kind="policy").exists()
+
+
+def test_what_is_no_policy_is_refused_by_its_field(admin: Client):
+    (environment,) = get(admin, "environments/")["results"]
+    body = {"policies": {"severities": {"DROP_TABLE": "maybe"}}}
+    answer = send(admin, "patch", f"environments/{environment['name']}/", body, **{"If-Match": "*"})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["severities.DROP_TABLE"])
+    assert Environment.objects.get().policies == {}

@@ -1,0 +1,233 @@
+"""Attacks on sign-in, forms and tokens; none of them succeeds."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from rest_framework.settings import api_settings
+
+from elevata.accounts.models import PersonalToken
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_service_account, ensure_user
+from metadata.models import TargetSchema
+from tests.elevata.web.html import html_of
+from tests.elevata.web.permissions import TABLE, patterns
+from tests.elevata.web.routes import RULES
+from tests.elevata.web.test_routes import Addresses, addresses, controlled  # noqa: F401  fixtures
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "analytical engine"
+# Questions are sent and change nothing.
+ASKING = {"api-read-list", "api-history-check-list", "api-query-list"}
+
+
+# --- session -----------------------------------------------------------------------------------
+
+
+def test_a_session_that_somebody_planted_is_not_the_one_after_sign_in(client: Client, person: User):
+    client.get("/sign-in/")
+    session = client.session
+    session["planted"] = "yes"
+    session.save()
+    client.cookies["sessionid"] = planted = session.session_key
+    client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
+    assert client.session.session_key != planted
+    stranger = Client()
+    stranger.cookies["sessionid"] = planted
+    assert stranger.get("/").status_code == 302
+
+
+def test_signing_in_as_another_leaves_nothing_of_the_first(client: Client, person: User, starter: User):
+    client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
+    session = client.session
+    session["secret"] = "ada's"
+    session.save()
+    client.post("/sign-out/")
+    client.post("/sign-in/", {"username": "eve", "password": PASSWORD})
+    assert "secret" not in client.session
+
+
+def test_a_session_ends_on_the_server_not_only_in_the_browser(client: Client, person: User):
+    client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
+    kept = client.cookies["sessionid"].value
+    client.post("/sign-out/")
+    thief = Client()
+    thief.cookies["sessionid"] = kept
+    assert thief.get("/").status_code == 302
+
+
+def test_the_session_cookie_is_out_of_reach_of_scripts_and_other_sites(client: Client, person: User):
+    client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
+    cookie = client.cookies["sessionid"]
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+
+
+# --- redirect, frame, forged forms ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://example.org/",
+        "//example.org/",
+        "///example.org/",
+        "\\\\example.org",
+        "/\\example.org",
+        "http:///example.org",
+        "javascript:alert(1)",
+        "https:example.org",
+        " //example.org",
+        "//testserver@example.org/",
+        "http://testserver.example.org/",
+    ],
+)
+def test_sign_in_leads_to_no_other_site(client: Client, person: User, address: str):
+    given = {"username": "ada", "password": PASSWORD, "next": address}
+    assert client.post("/sign-in/", given).url == "/"
+    assert Client().post(f"/sign-in/?next={address}", given | {"next": ""}).url == "/"
+    assert client.get("/sign-in/", {"next": address}).url == "/"
+
+
+@pytest.mark.parametrize("address", ["/sign-in/", "/me/", "/datasets/", "/api/v1/datasets/"])
+def test_no_page_is_shown_in_a_frame(operator: Client, address: str):
+    headers = operator.get(address).headers
+    assert headers["X-Frame-Options"] == "DENY"
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+def unsafe_routes() -> list[str]:
+    known = patterns()
+    return sorted(name for name, row in TABLE.items() if set(row) - {"GET"} and name in known)
+
+
+def test_every_form_and_every_write_by_session_needs_its_token(starter: User, addresses: Addresses):  # noqa: F811
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(starter)
+    taken = []
+    for name in unsafe_routes():
+        for method in set(TABLE[name]) - {"GET"}:
+            is_api = addresses[name].startswith("/api/")
+            options = {"content_type": "application/json"} if is_api else {}
+            data = RULES[name].data if method == RULES[name].method.upper() else {}
+            answer = getattr(client, method.lower())(addresses[name], data, **options)
+            if answer.status_code != 403:
+                taken.append(f"{method} {name}: {answer.status_code}")
+    assert taken == []
+
+
+def test_signing_in_needs_it_too(person: User):
+    client = Client(enforce_csrf_checks=True)
+    assert client.post("/sign-in/", {"username": "ada", "password": PASSWORD}).status_code == 403
+
+
+# --- mass assignment -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["version", "id", "created_at", "dataset_count", "is_superuser"])
+def test_fields_that_nobody_sets_are_refused_not_ignored(operator: Client, field: str):
+    body = {"name": "attic", "layer": "bizcore", field: 1}
+    answer = operator.post("/api/v1/schemas/", body, content_type="application/json")
+    assert answer.status_code == 400
+    assert field in answer.json()["errors"]
+    assert not TargetSchema.objects.exists()
+
+
+def test_no_form_makes_a_superuser(operator: Client, person: User):
+    operator.post("/new-user/", {"name": "mallory", "is_superuser": "on", "is_staff": "on"})
+    operator.post("/users/ada/", {"do": "roles", "is_superuser": "on", "roles-is_superuser": "on"})
+    assert not User.objects.filter(is_superuser=True).exists()
+
+
+# --- tokens ------------------------------------------------------------------------------------
+
+
+def with_token(text: str) -> dict[str, str]:
+    return {"Authorization": f"Token {text}"}
+
+
+@pytest.fixture
+def read_token(starter: User) -> str:
+    return create_token(user=starter, scope="read")[1]
+
+
+def test_a_token_without_the_scope_reads(client: Client, read_token: str):
+    assert client.get("/api/v1/schemas/", headers=with_token(read_token)).status_code == 200
+
+
+def test_and_writes_nowhere(client: Client, read_token: str, addresses: Addresses):  # noqa: F811
+    taken = []
+    for name in (name for name in unsafe_routes() if name.startswith("api-") and name not in ASKING):
+        for method in set(TABLE[name]) - {"GET"}:
+            address = addresses[name]
+            call = getattr(client, method.lower())
+            answer = call(address, {}, content_type="application/json", headers=with_token(read_token))
+            if answer.status_code != 403 or answer.json()["code"] != "token_scope":
+                taken.append(f"{method} {name}: {answer.status_code}")
+    assert taken == []
+
+
+def test_only_what_asks_the_warehouse_takes_it_for_more_than_get():
+    views = {name: getattr(one.callback, "cls", object) for name, one in patterns().items()}
+    assert {name for name in unsafe_routes() if getattr(views[name], "only_asks", False)} == ASKING
+
+
+def test_every_resource_tells_people_by_the_same_means():
+    """A resource with an authentication of its own could let a token past its scope."""
+    usual = api_settings.DEFAULT_AUTHENTICATION_CLASSES
+    views = {name: getattr(one.callback, "cls", object) for name, one in patterns().items()}
+    own = {name for name, view in views.items() if getattr(view, "authentication_classes", usual) != usual}
+    assert own == set()
+
+
+def test_a_token_opens_no_page(client: Client, starter: User):
+    _, text = create_token(user=starter)
+    assert client.get("/me/", headers=with_token(text)).url.startswith("/sign-in/")
+
+
+def test_the_token_of_a_service_account_opens_the_api_and_no_password_opens_it(client: Client, person: User):
+    robot = create_service_account(name="robot", owner=person, roles=["viewer"])
+    _, text = create_token(user=robot)
+    assert client.get("/api/v1/schemas/", headers=with_token(text)).status_code == 200
+    for password in ("", "!", robot.password):
+        client.post("/sign-in/", {"username": "robot", "password": password})
+        assert client.get("/").status_code == 302
+
+
+def test_others_tokens_are_neither_seen_nor_revoked(reader: Client, starter: User):
+    token, _ = create_token(user=starter, name="hers")
+    assert "hers" not in html_of(reader.get("/me/"))
+    assert reader.post("/me/", {"do": "revoke", "token": token.digest[:32]}).status_code == 404
+    assert PersonalToken.objects.filter(pk=token.pk).exists()
+
+
+@pytest.mark.parametrize("named", ["", "%", "_" * 32, "a", "0" * 31, "0" * 33])
+def test_a_token_is_not_named_by_a_guess(reader: Client, person: User, named: str):
+    create_token(user=person)
+    assert reader.post("/me/", {"do": "revoke", "token": named}).status_code == 404
+
+
+def test_no_token_is_made_for_somebody_else(reader: Client, starter: User):
+    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1", "token-account": "eve"}
+    reader.post("/me/", given)
+    assert not PersonalToken.objects.filter(user=starter).exists()
+
+
+def test_a_tokens_hash_is_not_a_token(client: Client, person: User):
+    token, _ = create_token(user=person)
+    for guess in (token.digest, token.token_key, token.digest[:32]):
+        assert client.get("/api/v1/schemas/", headers=with_token(guess)).status_code == 401
+
+
+def test_what_is_taken_from_a_person_is_taken_from_their_token(client: Client):
+    ada = ensure_user(name="ada", roles=["editor"])
+    _, text = create_token(user=ada)
+    ensure_user(name="ada", roles=["viewer"])
+    body = {"name": "attic", "layer": "bizcore"}
+    answer = client.post("/api/v1/schemas/", body, content_type="application/json", headers=with_token(text))
+    assert answer.status_code == 403
+
+
+def test_an_unknown_person_is_as_unknown_as_a_forbidden_one(reader: Client, person: User):
+    assert reader.get(reverse("user_page", args=["ada"])).status_code == 403
+    assert reader.get(reverse("user_page", args=["nobody"])).status_code == 403

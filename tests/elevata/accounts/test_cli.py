@@ -1,0 +1,50 @@
+"""Tests of the shared behaviour of the product's commands."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from elevata.accounts.cli import ProductCommand, json_text, printable
+
+OWN = sorted(name for name, app in get_commands().items() if app in ("metadata", "architecture", "loader"))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_command_replaces_nothing_that_the_frame_of_all_commands_needs(name: str):
+    command = type(load_command_class(get_commands()[name], name))
+    assert issubclass(command, ProductCommand)
+    frame = {inner for inner in vars(ProductCommand) if inner.startswith("_") and not inner.startswith("__")}
+    between = [one for one in command.__mro__ if issubclass(one, ProductCommand) and one is not ProductCommand]
+    assert not frame & {inner for one in between for inner in vars(one)}
+
+
+class Terminal(StringIO):
+    """Text stream with a given encoding."""
+
+    def __init__(self, encoding: str | None) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str | None:
+        return self._encoding
+
+
+SAID = "größer: integer → bigint \U0001f600 \ud800"
+
+
+def test_what_a_terminal_lacks_is_written_in_ascii():
+    assert printable(SAID, Terminal("ascii")) == "gr\\xf6\\xdfer: integer -> bigint \\U0001f600 \\ud800"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", None])
+def test_what_it_can_show_stays_as_it_is(encoding: str | None):
+    assert printable(SAID[:-1], Terminal(encoding)) == SAID[:-1]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_document_stays_one_document_in_every_encoding(encoding: str):
+    written = json_text({"said": SAID}, Terminal(encoding))
+    assert json.loads(written.encode(encoding)) == {"said": SAID}

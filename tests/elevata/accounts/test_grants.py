@@ -1,0 +1,230 @@
+"""Tests of roles for one place in metadata services, and of service accounts."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from elevata.accounts.models import RoleGrant
+from elevata.accounts.permissions import acting_as, may, may_somewhere, roles_of
+from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.services.tokens import create_token, revoke_token, token_in_use
+from elevata.accounts.services.users import create_service_account, ensure_user, grant_role, revoke_grant
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError
+from elevata.notifications.services import create_webhook
+from metadata.models import TargetDataset, TargetSchema
+from metadata.services.generation import generate_targets
+from metadata.services.references import create_reference
+from metadata.services.targets import (
+    create_schema,
+    create_target_column,
+    create_target_dataset,
+    update_schema,
+    update_target_dataset,
+)
+from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory, airport_source
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sales() -> TargetSchema:
+    return TargetSchemaFactory(name="sales", layer="bizcore")
+
+
+@pytest.fixture
+def finance() -> TargetSchema:
+    return TargetSchemaFactory(name="finance", layer="bizcore")
+
+
+def somebody(name: str = "ada", *roles: str) -> User:
+    return ensure_user(name=name, roles=roles)
+
+
+def refused(code: str, deed, *args, **given) -> None:
+    with pytest.raises(MetadataError) as problem:
+        deed(*args, **given)
+    assert problem.value.code == code
+
+
+def place(schema: TargetSchema) -> Place:
+    return Place(schemas=frozenset({(schema.name, schema.layer)}))
+
+
+# --- asking ------------------------------------------------------------------------------------
+
+
+def test_a_role_for_a_schema_counts_there(sales, finance):
+    grant_role(user=somebody(), role="editor", schema=sales.name)
+    ada = User.objects.get()
+    assert may(ada, Permission.CHANGE_METADATA, on=place(sales))
+    assert not may(ada, Permission.CHANGE_METADATA, on=place(finance))
+    assert not may(ada, Permission.CHANGE_METADATA)
+    assert may_somewhere(ada, Permission.CHANGE_METADATA)
+    assert roles_of(ada, place(sales)) == {Role.EDITOR}
+
+
+def test_it_follows_the_schema_when_that_is_renamed(sales):
+    grant_role(user=somebody(), role="editor", schema=sales.name)
+    update_schema(schema=sales, expected_version=sales.version, name="selling")
+    assert may(User.objects.get(), Permission.CHANGE_METADATA, on=Place(schemas=frozenset({("selling", "bizcore")})))
+
+
+def test_who_is_out_of_use_has_no_role_anywhere(sales):
+    grant_role(user=somebody(), role="editor", schema=sales.name)
+    User.objects.update(is_active=False)
+    assert not may(User.objects.get(), Permission.CHANGE_METADATA, on=place(sales))
+    assert not may_somewhere(User.objects.get(), Permission.CHANGE_METADATA)
+
+
+def test_an_admin_of_one_environment_manages_no_people():
+    ada = somebody()
+    grant_role(user=ada, role="admin", environment="dev")
+    assert may(ada, Permission.MANAGE_POLICIES, on=Place("dev"))
+    with acting_as(ada):
+        refused("not_permitted", grant_role, user=ada, role="admin", environment="prod")
+        refused("not_permitted", ensure_user, name="ada", roles=["admin"])
+
+
+def test_an_admin_of_one_environment_manages_no_webhooks():
+    ada = somebody()
+    grant_role(user=ada, role="admin", environment="dev")
+    with acting_as(ada):
+        refused("not_permitted", create_webhook, name="chat", url="https://hooks.example.org/", events=["load.failed"])
+
+
+# --- granting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [{}, {"environment": "dev", "layer": "raw"}, {"layer": "attic"}])
+def test_a_role_is_granted_for_exactly_one_place_that_there_is(where):
+    refused("invalid", grant_role, user=somebody(), role="editor", **where)
+
+
+def test_the_database_says_so_too(sales):
+    ada = somebody()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        RoleGrant.objects.create(user=ada, role="editor", layer="raw", environment="dev")
+
+
+def test_granting_twice_is_granting_once_and_stands_in_the_log(sales):
+    ada = somebody()
+    first = grant_role(user=ada, role="editor", schema=sales.name)
+    assert grant_role(user=ada, role="editor", schema=sales.name) == first
+    revoke_grant(grant=first)
+    told = [entry.changes for entry in ChangeLogEntry.objects.filter(subject_key="ada").order_by("pk")][1:]
+    assert told == [
+        '{"granted":{"after":"editor for schema sales"}}',
+        '{"granted":{"before":"editor for schema sales"}}',
+    ]
+
+
+# --- what services ask -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def editor_of_sales(sales) -> User:
+    ada = somebody()
+    grant_role(user=ada, role="editor", schema=sales.name)
+    return User.objects.get(pk=ada.pk)
+
+
+def test_an_editor_of_a_schema_describes_what_stands_in_it(editor_of_sales, sales):
+    with acting_as(editor_of_sales):
+        dataset = create_target_dataset(schema=sales, name="orders")
+        create_target_column(dataset=dataset, name="total", type="decimal(10,2)")
+    assert TargetDataset.objects.get(name="orders").columns.get().name == "total"
+
+
+def test_and_nothing_elsewhere(editor_of_sales, finance):
+    theirs = TargetDatasetFactory(schema=finance, name="ledger")
+    with acting_as(editor_of_sales):
+        refused("not_permitted", create_target_dataset, schema=finance, name="orders")
+        refused("not_permitted", create_target_column, dataset=theirs, name="total", type="string")
+        refused("not_permitted", update_target_dataset, dataset=theirs, expected_version=1, description="mine")
+        refused("not_permitted", create_schema, name="attic", layer="raw")
+        refused("not_permitted", generate_targets, source_dataset=airport_source())
+    assert list(TargetDataset.objects.values_list("name", flat=True)) == ["ledger"]
+
+
+def test_an_editor_of_a_layer_takes_no_schema_out_of_another(sales):
+    ada = somebody()
+    grant_role(user=ada, role="editor", layer="serving")
+    with acting_as(User.objects.get(pk=ada.pk)):
+        refused("not_permitted", update_schema, schema=sales, expected_version=sales.version, layer="serving")
+        assert create_schema(name="board", layer="serving").pk
+
+
+def test_a_reference_is_the_childs_business(editor_of_sales, sales, finance):
+    child, parent = TargetDatasetFactory(schema=finance), TargetDatasetFactory(schema=sales)
+    pair = (TargetColumnFactory(dataset=child), TargetColumnFactory(dataset=parent, key_ordinal=1))
+    with acting_as(editor_of_sales):
+        refused("not_permitted", create_reference, child=child, parent=parent, role_name="", pairs=[pair])
+
+
+def test_a_viewer_who_acts_changes_nothing_whichever_way_they_came(sales):
+    with acting_as(somebody("vera", "viewer")):
+        refused("not_permitted", create_target_dataset, schema=sales, name="orders")
+
+
+def test_the_system_may(sales):
+    assert create_target_dataset(schema=sales, name="orders").pk
+
+
+# --- tokens that only read -----------------------------------------------------------------------
+
+
+def test_a_token_that_reads_writes_nothing_whatever_its_person_may(sales):
+    ada = somebody("ada", "admin")
+    with acting_as(ada, by_token=True, read_only=True):
+        refused("token_scope", create_target_dataset, schema=sales, name="orders")
+        refused("token_scope", create_token, user=ada)
+        refused("token_scope", ensure_user, name="eve", roles=["admin"])
+        refused("token_scope", grant_role, user=ada, role="editor", schema=sales.name)
+
+
+def test_a_scope_is_read_or_write():
+    refused("invalid", create_token, user=somebody(), scope="all")
+    assert create_token(user=User.objects.get(), scope="read")[0].is_read_only
+
+
+def test_nobody_has_anothers_tokens_in_hand():
+    ada, eve = somebody("ada", "editor"), somebody("eve", "editor")
+    token, _ = create_token(user=ada)
+    with acting_as(eve):
+        refused("not_permitted", create_token, user=ada)
+        refused("not_permitted", revoke_token, token=token)
+
+
+# --- service accounts ----------------------------------------------------------------------------
+
+
+def test_a_service_account_has_no_password_and_never_gets_one():
+    robot = create_service_account(name="robot", owner=somebody(), roles=["operator"])
+    assert not robot.has_usable_password()
+    refused("invalid", ensure_user, name="robot", roles=[], password="analytical engine")
+
+
+def test_a_person_answers_for_it():
+    robot = create_service_account(name="robot", owner=somebody())
+    refused("invalid", create_service_account, name="second", owner=robot)
+
+
+def test_its_owner_makes_and_revokes_its_tokens_and_nobody_else():
+    ada, eve = somebody(), somebody("eve")
+    robot = create_service_account(name="robot", owner=ada)
+    with acting_as(ada):
+        token, text = create_token(user=robot, name="nightly")
+    with acting_as(eve):
+        refused("not_permitted", revoke_token, token=token)
+    assert token_in_use(text).user == robot
+    with acting_as(ada):
+        revoke_token(token=token)
+    refused("token_invalid", token_in_use, text)
+
+
+def test_it_ends_with_its_owner():
+    ada = somebody()
+    _, text = create_token(user=create_service_account(name="robot", owner=ada))
+    User.objects.filter(pk=ada.pk).update(is_active=False)
+    refused("token_invalid", token_in_use, text)

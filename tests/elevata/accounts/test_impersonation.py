@@ -1,0 +1,243 @@
+"""Tests that no actor can act as another user, by token, program, password or account, and of notifications."""
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from elevata.accounts.models import PersonalToken, TemporaryPassword
+from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as, may, may_somewhere, users_who_may
+from elevata.accounts.roles import ROLES, USERS_ONLY, Permission, Role
+from elevata.accounts.services.tokens import create_token, revoke_token, revoke_tokens
+from elevata.accounts.services.users import (
+    activate_user,
+    create_service_account,
+    create_user,
+    deactivate_user,
+    ensure_user,
+    grant_role,
+    link_identity,
+    set_password,
+    set_roles,
+)
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError
+from elevata.notifications.models import Event, Notice
+
+pytestmark = pytest.mark.django_db
+SHELL = Actor("system", SYSTEM_KIND, shell_user="deploy")
+
+
+@pytest.fixture
+def root() -> User:
+    return ensure_user(name="root", roles=["admin"])
+
+
+@pytest.fixture
+def rita() -> User:
+    """Return a second administrator."""
+    return ensure_user(name="rita", roles=["admin"])
+
+
+@pytest.fixture
+def ada() -> User:
+    return ensure_user(name="ada", roles=["editor", "approver"])
+
+
+def refused(code: str, deed, **given: object) -> MetadataError:
+    with pytest.raises(MetadataError) as caught:
+        deed(**given)
+    assert caught.value.code == code
+    return caught.value
+
+
+def told(kind: str = "account.changed") -> list[tuple[str, str]]:
+    """Return the recipients of the newest event of a kind, with its title."""
+    event = Event.objects.filter(kind=kind).first()
+    return [] if event is None else sorted((one.user.username, event.title) for one in event_notices(event))
+
+
+def event_notices(event: Event) -> list[Notice]:
+    return list(Notice.objects.filter(event=event).select_related("user"))
+
+
+# --- tokens --------------------------------------------------------------------------------------
+
+
+def test_an_administrator_makes_no_token_for_another(root: User, ada: User):
+    with acting_as(root):
+        refused("not_permitted", create_token, user=ada)
+    assert not PersonalToken.objects.exists()
+
+
+def test_an_administrator_makes_no_token_of_anothers_service_account(root: User, ada: User):
+    robot = create_service_account(name="robot", owner=ada)
+    with acting_as(root):
+        refused("not_permitted", create_token, user=robot)
+
+
+def test_an_administrator_revokes_anothers_tokens(root: User, ada: User):
+    with acting_as(ada):
+        token, _ = create_token(user=ada)
+        create_token(user=ada, name="second")
+    with acting_as(root):
+        revoke_token(token=token)
+        assert revoke_tokens(user=ada) == 1
+
+
+def test_a_token_makes_no_other_token(ada: User):
+    """Check that a token cannot create a token, because a stolen one could then be renewed for ever."""
+    with acting_as(ada, by_token=True):
+        refused("not_permitted", create_token, user=ada)
+
+
+def test_the_server_makes_a_token_and_its_person_and_the_administrators_are_told(root: User, ada: User):
+    with acting_as(SHELL):
+        create_token(user=ada, name="laptop")
+    entry = ChangeLogEntry.objects.get(subject_kind="token")
+    assert (entry.actor, entry.reason) == ("system", "by the shell user deploy on the server")
+    said = "The shell user deploy on the server made the personal token laptop of ada"
+    assert told() == [("ada", said), ("root", said)]
+
+
+def test_nobody_is_told_of_their_own_token(root: User, ada: User):
+    Event.objects.all().delete()
+    with acting_as(ada):
+        create_token(user=ada)
+    assert told() == []
+
+
+# --- service accounts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["approver", "admin"])
+def test_a_service_account_is_not_given_a_role_for_people(ada: User, role: str):
+    refused("service_account", create_service_account, name="robot", owner=ada, roles=[role])
+    assert not User.objects.filter(username="robot").exists()
+    robot = create_service_account(name="robot", owner=ada, roles=["editor"])
+    refused("service_account", set_roles, user=robot, roles=["editor", role])
+    refused("service_account", ensure_user, name="robot", roles=[role])
+    refused("service_account", grant_role, user=robot, role=role, environment="dev")
+    assert set(robot.groups.values_list("name", flat=True)) == {"editor"}
+
+
+@pytest.mark.parametrize("permission", sorted(USERS_ONLY))
+def test_whatever_a_service_account_got_by_other_means_it_may_not_do_what_people_do(ada: User, permission: Permission):
+    robot = create_service_account(name="robot", owner=ada)
+    robot.groups.add(Group.objects.get(name="admin"))
+    robot.is_superuser = True
+    robot.save()
+    robot.role_grants.create(role="admin", environment="dev")
+    for known in (robot, User.objects.get(pk=robot.pk)):
+        assert not may(known, permission)
+        assert not may_somewhere(known, permission)
+    assert robot not in users_who_may(permission)
+    assert may(robot, Permission.CHANGE_METADATA)
+
+
+def test_a_service_account_manages_nobody(ada: User):
+    robot = create_service_account(name="robot", owner=ada)
+    robot.groups.add(Group.objects.get(name="admin"))
+    with acting_as(robot, by_token=True):
+        refused("not_permitted", create_user, name="eve", roles=["approver"])
+        refused("not_permitted", set_password, user=ada, password="analytical engine")
+
+
+def test_every_role_that_decides_is_for_people():
+    assert {role for role in Role if USERS_ONLY & ROLES[role]} == {Role.APPROVER, Role.ADMIN}
+
+
+# --- passwords -----------------------------------------------------------------------------------
+
+
+def test_a_password_that_was_set_for_somebody_is_theirs_only_once_they_replace_it(root: User, ada: User):
+    with acting_as(root):
+        set_password(user=ada, password="analytical engine")
+    assert TemporaryPassword.objects.get().user == ada
+    ada.refresh_from_db()
+    with acting_as(ada):
+        refused("weak_password", set_password, user=ada, password="analytical engine")
+        set_password(user=ada, password="difference engine")
+    assert not TemporaryPassword.objects.exists()
+
+
+def test_so_is_that_of_a_new_account(root: User):
+    with acting_as(root):
+        create_user(name="eve", roles=["approver"], password="analytical engine")
+    assert TemporaryPassword.objects.get().user.username == "eve"
+
+
+# --- who is told ---------------------------------------------------------------------------------
+
+
+def _set_password(ada: User) -> None:
+    set_password(user=ada, password="analytical engine")
+
+
+def _make_admin(ada: User) -> None:
+    set_roles(user=ada, roles=["admin"])
+
+
+def _grant(ada: User) -> None:
+    grant_role(user=ada, role="approver", environment="prod")
+
+
+def _link(ada: User) -> None:
+    link_identity(user=ada, issuer="https://id.example.org", subject="s-1")
+
+
+def _put_out(ada: User) -> None:
+    deactivate_user(user=ada)
+
+
+@pytest.mark.parametrize(
+    ("deed", "said"),
+    [
+        (_set_password, "password set for the owner to replace"),
+        (_make_admin, "roles admin"),
+        (_grant, "granted approver for environment prod"),
+        (_link, "identity s-1 at https://id.example.org"),
+    ],
+)
+def test_what_is_done_to_an_account_is_told_to_its_owner_and_to_all_other_administrators(
+    root: User, rita: User, ada: User, deed, said: str
+):
+    with acting_as(root):
+        deed(ada)
+    title = f"root changed the account ada: {said}"
+    assert told() == [("ada", title), ("rita", title)]
+
+
+def test_a_new_account_is_told_to_all_other_administrators(root: User, rita: User):
+    with acting_as(root):
+        create_user(name="eve", roles=["approver"])
+    title = "root created the account eve: roles approver"
+    assert told() == [("rita", title)]
+
+
+def test_so_is_one_that_is_put_into_use_again(root: User, rita: User, ada: User):
+    with acting_as(root):
+        deactivate_user(user=ada)
+        assert [name for name, _ in told()] == ["rita"]
+        activate_user(user=ada)
+    title = "root changed the account ada: active yes"
+    assert told() == [("ada", title), ("rita", title)]
+
+
+def test_and_so_is_a_role_that_an_administrator_takes(root: User, rita: User):
+    with acting_as(root):
+        set_roles(user=root, roles=["admin", "approver"])
+    assert told() == [("rita", "root changed the account root: roles admin, approver")]
+
+
+def test_nobody_can_choose_not_to_be_told(root: User, rita: User, ada: User):
+    from elevata.notifications.services import choose_events
+
+    choose_events(user=ada, listed=[], emailed=[])
+    with acting_as(root):
+        set_roles(user=ada, roles=["viewer"])
+    assert [name for name, _ in told()] == ["ada", "rita"]
+
+
+def test_the_owner_of_a_service_account_is_told_of_it(root: User, ada: User):
+    with acting_as(root):
+        create_service_account(name="robot", owner=ada, roles=["editor"])
+    assert [name for name, _ in told()] == ["ada"]

@@ -1,0 +1,50 @@
+"""The people whom sessions speak of: who they are, and what is asked of the database for it."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from elevata.accounts.permissions import may, may_somewhere
+from elevata.accounts.roles import Permission, Place
+from elevata.accounts.services.users import grant_role
+from elevata.accounts.sign_in import AccountBackend
+
+pytestmark = pytest.mark.django_db
+
+
+def looked_up(user: User) -> User:
+    return AccountBackend().get_user(user.pk)
+
+
+def test_who_has_no_role_for_one_place_is_asked_for_none(
+    person: User, django_assert_num_queries: DjangoAssertNumQueries
+):
+    found = looked_up(person)
+    with django_assert_num_queries(2):  # what they may themselves, and by their groups
+        assert not may_somewhere(found, Permission.APPROVE_REPORTS)
+        assert not may(found, Permission.APPROVE_REPORTS, Place(environment="dev"))
+
+
+def test_who_has_a_role_for_one_place_may_do_there_what_it_gives(person: User):
+    grant_role(user=person, role="approver", environment="dev")
+    found = looked_up(person)
+    assert may(found, Permission.APPROVE_REPORTS, Place(environment="dev"))
+    assert not may(found, Permission.APPROVE_REPORTS, Place(environment="prod"))
+
+
+def test_a_role_that_is_granted_counts_from_the_next_request_on(person: User, reader: Client):
+    assert reader.post("/start-load/", {"scope": "all"}).status_code == 403
+    grant_role(user=person, role="operator", environment="dev")
+    assert reader.post("/start-load/", {"scope": "all"}).status_code != 403
+
+
+def test_who_is_out_of_use_is_nobody(person: User):
+    person.is_active = False
+    person.save()
+    assert looked_up(person) is None
+
+
+def test_a_session_of_somebody_who_is_gone_is_nobodys(reader: Client, person: User):
+    person.delete()
+    assert reader.get("/").status_code == 302

@@ -1,0 +1,92 @@
+"""A password that somebody else set is replaced by its owner before anything else is done."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from elevata.accounts.models import PersonalToken, TemporaryPassword
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import set_password
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import words
+
+pytestmark = pytest.mark.django_db
+GIVEN, OWN = "a password of the admin", "a password of her own"
+
+
+@pytest.fixture
+def ada(person: User, starter: User) -> User:
+    """Ada, whose password Eve has set."""
+    with acting_as(starter):
+        set_password(user=person, password=GIVEN)
+    return person
+
+
+@pytest.fixture
+def signed(ada: User) -> Client:
+    client = Client()
+    answer = client.post("/sign-in/", {"username": "ada", "password": GIVEN})
+    assert answer.status_code == 302
+    return client
+
+
+@pytest.mark.parametrize("page", ["/", "/me/", "/reports/", "/users/", "/notices/"])
+def test_every_page_leads_to_the_new_password(signed: Client, page: str):
+    assert signed.get(page).url == "/me/password/"
+
+
+def test_a_part_of_a_page_leads_there_too(signed: Client):
+    answer = signed.get("/inbox/", headers={"HX-Request": "true"})
+    assert (answer.status_code, answer.headers["HX-Redirect"]) == (204, "/me/password/")
+
+
+def test_nothing_is_done_before(signed: Client):
+    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
+    assert signed.post("/me/", given).url == "/me/password/"
+    assert not PersonalToken.objects.exists()
+
+
+def test_the_api_refuses_the_session(signed: Client):
+    answer = signed.get("/api/v1/schemas/")
+    assert (answer.status_code, answer.json()["code"]) == (403, "password_temporary")
+
+
+def test_tokens_that_the_owner_made_go_on(ada: User):
+    _, text = create_token(user=ada)
+    assert Client().get("/api/v1/schemas/", headers={"Authorization": f"Token {text}"}).status_code == 200
+
+
+def test_it_is_replaced_by_another_one(signed: Client, ada: User):
+    assert "eve set the password of ada" in words(html_of(signed.get("/me/password/")))
+    given = {"own-old": GIVEN, "own-password": OWN}
+    assert signed.post("/me/password/", given | {"own-old": "wrong"}).status_code == 422
+    assert "choose another" in words(html_of(signed.post("/me/password/", given | {"own-password": GIVEN})))
+    assert signed.post("/me/password/", given).url == "/"
+    assert not TemporaryPassword.objects.exists()
+    assert signed.get("/me/").status_code == 200
+
+
+def test_who_does_not_replace_it_signs_out(signed: Client):
+    assert signed.post("/sign-out/").url == "/sign-in/"
+
+
+def test_who_has_a_password_of_their_own_is_led_on(reader: Client):
+    assert reader.get("/me/password/").url == "/me/"
+
+
+def test_it_is_asked_of_no_session_of_single_sign_on(ada: User, settings):
+    settings.AUTHENTICATION_BACKENDS = [
+        *settings.AUTHENTICATION_BACKENDS,
+        "elevata.accounts.sign_in.ProviderBackend",
+    ]
+    client = Client()
+    client.force_login(ada, backend="elevata.accounts.sign_in.ProviderBackend")
+    assert client.get("/me/").status_code == 200
+
+
+def test_there_is_no_way_to_a_password_by_mail():
+    """So nobody gets into an account by its e-mail address, which only its owner sets."""
+    names = {name for name in reverse.__globals__["get_resolver"](None).reverse_dict if isinstance(name, str)}
+    assert not {name for name in names if "reset" in name}

@@ -1,0 +1,260 @@
+"""Pages about people: one's own tokens and password, and, for administrators, everybody."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from elevata.accounts.models import PersonalToken, ServiceAccount
+from elevata.accounts.permissions import roles_of
+from elevata.accounts.roles import Role
+from elevata.accounts.services.tokens import create_token, token_in_use
+from elevata.accounts.services.users import create_service_account, create_user, grant_role
+from tests.elevata.web.forms import words
+from tests.elevata.web.html import html_of
+from tests.factories import TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+TOKEN = {"do": "token", "token-label": "laptop", "token-scope": "read", "token-days": "30"}
+
+
+def shown(page: str) -> str:
+    return re.search(r'id="made-token">([^<]+)<', page)[1]
+
+
+# --- oneself -----------------------------------------------------------------------------------
+
+
+def test_a_token_is_shown_once(reader: Client, person: User):
+    answer = reader.post("/me/", TOKEN)
+    text = shown(html_of(answer))
+    assert "no-store" in answer.headers["Cache-Control"]
+    assert token_in_use(text).is_read_only
+    assert text not in html_of(reader.get("/me/"))
+
+
+def test_tokens_are_listed_with_scope_and_last_use(reader: Client, person: User):
+    _, text = create_token(user=person, name="nightly")
+    assert "nightly" in words(html_of(reader.get("/me/")))
+    assert "never" in words(html_of(reader.get("/me/")))
+    token_in_use(text)
+    assert "never" not in words(html_of(reader.get("/me/")))
+
+
+def test_a_token_is_revoked(reader: Client, person: User):
+    token, _ = create_token(user=person)
+    assert reader.post("/me/", {"do": "revoke", "token": token.digest[:32]}).url == "/me/"
+    assert not PersonalToken.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"token-days": "0"}, {"token-days": "367"}, {"token-label": ""}, {"token-scope": "all"}]
+)
+def test_what_cannot_be_is_said_and_nothing_is_made(reader: Client, wrong: dict):
+    assert reader.post("/me/", TOKEN | wrong).status_code == 422
+    assert not PersonalToken.objects.exists()
+
+
+def test_an_owner_has_the_tokens_of_their_service_account_in_hand(reader: Client, person: User):
+    robot = create_service_account(name="robot", owner=person)
+    text = shown(html_of(reader.post("/me/", TOKEN | {"token-account": "robot"})))
+    token = token_in_use(text)
+    assert token.user == robot
+    reader.post("/me/", {"do": "revoke", "token": token.digest[:32]})
+    assert not PersonalToken.objects.exists()
+
+
+def test_a_password_is_changed_by_who_knows_the_old_one(reader: Client, person: User):
+    given = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
+    assert reader.post("/me/", given | {"own-old": "wrong"}).status_code == 422
+    assert reader.post("/me/", given | {"own-password": "1234"}).status_code == 422
+    assert reader.post("/me/", given).url == "/me/"
+    person.refresh_from_db()
+    assert person.check_password("difference engine")
+    assert reader.get("/me/").status_code == 200
+
+
+def test_changing_it_ends_other_sessions(reader: Client, person: User):
+    elsewhere = Client()
+    elsewhere.force_login(person)
+    reader.post("/me/", {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"})
+    assert elsewhere.get("/me/").status_code == 302
+
+
+def test_what_ones_roles_let_one_do_is_said_with_the_place(reader: Client, person: User):
+    grant_role(user=person, role="editor", layer="raw")
+    assert "editor layer raw Changes metadata." in words(html_of(reader.get("/me/")))
+
+
+def test_who_has_no_role_is_told_who_gives_them(nobody: Client):
+    assert "Ask an administrator." in words(html_of(nobody.get("/me/")))
+
+
+@pytest.mark.parametrize("contact", ["", "data-platform@example.org"])
+def test_without_a_role_one_page_says_whom_to_ask(nobody: Client, person: User, settings, contact: str):
+    settings.CONTACT = contact
+    for address in ("/", "/datasets/", "/changes/", "/datasets/00000000-0000-0000-0000-000000000000/"):
+        answer = nobody.get(address)
+        assert answer.status_code == 403
+        said = words(html_of(answer))
+        assert "This account has no role" in said
+        assert f"Ask {contact or 'an administrator of this installation'} for a role" in said
+        assert not re.search(rf"\b{person.username}\b", said)
+
+
+def test_without_a_role_ones_own_page_shows_nothing_of_the_installation(nobody: Client):
+    said = words(html_of(nobody.get("/me/")))
+    for word in ("Datasets", "Inbox", "Notices", "worker"):
+        assert word not in said
+    assert "Sign out" in said
+
+
+# --- everybody ---------------------------------------------------------------------------------
+
+
+def test_somebody_new_is_made_with_roles(operator: Client):
+    given = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
+    assert operator.post("/new-user/", given).url == "/users/grace/"
+    assert roles_of(User.objects.get(username="grace")) == {Role.EDITOR, Role.VIEWER}
+
+
+def test_a_service_account_is_made(operator: Client, person: User):
+    operator.post("/new-user/", {"name": "robot", "owner": "ada", "role_operator": "on"})
+    assert ServiceAccount.objects.get().owner == person
+    assert "service account of ada" in words(html_of(operator.get("/users/")))
+
+
+@pytest.fixture
+def many(person: User) -> list[str]:
+    """A page and a half of people beside ada and eve, in no order; the names by themselves sorted."""
+    names = [f"person-{number:02}" for number in range(75)]
+    User.objects.bulk_create(User(username=name) for name in reversed(names))
+    return names
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    return re.findall(r'class="name" href="/users/([^/]+)/"', html_of(client.get(f"/users/{query}")))
+
+
+def test_people_are_listed_by_name_a_page_at_a_time(operator: Client, many: list[str]):
+    assert listed(operator) == ["ada", "eve", *many[:48]]
+    assert listed(operator, "?page=2") == many[48:]
+
+
+@pytest.mark.parametrize("query", ["?q=GRA", "?role=approver", "?active=false", "?q=gra&role=approver&active=false"])
+def test_people_are_found_by_name_role_and_state(operator: Client, person: User, query: str):
+    grace = create_user(name="grace", roles=[Role.APPROVER])
+    User.objects.filter(pk=grace.pk).update(is_active=False)
+    assert listed(operator, query) == ["grace"]
+
+
+def test_that_nobody_is_found_is_said(operator: Client):
+    assert "No users match these filters." in words(html_of(operator.get("/users/?q=nobody")))
+
+
+def test_names_that_somebody_guesses_do_not_fill_the_page(operator: Client):
+    for number in range(7):
+        for _ in range(5):
+            Client().post("/sign-in/", {"username": f"guess/{number}", "password": "wrong"})
+    said = words(html_of(operator.get("/users/")))
+    assert said.count("is locked after too many wrong passwords") == 5
+    assert "7 locks in total" in said
+
+
+def test_the_owner_of_a_service_account_is_chosen_among_people(operator: Client, person: User):
+    create_service_account(name="robot", owner=person)
+    offered = re.findall(r'<option value="([^"]+)"></option>', html_of(operator.get("/new-user/")))
+    assert offered == ["ada", "eve"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "ada"},
+        {"name": "a b"},
+        {"name": ""},
+        {"name": "robot", "owner": "nobody"},
+        {"name": "robot", "owner": "ada", "password": "analytical engine"},
+        {"name": "grace", "password": "1234"},
+    ],
+)
+def test_who_cannot_be_is_said_beside_the_field(operator: Client, person: User, given: dict):
+    assert operator.post("/new-user/", given).status_code == 422
+    assert User.objects.count() == 2
+
+
+def test_roles_are_set(operator: Client, person: User):
+    operator.post("/users/ada/", {"do": "roles", "roles-role_approver": "on"})
+    assert roles_of(person) == {Role.APPROVER}
+    operator.post("/users/ada/", {"do": "roles"})
+    assert roles_of(person) == frozenset()
+
+
+def test_a_role_for_one_place_is_granted_and_taken_back(operator: Client, person: User):
+    TargetSchemaFactory(name="sales", layer="bizcore")
+    operator.post("/users/ada/", {"do": "grant", "grant-role": "editor", "grant-place": "schema:sales"})
+    grant = person.role_grants.get()
+    assert str(grant) == "editor for schema sales"
+    operator.post("/users/ada/", {"do": "ungrant", "grant": grant.pk})
+    assert not person.role_grants.exists()
+
+
+def test_a_place_that_there_is_not_is_refused(operator: Client, person: User):
+    given = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
+    assert operator.post("/users/ada/", given).status_code == 422
+
+
+def test_a_grant_of_somebody_else_is_not_found(operator: Client, person: User, starter: User):
+    theirs = grant_role(user=starter, role="editor", layer="raw")
+    assert operator.post("/users/ada/", {"do": "ungrant", "grant": theirs.pk}).status_code == 404
+
+
+def test_somebody_is_put_out_of_use_and_back(operator: Client, reader: Client, person: User):
+    operator.post("/users/ada/", {"do": "out"})
+    assert reader.get("/").status_code == 302
+    operator.post("/users/ada/", {"do": "in"})
+    person.refresh_from_db()
+    assert person.is_active
+
+
+def test_nobody_puts_themselves_out_of_use(operator: Client, starter: User):
+    operator.post("/users/eve/", {"do": "out"})
+    starter.refresh_from_db()
+    assert starter.is_active
+
+
+def test_an_administrator_revokes_anybodys_token(operator: Client, person: User):
+    token, _ = create_token(user=person)
+    operator.post("/users/ada/", {"do": "revoke", "token": token.digest[:32]})
+    assert not PersonalToken.objects.exists()
+
+
+def test_a_locked_name_is_unlocked(operator: Client, person: User):
+    for _ in range(5):
+        Client().post("/sign-in/", {"username": "ada", "password": "wrong"})
+    assert "locked until" in words(html_of(operator.get("/users/")))
+    operator.post("/users/ada/", {"do": "unlock"})
+    assert "locked until" not in words(html_of(operator.get("/users/")))
+
+
+def test_a_deed_that_there_is_not_is_not_found(operator: Client, person: User):
+    assert operator.post("/users/ada/", {"do": "crown"}).status_code == 404
+    assert operator.post("/me/", {}).status_code == 404
+
+
+def test_an_administrator_is_offered_no_token_of_somebody_else_and_gets_none(operator: Client, person: User):
+    assert 'value="token"' not in html_of(operator.get("/users/ada/"))
+    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
+    assert operator.post("/users/ada/", given).status_code == 404
+    assert not PersonalToken.objects.exists()
+
+
+def test_an_administrator_changes_neither_owner_nor_address_of_another(operator: Client, person: User):
+    robot = create_service_account(name="robot", owner=person)
+    for change in ({"owner": "eve"}, {"email": "eve@example.org"}, {"password": "analytical engine"}):
+        answer = operator.patch("/api/v1/users/robot/", change, content_type="application/json")
+        assert answer.status_code == 400
+    robot.refresh_from_db()
+    assert (robot.service_account.owner, robot.email, robot.has_usable_password()) == (person, "", False)

@@ -1,0 +1,73 @@
+"""Fifty programs that edit one dataset at once, on PostgreSQL: nothing is lost and nobody waits for ever."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.tokens import create_token
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services import chain
+from metadata.services.targets import create_target_column
+from tests.architecture.world import customers, person
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
+# Five programs want each column: who comes second reads again, and none waits for long.
+CLIENTS, COLUMNS, EDITS = 50, 10, 2
+
+
+def _edit_until_done(address: str, token: str, number: int) -> list[int]:
+    """Add a word to what the column says now, again from the start whenever somebody else came first."""
+    answers = []
+    with httpx.Client(headers={"Authorization": f"Token {token}"}, timeout=120) as client:
+        for turn in range(EDITS):
+            while True:
+                seen = client.get(address)
+                text = f"{seen.json()['description']} w{number}.{turn}"
+                tag = {"If-Match": seen.headers["ETag"]}
+                answers.append(client.patch(address, json={"description": text}, headers=tag).status_code)
+                if answers[-1] != 412:
+                    break
+    return answers
+
+
+def test_no_edit_of_fifty_programs_is_lost(live_server):
+    author = person("ada", Role.EDITOR)
+    dataset = customers(author)
+    with acting_as(author):
+        columns = [
+            create_target_column(dataset=dataset, name=f"note_{number}", type="string", inputs=[])
+            for number in range(COLUMNS)
+        ]
+    tokens = [create_token(user=author, name=f"program {number}")[1] for number in range(CLIENTS)]
+    before = ChangeLogEntry.objects.count()
+    addresses = [f"{live_server.url}/api/v1/columns/{columns[number % COLUMNS].key}/" for number in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        answers = list(pool.map(_edit_until_done, addresses, tokens, range(CLIENTS)))
+    assert {status for some in answers for status in some} <= {200, 412}
+    said = " ".join(dataset.columns.values_list("description", flat=True))
+    words = re.findall(r"w\d+\.\d+", said)
+    assert sorted(words) == sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
+    assert ChangeLogEntry.objects.count() - before == CLIENTS * EDITS
+    chain.seal(wait=True)
+    assert chain.verify().intact
+
+
+def test_of_administrators_who_change_one_person_at_once_one_is_first(live_server):
+    root, ada = person("root", Role.ADMIN), person("ada", Role.VIEWER)
+    _, token = create_token(user=root, name="program")
+    address, headers = f"{live_server.url}/api/v1/users/{ada.username}/", {"Authorization": f"Token {token}"}
+    wanted = [["editor"], ["approver"], ["operator"], ["admin"]]
+    with httpx.Client(headers=headers, timeout=60) as client:
+        seen = {"If-Match": client.get(address).headers["ETag"]}
+
+    def change(roles: list[str]) -> int:
+        return httpx.patch(address, json={"roles": roles}, headers=headers | seen, timeout=60).status_code
+
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        answers = list(pool.map(change, wanted))
+    assert sorted(answers) == [200, 412, 412, 412]
+    assert sorted(ada.groups.values_list("name", flat=True)) == wanted[answers.index(200)]

@@ -1,0 +1,240 @@
+"""Long work as a stream of events: what it tells, where it goes on, when it ends, how many there may be."""
+
+import json
+import logging
+import os
+import runpy
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.signals import request_finished
+from django.db import close_old_connections
+from django.test import Client
+
+from elevata.accounts.models import ServiceAccount
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import ensure_user
+from elevata.api import progress
+from elevata.api.progress import LINES_AT_ONCE, Patience, Places, Work, told
+from elevata.core.errors import ProductError
+from tests.loader.factories import ExecutionFactory, LoadRunFactory, RunEventFactory
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+class Slow:
+    """Work that goes on with every wait; the clock stands still in between."""
+
+    def __init__(self, *states: str, lines: int = 0, each: float = 1.0) -> None:
+        self.states, self.total, self.each, self.time = list(states), lines, each, 0.0
+
+    def wait(self, _seconds: float) -> None:
+        self.time += self.each
+        if len(self.states) > 1:
+            self.states.pop(0)
+
+    def work(self) -> Work:
+        return Work(
+            lambda: ({"status": self.states[0]}, self.states[0] == "done"),
+            lambda after: [{"id": one} for one in range(after + 1, self.total + 1)][:LINES_AT_ONCE],
+        )
+
+    def patience(self, **seconds: float) -> Patience:
+        return Patience(**{"whole": 100.0, "silence": 50.0, **seconds}, now=lambda: self.time, wait=self.wait)
+
+
+def events(text: list[str]) -> list[tuple[str, Any]]:
+    """Name and id (of a log line) or data of every event; comments by their text."""
+    found = []
+    for block in text:
+        fields = dict(line.split(": ", 1) for line in block.strip().splitlines() if not line.startswith(":"))
+        if "event" in fields:
+            found.append((fields["event"], int(fields["id"]) if "id" in fields else json.loads(fields["data"])))
+        elif block.startswith(":"):
+            found.append(("comment", block.strip()))
+    return found
+
+
+def test_lines_and_states_are_told_until_the_end():
+    slow = Slow("queued", "running", "done", lines=2)
+    assert events(list(told(slow.work(), 0, slow.patience()))) == [
+        ("log", 1),
+        ("log", 2),
+        ("status", {"status": "queued"}),
+        ("status", {"status": "running"}),
+        ("status", {"status": "done"}),
+        ("end", {"status": "done"}),
+    ]
+
+
+def test_what_was_heard_is_not_told_again():
+    slow = Slow("done", lines=3)
+    assert [name for name, said in events(list(told(slow.work(), 2, slow.patience()))) if name == "log"] == ["log"]
+
+
+def test_a_long_log_is_told_whole_before_the_end():
+    slow = Slow("done", lines=LINES_AT_ONCE * 2 + 1)
+    said = events(list(told(slow.work(), 0, slow.patience())))
+    assert [number for name, number in said if name == "log"] == list(range(1, LINES_AT_ONCE * 2 + 2))
+    assert said[-1][0] == "end"
+
+
+def test_silence_is_broken_by_a_sign_of_life():
+    slow = Slow("running")
+    said = [name for name, _ in events(list(told(slow.work(), 0, slow.patience(whole=30, silence=10))))]
+    assert said == ["status", "comment", "comment", "comment"]
+
+
+def test_a_stream_ends_unfinished_when_its_time_is_over():
+    slow = Slow("running")
+    assert events(list(told(slow.work(), 0, slow.patience(whole=3)))) == [("status", {"status": "running"})]
+
+
+def test_who_takes_their_time_over_every_line_has_no_more_of_it():
+    slow = Slow("running", lines=LINES_AT_ONCE * 3)
+    text = told(slow.work(), 0, slow.patience(whole=50))
+    heard = []
+    for block in text:
+        heard.append(block)
+        slow.time += 10
+    assert [number for name, number in events(heard) if name == "log"] == [1, 2, 3, 4]
+
+
+def test_there_are_so_many_places_and_no_more():
+    places = Places(most=1, seconds=60)
+    place = places.take()
+    with pytest.raises(ProductError) as caught:
+        places.take()
+    assert caught.value.code == "TOO_MANY_STREAMS"
+    places.give_back(place)
+    assert places.take()
+
+
+def test_one_person_never_has_all_of_them():
+    places = Places(most=3, seconds=60, each=2)
+    places.take("ada"), places.take("ada")
+    with pytest.raises(ProductError) as caught:
+        places.take("ada")
+    assert (caught.value.code, str(caught.value.message).partition(";")[0]) == (
+        "TOO_MANY_STREAMS",
+        "you have too many open streams",
+    )
+    assert places.take("eve")
+    with pytest.raises(ProductError, match="3 event streams are already open"):
+        places.take("joan")
+
+
+def test_who_gives_a_place_back_may_have_another():
+    places = Places(most=2, seconds=60, each=1)
+    places.give_back(places.take("ada"))
+    assert places.take("ada")
+
+
+def test_a_place_that_nobody_gave_back_is_free_when_its_time_is_over():
+    places = Places(most=1, seconds=0)
+    places.take()
+    assert places.take()
+
+
+# --- routes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_run_is_followed_from_a_line_to_its_end(reader: Client):
+    run = LoadRunFactory(run_id="r1")
+    first, second = RunEventFactory.create_batch(2, run=run)
+    answer = reader.get("/api/v1/load-runs/r1/events/", headers={**STREAM, "Last-Event-ID": str(first.pk)})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
+    assert answer.headers["Cache-Control"] == "private, no-store"
+    blocks = answer.getvalue().decode().split("\n\n")
+    assert [name for name, _ in events(blocks)] == ["log", "status", "end"]
+    assert events(blocks)[0] == ("log", second.pk)
+    assert events(blocks)[-1][1]["run_id"] == "r1"
+
+
+@pytest.mark.django_db
+def test_an_execution_is_followed_in_the_same_way(reader: Client):
+    execution = ExecutionFactory()
+    answer = reader.get(f"/api/v1/executions/{execution.pk}/events/", headers=STREAM)
+    assert [name for name, _ in events(answer.getvalue().decode().split("\n\n"))] == ["status", "end"]
+
+
+@pytest.mark.django_db
+def test_without_asking_for_events_the_log_comes_in_pages(reader: Client):
+    line = RunEventFactory(run=LoadRunFactory(run_id="r1"))
+    assert reader.get("/api/v1/load-runs/r1/events/").json()["results"][0]["id"] == line.pk
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("number", ["x", "-1", "9" * 20])
+def test_a_line_that_cannot_be_is_refused(reader: Client, number: str):
+    LoadRunFactory(run_id="r1")
+    answer = reader.get("/api/v1/load-runs/r1/events/", headers={**STREAM, "Last-Event-ID": number})
+    assert answer.status_code == 400
+
+
+@pytest.mark.django_db
+def test_one_stream_too_many_is_told_to_come_again(reader: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "PLACES", Places(most=1, seconds=60))
+    LoadRunFactory(run_id="r1")
+    open_one = reader.get("/api/v1/load-runs/r1/events/", headers=STREAM)
+    refused = reader.get("/api/v1/load-runs/r1/events/", headers=STREAM)
+    assert (refused.status_code, refused.json()["code"], refused.headers["Retry-After"]) == (
+        429,
+        "TOO_MANY_STREAMS",
+        "2",
+    )
+    # Its end would close the connection that the test goes on with.
+    request_finished.disconnect(close_old_connections)
+    open_one.close()
+    request_finished.connect(close_old_connections)
+    assert reader.get("/api/v1/load-runs/r1/events/", headers=STREAM).status_code == 200
+
+
+@pytest.fixture
+def two_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PLACES", Places(most=2, seconds=60, each=1))
+    LoadRunFactory(run_id="r1")
+
+
+def follow(client: Client, **more: Any) -> int:
+    return client.get("/api/v1/load-runs/r1/events/", headers=STREAM | more.pop("headers", {}), **more).status_code
+
+
+@pytest.mark.django_db
+def test_who_follows_already_leaves_the_other_places_to_others(two_places: None, reader: Client, operator: Client):
+    assert [follow(reader), follow(reader), follow(operator)] == [200, 429, 200]
+
+
+@pytest.mark.django_db
+def test_a_service_account_follows_in_the_place_of_its_owner(two_places: None, person: User, reader: Client):
+    account = ensure_user(name="nightly", roles=["viewer"])
+    ServiceAccount.objects.create(user=account, owner=person)
+    with acting_as(person):
+        _token, text = create_token(user=account, name="follows")
+    program = {"Authorization": f"Token {text}"}
+    assert [follow(Client(), headers=program), follow(reader)] == [200, 429]
+
+
+@pytest.mark.django_db
+def test_a_listener_that_takes_nothing_loses_the_connection(two_places: None, reader: Client):
+    here, there = socket.socketpair()
+    with here, there:
+        follow(reader, **{"gunicorn.socket": here})
+        assert here.gettimeout() == Patience().hear
+
+
+@pytest.mark.parametrize(
+    ("wanted", "threads", "left"), [("9", 4, "2"), ("", 2, "1"), ("", 1, "0"), ("", 16, ""), ("3", 16, "3")]
+)
+def test_half_of_the_threads_are_never_taken_by_streams(monkeypatch, wanted: str, threads: int, left: str):
+    monkeypatch.setenv("ELEVATA_API_STREAMS", wanted)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
+    server = SimpleNamespace(cfg=SimpleNamespace(threads=threads), log=logging.getLogger("gunicorn.error"))
+    runpy.run_path(str(settings.BASE_DIR / "gunicorn.conf.py"))["on_starting"](server)
+    assert os.environ["ELEVATA_API_STREAMS"] == left

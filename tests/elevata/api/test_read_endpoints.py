@@ -1,0 +1,329 @@
+"""The read-only API: what it answers, filters, paging, errors, how many queries, its own description."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from elevata.web.middleware import CONTENT_TYPE
+from loader.models import LoadRun
+from metadata.models import SourceDataset, TargetDataset
+from metadata.services.generation import generate_targets
+from metadata.services.lifecycle import retire_column
+from tests.factories import SourceColumnFactory, SourceDatasetFactory
+from tests.loader.factories import REFUSAL, LoadRunFactory, loaded
+
+pytestmark = pytest.mark.django_db
+
+LISTS = ["systems", "source-datasets", "source-columns", "schemas", "datasets", "columns", "load-runs"]
+
+MAINTENANCE = ("history-reverts", "history-prunes", "history-checks", "table-acceptances")
+OTHERS = ["changes", "deliveries", "environments", "history-batches", "notices", "reads", "schedules", "users"]
+OTHERS += ["references", "search", "vacuums", "webhooks"]
+
+
+def get(client: Client, path: str) -> Any:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def names(client: Client, path: str, name: str = "name") -> list[str]:
+    return [row[name] for row in get(client, path)["results"]]
+
+
+# --- who, how --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["", *(f"{name}/" for name in LISTS), "schema/"])
+def test_anonymous_people_get_a_problem(client: Client, path: str):
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Token"
+    assert answer.headers["Content-Type"] == CONTENT_TYPE
+    assert answer.json() == {
+        "type": "about:blank",
+        "title": "Authentication credentials were not provided",
+        "status": 401,
+        "detail": "Authentication credentials were not provided.",
+        "code": "not_authenticated",
+        "request_id": answer.headers["X-Request-ID"],
+    }
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_a_list_of_what_programs_leave_behind_cannot_be_written(operator: Client, method: str):
+    answer = getattr(operator, method)("/api/v1/records/", {}, content_type="application/json")
+    assert answer.status_code == 405
+    assert answer.json()["code"] == "method_not_allowed"
+
+
+def test_the_root_names_the_collections(reader: Client):
+    assert sorted(get(reader, "")) == sorted(
+        [
+            *LISTS,
+            "refreshes",
+            "reports",
+            "executions",
+            "records",
+            "dry-runs",
+            "drift",
+            "maintenance-records",
+            "queries",
+            *OTHERS,
+            *MAINTENANCE,
+        ]
+    )
+
+
+@pytest.mark.parametrize("path", [f"{name}/" for name in LISTS])
+def test_empty_collections(reader: Client, path: str):
+    assert get(reader, path) == {"count": 0, "next": None, "previous": None, "results": []}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "systems/nowhere/",
+        "schemas/nowhere/",
+        "datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/",
+        "datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/lineage/",
+        "datasets/no-uuid/",
+        "source-datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/",
+        "load-runs/nowhere/",
+        "load-runs/nowhere/events/",
+        "datasets/?page=99",
+    ],
+)
+def test_what_is_not_there(reader: Client, path: str):
+    answer = reader.get(f"/api/v1/{path}")
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"] == CONTENT_TYPE
+    assert answer.json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("datasets/?layer=odd", "layer"),
+        ("datasets/?active=perhaps", "active"),
+        ("datasets/?ordering=color", "ordering"),
+        ("load-runs/?status=odd", "status"),
+        ("load-runs/x/events/?after=then", "after"),
+    ],
+)
+def test_a_filter_that_makes_no_sense_names_its_field(reader: Client, path: str, field: str):
+    LoadRunFactory(run_id="x")
+    answer = reader.get(f"/api/v1/{path}")
+    problem = answer.json()
+    assert answer.status_code == 400
+    assert list(problem["errors"]) == [field]
+    assert (problem["title"], problem["detail"]) == ("Invalid request", f"Not valid: {field}.")
+    assert problem["code"] == "invalid"
+
+
+# --- metadata ----------------------------------------------------------------------------------
+
+
+def test_systems(reader: Client, airport: TargetDataset):
+    (system,) = get(reader, "systems/")["results"]
+    assert (system["short_name"], system["dataset_count"]) == ("air", 1)
+    assert get(reader, "systems/air/") == system
+
+
+def test_source_datasets(reader: Client, source: SourceDataset, airport: TargetDataset):
+    (listed,) = get(reader, "source-datasets/?system=air&format=csv&q=airp&active=true")["results"]
+    assert "columns" not in listed
+    found = get(reader, f"source-datasets/{source.key}/")
+    assert [column["name"] for column in found["columns"]] == ["icao", "name", "elevation"]
+    assert found["columns"][0]["key_ordinal"] == 1
+    assert found["columns"][2]["type"] == "float"
+    assert str(airport.key) in found["generated"]
+
+
+def test_schemas(reader: Client, airport: TargetDataset):
+    assert names(reader, "schemas/") == ["raw", "stage", "rawcore"]
+    assert get(reader, "schemas/rawcore/")["dataset_count"] == 2
+    assert names(reader, "schemas/?layer=stage") == ["stage"]
+
+
+def test_datasets_are_listed_in_one_order(reader: Client, airport: TargetDataset):
+    order = ["raw_air_airport", "stg_air_airport", "rc_air_airport", "rc_air_airport_hist"]
+    assert names(reader, "datasets/") == order
+    assert names(reader, "datasets/?page_size=2&page=2") == order[2:]
+    assert names(reader, "datasets/?ordering=-name") == sorted(order, reverse=True)
+
+
+def test_pages_lead_to_each_other(reader: Client, airport: TargetDataset):
+    first = get(reader, "datasets/?page_size=3&active=true")
+    assert first["count"] == 4
+    assert reader.get(first["next"]).json()["previous"] == (
+        "http://testserver/api/v1/datasets/?active=true&page_size=3"
+    )
+
+
+def test_a_page_is_never_too_long(reader: Client):
+    LoadRunFactory.create_batch(501)
+    assert len(get(reader, "load-runs/?page_size=100000")["results"]) == 500
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("layer=raw", ["raw_air_airport"]),
+        ("kind=history", ["rc_air_airport_hist"]),
+        ("historized=true", ["rc_air_airport"]),
+        ("q=stg", ["stg_air_airport"]),
+        ("q=elevation&schema=rawcore", ["rc_air_airport"]),
+    ],
+)
+def test_datasets_are_filtered_as_on_the_page(reader: Client, airport: TargetDataset, query: str, found: list):
+    assert names(reader, f"datasets/?{query}") == found
+
+
+def test_a_dataset_by_its_stable_key(reader: Client, airport: TargetDataset):
+    found = get(reader, f"datasets/{airport.key}/")
+    assert (found["schema"], found["layer"], found["name"]) == ("rawcore", "rawcore", "rc_air_airport")
+    assert found["history"] == str(airport.history.key)
+    assert [column["name"] for column in found["columns"]] == [
+        "rc_air_airport_key",
+        "icao",
+        "name",
+        "elevation",
+        "row_hash",
+        "load_run_id",
+        "loaded_at",
+    ]
+    technical, key = found["columns"][:2]
+    assert (technical["computed"], technical["purpose"], technical["key"]) == (True, "entity key", None)
+    assert (key["computed"], key["role"], key["key_ordinal"]) == (False, "business_key", 1)
+    (read,) = key["inputs"]
+    assert (read["name"], read["dataset"]["kind"]) == ("icao", "target")
+    assert read["dataset"]["name"] == "stage.stg_air_airport"
+    assert found["inputs"] == [read["dataset"]]
+
+
+def test_raw_reads_its_source(reader: Client, source: SourceDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    found = get(reader, f"datasets/{raw.key}/")
+    assert found["inputs"] == [{"kind": "source", "key": str(source.key), "name": "air.airport"}]
+    assert found["source"] == str(source.key)
+
+
+def test_a_history_has_computed_columns_and_its_bases_references(reader: Client, airport: TargetDataset, add_routes):
+    routes = add_routes(airport)
+    found = get(reader, f"datasets/{routes.history.key}/")
+    assert found["history_of"] == str(routes.key)
+    assert found["inputs"][0]["name"] == "rawcore.rc_net_route"
+    assert [column["name"] for column in found["columns"]][-1] == "version_segment"
+    assert found["references"][0]["parent"] == str(airport.key)
+    pair = {"child_column": "origin_icao", "parent_column": "icao"}
+    assert get(reader, f"datasets/{airport.key}/")["referenced_by"][0]["pairs"] == [pair]
+
+
+def test_retired_columns_come_last(reader: Client, airport: TargetDataset):
+    column = airport.columns.get(name="name")
+    retire_column(column=column, expected_version=column.version)
+    last = get(reader, f"datasets/{airport.key}/")["columns"][-1]
+    assert (last["name"], last["active"]) == ("name", False)
+
+
+def test_lineage(reader: Client, airport: TargetDataset, add_routes):
+    routes = add_routes(airport)
+    found = get(reader, f"datasets/{routes.key}/lineage/")
+    nodes = {node["name"]: node for node in found["nodes"]}
+    assert nodes["rawcore.rc_net_route"]["distance"] == 0
+    assert nodes["net.route"] == {
+        "key": str(routes.generated_from.key),
+        "kind": "source",
+        "name": "net.route",
+        "layer": "source",
+        "active": True,
+        "distance": -3,
+    }
+    reference = {
+        "start": str(routes.key),
+        "end": str(airport.key),
+        "kind": "reference",
+        "label": "origin_key",
+    }
+    assert reference in found["edges"]
+    assert sum(edge["kind"] == "input" for edge in found["edges"]) == 3
+
+
+# --- load runs -------------------------------------------------------------------------------------
+
+
+def test_load_runs_newest_first(reader: Client, warehouse: TargetDataset):
+    assert names(reader, "load-runs/", "run_id") == ["busy", "bad", "good"]
+    assert names(reader, "load-runs/?status=failed", "run_id") == ["bad"]
+    assert names(reader, "load-runs/?q=oo", "run_id") == ["good"]
+    assert names(reader, "load-runs/?dataset=rawcore.rc_net_route", "run_id") == ["good"]
+
+
+def test_a_load_run_with_its_datasets(reader: Client, warehouse: TargetDataset):
+    found = get(reader, "load-runs/bad/")
+    assert (found["status"], found["dataset_count"], found["failed_count"]) == ("failed", 2, 1)
+    assert found["error"]["message"] == "1 dataset failed"
+    raw, rawcore = found["datasets"]
+    assert raw["error"] == REFUSAL
+    assert rawcore["skipped_because"] == "raw.raw_air_airport"
+    assert get(reader, "load-runs/good/")["datasets"][1]["counts"]["versions"] == 43860
+
+
+def test_a_run_id_may_hold_dots_and_signs(reader: Client):
+    LoadRunFactory(run_id="2026-11-21T08:00:00+00:00.x")
+    assert get(reader, "load-runs/2026-11-21T08:00:00+00:00.x/")["status"] == "succeeded"
+
+
+def test_the_log_goes_on_where_one_stopped(reader: Client, warehouse: TargetDataset):
+    lines = get(reader, "load-runs/good/events/")["results"]
+    assert [line["dataset_name"] for line in lines][1] == "rawcore.rc_air_airport"
+    rest = get(reader, f"load-runs/good/events/?after={lines[0]['id']}")
+    assert rest["results"] == lines[1:]
+    assert LoadRun.objects.get(run_id="good").events.count() == len(lines)
+
+
+# --- queries, description --------------------------------------------------------------------------
+
+# Session, person and what their roles let them do, then what the answer needs.
+BASELINE = {
+    "systems/": 6,
+    "source-datasets/": 6,
+    "source-datasets/{source}/": 8,
+    "schemas/": 6,
+    "datasets/": 6,
+    "datasets/{key}/": 12,
+    "datasets/{history}/": 18,
+    "datasets/{key}/lineage/": 14,
+    "load-runs/": 6,
+    "load-runs/good/": 6,
+    "load-runs/good/events/": 7,
+}
+
+
+@pytest.mark.parametrize("path", BASELINE)
+def test_queries_do_not_grow(
+    reader: Client,
+    warehouse: TargetDataset,
+    path: str,
+    django_assert_num_queries: DjangoAssertNumQueries,
+):
+    filled = path.format(key=warehouse.key, history=warehouse.history.key, source=warehouse.generated_from.key)
+    with django_assert_num_queries(BASELINE[path]):
+        get(reader, filled)
+    for index in range(3):
+        source = SourceDatasetFactory(system__short_name="air", name=f"more{index}")
+        SourceColumnFactory(dataset=source, name="id", key_ordinal=1)
+        generate_targets(source_dataset=source)
+    for dataset in TargetDataset.objects.filter(name__startswith="rc_air_more", history_of=None):
+        loaded(dataset)
+    with django_assert_num_queries(BASELINE[path]):
+        get(reader, filled)
+
+
+def test_the_description_can_be_fetched(reader: Client):
+    answer = reader.get("/api/v1/schema/?format=json")
+    assert answer.status_code == 200
+    assert "/api/v1/datasets/{key}/" in answer.json()["paths"]

@@ -1,0 +1,191 @@
+"""Tests of append-only tables: the ORM and SQL cannot change rows, and migrations preserve the triggers."""
+
+from collections.abc import Callable
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.db import IntegrityError, connection, models, transaction
+from django.utils import timezone
+
+from elevata.audit.append_only import PREFIX, guard, guarded_models, trigger_names
+from elevata.audit.models import AppendOnly, ChainLink, ChangeLogEntry
+from elevata.core.errors import MetadataError
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
+
+
+def entry(**values: object) -> ChangeLogEntry:
+    given = {"at": timezone.now(), "actor": "ada", "actor_kind": "person", "action": "changed", "changes": "{}"}
+    return ChangeLogEntry.objects.create(**given | values)
+
+
+def link() -> ChainLink:
+    given = {"sequence": 1, "kind": "x", "subject_id": 1, "digest": "", "previous": "", "hash": ""}
+    return ChainLink.objects.create(**given, sealed_at=timezone.now())
+
+
+def triggers() -> dict[str, set[str]]:
+    """Return the triggers of each table."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+                "WHERE NOT t.tgisinternal AND t.tgenabled = 'A'"
+            )
+            rows = cursor.fetchall()
+        else:
+            cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
+            rows = [(table, name.removesuffix(f"_{table}")) for table, name in cursor.fetchall()]
+    found: dict[str, set[str]] = {}
+    for table, name in rows:
+        if name.startswith(PREFIX):
+            found.setdefault(table, set()).add(name)
+    return found
+
+
+def test_every_append_only_table_has_every_trigger() -> None:
+    names = set(trigger_names(connection.vendor))
+    assert triggers() == {model._meta.db_table: names for model in guarded_models()}
+
+
+def test_change_log_and_chain_are_among_them() -> None:
+    assert {ChangeLogEntry, ChainLink} <= set(guarded_models())
+
+
+def test_every_append_only_model_is_guarded() -> None:
+    assert set(guarded_models()) == {model for model in apps.get_models() if AppendOnly in model.__mro__}
+
+
+# --- in SQL --------------------------------------------------------------------------------------
+
+
+def refused_sql(statement: str) -> bool:
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    return True
+
+
+@pytest.mark.parametrize("made", [entry, link])
+def test_an_update_is_refused(made: Callable[[], models.Model]) -> None:
+    row = made()
+    column = "actor" if isinstance(row, ChangeLogEntry) else "digest"
+    assert refused_sql(f"UPDATE {row._meta.db_table} SET {column} = 'x'")
+
+
+@pytest.mark.parametrize("made", [entry, link])
+def test_a_delete_is_refused(made: Callable[[], models.Model]) -> None:
+    assert refused_sql(f"DELETE FROM {made()._meta.db_table}")
+
+
+@pytest.mark.parametrize("made", [entry, link])
+def test_emptying_the_table_is_refused(made: Callable[[], models.Model]) -> None:
+    table = made()._meta.db_table
+    if connection.vendor == "sqlite":
+        assert refused_sql(f"DELETE FROM {table} WHERE true")
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    assert refused_sql(f"TRUNCATE {table}")
+
+
+def test_writing_over_a_row_is_refused() -> None:
+    row = entry()
+    columns = [field.column for field in ChangeLogEntry._meta.concrete_fields]
+    chosen = ", ".join("'mallory'" if name == "actor" else name for name in columns)
+    if connection.vendor == "postgresql":
+        tail = "ON CONFLICT (id) DO UPDATE SET actor = 'mallory'"
+        words = f"INSERT INTO audit_changelogentry SELECT * FROM audit_changelogentry {tail}"
+    else:
+        words = f"INSERT OR REPLACE INTO audit_changelogentry SELECT {chosen} FROM audit_changelogentry"
+    assert refused_sql(words)
+    assert ChangeLogEntry.objects.get(pk=row.pk).actor == "ada"
+
+
+def test_a_link_of_the_same_subject_does_not_take_anothers_place() -> None:
+    link()
+    insert = "INSERT" if connection.vendor == "postgresql" else "INSERT OR REPLACE"
+    with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"{insert} INTO audit_chainlink (sequence, kind, subject_id, digest, previous, hash, sealed_at) "
+            "SELECT 2, kind, subject_id, digest, previous, hash, sealed_at FROM audit_chainlink"
+        )
+    assert list(ChainLink.objects.values_list("sequence", flat=True)) == [1]
+
+
+# --- in the ORM ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: row.save(),
+        lambda row: row.save(update_fields=["actor"]),
+        lambda row: row.delete(),
+        lambda row: type(row).objects.update(actor="mallory"),
+        lambda row: type(row).objects.filter(pk=row.pk).delete(),
+        lambda row: type(row).objects.all()._raw_delete("default"),
+        lambda row: type(row).objects.bulk_update([row], ["actor"]),
+        lambda row: type(row).objects.update_or_create(pk=row.pk, defaults={"actor": "mallory"}),
+        lambda row: type(row)._base_manager.all().update(actor="mallory"),
+        lambda row: type(row)._base_manager.all().delete(),
+    ],
+)
+def test_the_orm_refuses_in_words(change: Callable[[ChangeLogEntry], object]) -> None:
+    row = ChangeLogEntry.objects.get(pk=entry().pk)
+    with pytest.raises(MetadataError, match="append-only") as refused:
+        change(row)
+    assert refused.value.code == "append_only"
+
+
+def test_a_row_with_a_taken_key_is_not_written_over() -> None:
+    first = entry()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        entry(pk=first.pk, actor="mallory")
+    assert ChangeLogEntry.objects.get().actor == "ada"
+
+
+# --- after a migration ---------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_migration_that_makes_the_table_anew_gets_its_triggers_back() -> None:
+    """Check that a migration restores lost triggers.
+
+    On SQLite, altering a column creates a new table; on PostgreSQL, the triggers stay.
+    """
+    field = models.CharField(max_length=200)
+    field.set_attributes_from_name("actor")
+    field.model = ChangeLogEntry
+    before = ChangeLogEntry._meta.get_field("actor")
+    with connection.schema_editor() as editor:
+        editor.alter_field(ChangeLogEntry, before, field, strict=False)
+    lost = "audit_changelogentry" not in triggers()
+    call_command("migrate", verbosity=0, interactive=False)
+    assert lost == (connection.vendor == "sqlite")
+    assert triggers()["audit_changelogentry"] == set(trigger_names(connection.vendor))
+    with connection.schema_editor() as editor:
+        editor.alter_field(ChangeLogEntry, field, before, strict=False)
+    guard(connection, guarded_models())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_flushing_the_database_is_refused() -> None:
+    entry()
+    with pytest.raises(Exception, match="flush"):
+        call_command("flush", verbosity=0, interactive=False)
+    assert ChangeLogEntry.objects.count() == 1
+
+
+def test_guarding_again_changes_nothing() -> None:
+    before = triggers()
+    guard(connection, guarded_models())
+    assert triggers() == before
+
+
+def test_a_table_that_is_not_there_is_passed_over() -> None:
+    before = triggers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChainLink._meta, "db_table", "metadata_not_there_yet")
+        guard(connection, [ChainLink])
+    assert triggers() == before

@@ -1,0 +1,59 @@
+"""Tests of the audit key: from a variable, from a file, or created once in the data folder."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from elevata import settings as product
+from elevata.audit.domain import Keyring, Signature, key_id_of
+from elevata.ops.checks import audit_key_is_given
+
+KEY = "a-key-of-more-than-thirty-two-characters"
+
+
+def test_it_is_made_once_and_readable_by_its_owner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(product, "DATA_DIR", tmp_path / "data")
+    made = product._kept_key("audit_key")
+    path = tmp_path / "data" / "audit_key"
+    assert (product._kept_key("audit_key"), path.read_text()) == (made, made)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [one.name for one in path.parent.iterdir()] == ["audit_key"]
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(ImproperlyConfigured, match="at least 32"):
+        product._long_enough("short", "ELEVATA_AUDIT_KEY")
+
+
+def test_a_file_of_it_is_read_and_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    assert product._file_at(str(tmp_path / "key")) == KEY
+    with pytest.raises(ImproperlyConfigured, match="cannot be read"):
+        product._file_at(str(tmp_path / "nothing"))
+
+
+def test_beside_a_server_a_key_of_one_host_is_said(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elevata.ops.checks._with_server", lambda: True)
+    settings.AUDIT_KEY_IS_GIVEN = False
+    assert [one.id for one in audit_key_is_given()] == ["elevata.W005"]
+    settings.AUDIT_KEY_IS_GIVEN = True
+    assert audit_key_is_given() == []
+
+
+def test_its_id_tells_nothing_of_it() -> None:
+    assert key_id_of(KEY) not in KEY
+    assert len(key_id_of(KEY)) == 16
+
+
+def test_a_signature_counts_for_its_message_its_purpose_and_its_key() -> None:
+    keys = Keyring(KEY)
+    signature = keys.sign("note", b"x")
+    assert keys.problem(signature, "note", b"x") == ""
+    assert keys.problem(signature, "note", b"y") == "signature_wrong"
+    assert keys.problem(signature, "link", b"x") == "signature_wrong"
+    assert keys.problem(Signature(signature.key_id, "ä"), "note", b"x") == "signature_wrong"
+    assert keys.problem(Signature(), "note", b"x") == "signature_wrong"
+    assert Keyring(KEY[::-1]).problem(signature, "note", b"x") == "key_unknown"
+    assert Keyring(KEY[::-1], [KEY]).problem(Signature.parse(str(signature)), "note", b"x") == ""

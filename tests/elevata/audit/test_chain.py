@@ -1,0 +1,260 @@
+"""Tests of the chain in the database: sealing in order after commit, and detection of changed rows."""
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from elevata.audit.append_only import guarded_models
+from elevata.audit.domain import Head
+from elevata.audit.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
+from elevata.audit.services import chain
+from elevata.audit.services.change_log import record_change
+from elevata.core.errors import MetadataError
+from metadata.services import sources
+from tests.elevata.audit.append_only import triggers_lifted
+from tests.factories import SystemFactory
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+def change(name: str = "dev") -> None:
+    record_change(action="changed", subject_kind="policy", subject_key=name, subject_name=name, after={"a": 1})
+
+
+def entry() -> ChangeLogEntry:
+    return ChangeLogEntry(
+        at=timezone.now(), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
+    )
+
+
+def problem() -> str | None:
+    found = chain.verify()
+    return found.problem.code if found.problem else None
+
+
+# --- sealing -------------------------------------------------------------------------------------
+
+
+def test_what_is_committed_is_sealed() -> None:
+    change()
+    (link,) = ChainLink.objects.all()
+    assert (link.sequence, link.kind, link.subject_id) == (1, "change", ChangeLogEntry.objects.get().pk)
+    assert chain.head() == Head(1, link.hash)
+
+
+def test_a_service_that_writes_metadata_is_sealed() -> None:
+    sources.create_system(name="Air", short_name="air")
+    assert chain.verify().as_json() | {"head": None, "chain": None} == {
+        "intact": True,
+        "links": 1,
+        "unsealed": 0,
+        "segments": 0,
+        "unrecorded": 0,
+        "restores": [],
+        "head": None,
+        "chain": None,
+        "problem": None,
+    }
+
+
+def test_nothing_is_sealed_before_the_commit() -> None:
+    with transaction.atomic():
+        change()
+        assert not ChainLink.objects.exists()
+    assert ChainLink.objects.count() == 1
+
+
+def test_what_is_taken_back_is_never_sealed() -> None:
+    with transaction.atomic():
+        change()
+        transaction.set_rollback(True)
+    change()
+    assert chain.verify().links == 1
+
+
+def test_what_a_dead_process_left_is_sealed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        change("first")
+        change("second")
+    assert chain.verify().unsealed == 2
+    change("third")
+    assert (chain.verify().links, chain.verify().unsealed) == (3, 0)
+
+
+def test_a_seal_that_fails_does_not_fail_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(wait: bool) -> int:
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(chain, "_seal_some", fail)
+        change()
+    assert chain.seal() == 1
+
+
+def test_sealing_is_refused_inside_a_transaction() -> None:
+    with transaction.atomic():
+        change()
+        with pytest.raises(RuntimeError, match="durable"):
+            chain.seal()
+
+
+def test_sealing_nothing_makes_no_link() -> None:
+    assert chain.seal() == 0
+    assert chain.head() == Head()
+
+
+def test_many_rows_of_one_transaction_are_linked_in_their_order() -> None:
+    with transaction.atomic():
+        rows = ChangeLogEntry.objects.bulk_create(entry() for _ in range(450))
+        chain.append(*rows)
+    assert list(ChainLink.objects.values_list("subject_id", flat=True)) == [row.pk for row in rows]
+
+
+def test_only_rows_of_a_kind_are_linked() -> None:
+    with pytest.raises(TypeError, match="System is not in the chain"), transaction.atomic():
+        chain.append(SystemFactory.build())
+
+
+def test_every_kind_belongs_to_one_model() -> None:
+    kinds = [model.CHAIN.name for model in guarded_models() if model.CHAIN is not None]
+    assert len(kinds) == len(set(kinds))
+    assert {"approval", "change", "maintenance_run", "policy", "record", "segment"} == set(kinds)
+
+
+# --- proving -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three() -> list[int]:
+    for name in ("first", "second", "third"):
+        change(name)
+    return list(ChangeLogEntry.objects.order_by("id").values_list("id", flat=True))
+
+
+def tamper(statement: str, *values: object) -> None:
+    with triggers_lifted(), connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+def test_an_untouched_chain_is_intact(three: list[int]) -> None:
+    assert problem() is None
+
+
+@pytest.mark.parametrize(
+    "column", ["actor", "actor_kind", "action", "subject_kind", "subject_key", "subject_name", "changes", "reason"]
+)
+def test_a_changed_row_is_found_and_named(three: list[int], column: str) -> None:
+    tamper(f"UPDATE audit_changelogentry SET {column} = 'system2' WHERE id = %s", three[1])
+    found = chain.verify()
+    assert (found.problem.code, found.problem.sequence, found.problem.subject) == ("row_changed", 2, three[1])
+    assert found.links == 1
+
+
+def test_another_time_is_found(three: list[int]) -> None:
+    tamper("UPDATE audit_changelogentry SET at = '2020-01-01 00:00:00+00:00' WHERE id = %s", three[0])
+    assert problem() == "row_changed"
+
+
+def test_a_row_that_is_gone_is_found(three: list[int]) -> None:
+    tamper("DELETE FROM audit_changelogentry WHERE id = %s", three[1])
+    found = chain.verify().problem
+    assert (found.code, found.subject) == ("row_missing", three[1])
+
+
+def test_a_row_that_was_slipped_in_is_found(three: list[int]) -> None:
+    slipped = ChangeLogEntry.objects.create(
+        at=timezone.now(), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
+    )
+    found = chain.verify().problem
+    assert (found.code, found.subject) == ("row_extra", slipped.pk)
+
+
+def test_a_link_that_was_cut_out_is_found(three: list[int]) -> None:
+    tamper("DELETE FROM audit_chainlink WHERE sequence = 2")
+    found = chain.verify().problem
+    assert (found.code, found.sequence) == ("link_missing", 2)
+
+
+def test_an_end_that_was_cut_off_is_found(three: list[int]) -> None:
+    tamper("DELETE FROM audit_chainlink WHERE sequence = 3")
+    tamper("DELETE FROM audit_changelogentry WHERE id = %s", three[2])
+    assert problem() == "link_missing"
+
+
+def test_a_head_that_was_set_back_is_found(three: list[int]) -> None:
+    second = ChainLink.objects.get(sequence=2)
+    ChainHead.objects.update(sequence=2, hash=second.hash)
+    assert problem() == "head_changed"
+
+
+def test_another_head_is_found(three: list[int]) -> None:
+    ChainHead.objects.update(hash="f" * 64)
+    assert problem() == "head_changed"
+
+
+def test_a_link_to_what_nobody_knows_is_found(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(chain._models(), "change")
+    assert problem() == "kind_unknown"
+
+
+def test_a_long_chain_is_walked_in_pieces(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "_CHUNK", 2)
+    assert (chain.verify().links, problem()) == (3, None)
+
+
+def test_a_row_changed_while_it_waits_is_never_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        change()
+    tamper("UPDATE audit_changelogentry SET actor = 'somebody'")
+    assert (chain.seal(), problem()) == (0, "row_changed")
+
+
+@pytest.fixture
+def rewritten(three: list[int]) -> Callable[[], None]:
+    """Return a function that rewrites the whole chain, as an attacker with full database access could."""
+
+    def rewrite() -> None:
+        tamper("UPDATE audit_changelogentry SET actor = 'somebody' WHERE id = %s", three[0])
+        tamper("DELETE FROM audit_chainlink")
+        ChainHead.objects.all().delete()
+        chain_rows = list(ChangeLogEntry.objects.order_by("id"))
+        chain.append(*chain_rows)
+
+    return rewrite
+
+
+def test_an_artifact_from_before_proves_the_chain(three: list[int]) -> None:
+    head = chain.head()
+    change("fourth")
+    assert chain.verify(against=head).intact
+
+
+def test_a_chain_made_anew_is_found_by_an_artifact(rewritten: Callable[[], None]) -> None:
+    head = chain.head()
+    rewritten()
+    assert chain.verify(recorded=False).intact
+    assert chain.verify(against=head).problem.code == "artifact_differs"
+
+
+def test_a_chain_that_ends_before_the_artifact_is_found(three: list[int]) -> None:
+    assert chain.verify(against=Head(9, "a" * 64)).problem.code == "artifact_differs"
+
+
+def test_every_chain_goes_on_from_the_empty_one(three: list[int]) -> None:
+    assert chain.verify(against=Head()).intact
+
+
+def test_a_note_with_no_rows_is_not_written() -> None:
+    chain.append()
+    assert not ChainPending.objects.exists()
+
+
+def test_a_change_that_is_refused_leaves_the_chain_as_it_was(three: list[int]) -> None:
+    SystemFactory(short_name="air", name="Air")
+    with pytest.raises(MetadataError):
+        sources.create_system(name="Air", short_name="air")
+    assert (chain.verify().links, problem()) == (3, None)

@@ -1,0 +1,403 @@
+"""Tests of the audit chain against SQL access: signatures, triggers, and heads recorded outside the database."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from elevata.audit.append_only import trigger_names
+from elevata.audit.domain import Head, link_hash
+from elevata.audit.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
+from elevata.audit.services import chain, recorded_heads
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.export_files import wrong_files
+from elevata.core.canonical_json import sha256_hex
+from tests.elevata.audit.append_only import triggers_lifted
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+KEY = "another-audit-key-of-more-than-32-characters"
+
+
+def change(name: str = "dev") -> None:
+    record_change(action="changed", subject_kind="policy", subject_key=name, subject_name=name, after={"a": 1})
+
+
+@pytest.fixture
+def three() -> list[int]:
+    for name in ("first", "second", "third"):
+        change(name)
+    return list(ChangeLogEntry.objects.order_by("id").values_list("id", flat=True))
+
+
+@pytest.fixture
+def audit_folder(settings, tmp_path: Path) -> Path:
+    settings.AUDIT_FOLDER = tmp_path / "audit"
+    return settings.AUDIT_FOLDER
+
+
+def sql(statement: str, *values: object) -> None:
+    with triggers_lifted(), connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+def found() -> tuple[str | None, int | None]:
+    problem = chain.verify().problem
+    return (problem.code, problem.subject) if problem else (None, None)
+
+
+def code() -> str | None:
+    return found()[0]
+
+
+def forge_entry() -> int:
+    """Insert an entry without the services and return its id."""
+    row = ChangeLogEntry.objects.create(
+        at=datetime.now(UTC), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
+    )
+    return row.pk
+
+
+# --- notes ---------------------------------------------------------------------------------------
+
+
+def insert_note(pk: int, digest: str, **signed: str) -> None:
+    given = {"key_id": "", "signature": "", "refused": "", **signed}
+    sql(
+        "INSERT INTO audit_chainpending (kind, subjects, key_id, signature, refused) VALUES (%s, %s, %s, %s, %s)",
+        "change",
+        json.dumps([[pk, digest]]),
+        given["key_id"],
+        given["signature"],
+        given["refused"],
+    )
+
+
+def test_a_row_and_its_note_inserted_by_sql_are_never_sealed(three: list[int]) -> None:
+    pk = forge_entry()
+    insert_note(pk, sha256_hex(ChangeLogEntry.objects.get(pk=pk).content()))
+    assert found() == ("signature_wrong", pk)
+    assert chain.seal() == 0
+    change("fourth")
+    assert not ChainLink.objects.filter(subject_id=pk).exists()
+    assert (found(), chain.head().sequence) == (("signature_wrong", pk), 4)
+
+
+def test_a_note_with_the_signature_of_a_link_is_never_sealed(three: list[int]) -> None:
+    pk, link = forge_entry(), ChainLink.objects.first()
+    insert_note(pk, "a" * 64, key_id=link.key_id, signature=link.signature)
+    assert (chain.seal(), found()) == (0, ("signature_wrong", pk))
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> ChainPending:
+    """Return a signed pending record that is not sealed yet."""
+    with monkeypatch.context() as dying:
+        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        change()
+    return ChainPending.objects.get()
+
+
+def test_a_note_that_is_used_again_is_never_sealed(waiting: ChainPending) -> None:
+    ((pk, digest),) = waiting.subjects
+    assert chain.seal() == 1
+    insert_note(pk, digest, key_id=waiting.key_id, signature=waiting.signature)
+    assert (chain.seal(), found()) == (0, ("note_repeated", pk))
+
+
+def test_a_signed_note_does_not_count_for_another_row(waiting: ChainPending) -> None:
+    pk = forge_entry()
+    sql("UPDATE audit_chainpending SET subjects = %s", json.dumps([[pk, "a" * 64]]))
+    assert (chain.seal(), code()) == (0, "signature_wrong")
+
+
+def test_a_row_that_went_before_it_was_sealed_is_named(waiting: ChainPending) -> None:
+    sql("DELETE FROM audit_changelogentry")
+    assert (chain.seal(), code()) == (0, "row_missing")
+
+
+@pytest.mark.parametrize("subjects", ["1", "[]", '[["x"]]', '{"a": 1.5}'])
+def test_a_note_that_is_none_holds_nobody_up(three: list[int], subjects: str) -> None:
+    sql(
+        "INSERT INTO audit_chainpending (kind, subjects, key_id, signature, refused) VALUES ('x', %s, '', '', '')",
+        subjects,
+    )
+    change("fourth")
+    assert (chain.head().sequence, code()) == (4, "signature_wrong")
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+def chain_anew() -> None:
+    """Rewrite every link with the right digests and hashes, as SQL access allows; only the key is missing."""
+    previous = Head().hash
+    for link in ChainLink.objects.order_by("sequence"):
+        digest = sha256_hex(ChangeLogEntry.objects.get(pk=link.subject_id).content())
+        content = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject_id, "digest": digest}
+        made = link_hash(**content, previous=previous, sealed_at=chain.link_of(link).sealed_at)
+        sql(
+            "UPDATE audit_chainlink SET digest = %s, previous = %s, hash = %s WHERE sequence = %s",
+            digest,
+            previous,
+            made,
+            link.sequence,
+        )
+        previous = made
+    ChainHead.objects.update(hash=previous)
+
+
+def test_a_chain_computed_anew_by_sql_is_found(three: list[int]) -> None:
+    sql("UPDATE audit_changelogentry SET actor = 'mallory' WHERE id = %s", three[1])
+    chain_anew()
+    assert found() == ("signature_wrong", three[1])
+
+
+@pytest.mark.parametrize("column", ["signature", "key_id"])
+def test_a_link_without_its_signature_is_found(three: list[int], column: str) -> None:
+    sql(f"UPDATE audit_chainlink SET {column} = '' WHERE sequence = 2")
+    assert found() == ("signature_wrong", three[1])
+
+
+def test_another_time_of_sealing_is_found(three: list[int]) -> None:
+    sql("UPDATE audit_chainlink SET sealed_at = '2020-01-01 00:00:00+00:00' WHERE sequence = 2")
+    assert code() == "link_changed"
+
+
+def test_another_users_id_is_found(three: list[int], django_user_model) -> None:
+    user = django_user_model.objects.create(username="mallory")
+    sql("UPDATE audit_changelogentry SET user_id = %s WHERE id = %s", user.pk, three[1])
+    assert found() == ("row_changed", three[1])
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def test_a_former_key_is_told_from_a_forged_signature(three: list[int], settings) -> None:
+    before = settings.AUDIT_KEY
+    settings.AUDIT_KEY = KEY
+    assert code() == "key_unknown"
+    settings.AUDIT_KEYS_FORMER = (before,)
+    change("fourth")
+    assert code() is None
+    assert ChainLink.objects.values("key_id").distinct().count() == 2
+    sql("UPDATE audit_chainlink SET signature = %s WHERE sequence = 1", "0" * 64)
+    assert code() == "signature_wrong"
+
+
+def test_a_note_signed_with_a_former_key_is_sealed(waiting: ChainPending, settings) -> None:
+    settings.AUDIT_KEYS_FORMER, settings.AUDIT_KEY = (settings.AUDIT_KEY,), KEY
+    assert (chain.seal(), code()) == (1, None)
+
+
+# --- triggers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded() -> Iterator[None]:
+    yield
+    with triggers_lifted():
+        pass
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_missing_trigger_is_found(three: list[int], guarded: None, place: int) -> None:
+    name = trigger_names(connection.vendor)[place]
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(f"DROP TRIGGER {name} ON audit_changelogentry")
+        else:
+            cursor.execute(f"DROP TRIGGER {name}_audit_changelogentry")
+    assert code() == "trigger_missing"
+
+
+def test_a_trigger_that_does_nothing_is_found(three: list[int], guarded: None) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("ALTER TABLE audit_changelogentry DISABLE TRIGGER append_only_update")
+        else:
+            cursor.execute("DROP TRIGGER append_only_update_audit_changelogentry")
+            cursor.execute(
+                "CREATE TRIGGER append_only_update_audit_changelogentry BEFORE UPDATE ON audit_changelogentry "
+                "WHEN 1 = 0 BEGIN SELECT RAISE(ABORT, 'no'); END"
+            )
+    assert code() == "trigger_changed"
+
+
+@pytest.mark.services
+def test_a_function_that_does_nothing_is_found(three: list[int], guarded: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE OR REPLACE FUNCTION elevata_append_only() RETURNS trigger LANGUAGE plpgsql "
+            "AS $$ BEGIN RETURN COALESCE(NEW, OLD); END $$"
+        )
+    assert code() == "trigger_changed"
+
+
+# --- recorded heads ------------------------------------------------------------------------------
+
+
+def cut_to(sequence: int) -> None:
+    """Remove the links after ``sequence`` with their rows and reset the head, leaving a consistent chain."""
+    subjects = list(ChainLink.objects.filter(sequence__gt=sequence).values_list("subject_id", flat=True))
+    for subject in subjects:
+        sql("DELETE FROM audit_changelogentry WHERE id = %s", subject)
+    sql("DELETE FROM audit_chainlink WHERE sequence > %s", sequence)
+    ChainHead.objects.update(sequence=sequence, hash=ChainLink.objects.get(sequence=sequence).hash)
+
+
+def test_a_cut_tail_is_found(three: list[int]) -> None:
+    cut_to(2)
+    assert chain.verify(recorded=False).intact
+    problem = chain.verify().problem
+    assert (problem.code, problem.sequence) == ("heads_differ", 3)
+
+
+def test_a_cut_tail_is_found_after_others_took_its_place(three: list[int]) -> None:
+    cut_to(2)
+    for name in ("other", "another"):
+        change(name)
+    assert chain.verify(recorded=False).intact
+    assert code() == "heads_differ"
+
+
+def test_a_copy_that_was_put_back_with_a_statement_is_accepted(three: list[int]) -> None:
+    before = chain.head()
+    cut_to(2)
+    recorded_heads.state(chain.head(), before=before, reason="disk failed")
+    change("fourth")
+    seen = chain.verify()
+    assert (seen.problem, [one.reason for one in seen.restores]) == (None, ["disk failed"])
+    cut_to(2)
+    assert code() == "heads_differ"
+
+
+def test_a_statement_without_the_key_is_found(three: list[int]) -> None:
+    recorded_heads.state(chain.head(), before=Head(), reason="disk failed")
+    lines = recorded_heads.path().read_text().splitlines()
+    row = json.loads(lines[-1])
+    row["document"]["reason"] = "nothing"
+    recorded_heads.path().write_text("\n".join([*lines[:-1], json.dumps(row)]) + "\n")
+    assert code() == "heads_changed"
+
+
+def test_a_head_without_the_key_is_found(three: list[int]) -> None:
+    cut_to(2)
+    lines = recorded_heads.path().read_text().splitlines()
+    row = json.loads(lines[-1])
+    row["document"]["chain"] = chain.head().as_json()
+    recorded_heads.path().write_text("\n".join([*lines[:-1], json.dumps(row)]) + "\n")
+    assert code() == "heads_changed"
+
+
+def test_a_file_that_is_gone_is_found_and_not_begun_again(three: list[int]) -> None:
+    recorded_heads.path().unlink()
+    change("fourth")
+    assert code() == "heads_missing"
+    assert not recorded_heads.path().exists()
+
+
+def test_a_process_that_seals_before_the_first_head_is_recorded_finds_the_file(audit_folder: Path, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(recorded_heads, "record", lambda *args, **kwargs: None)  # still to be done by the first process
+        change("first")
+        assert oct(recorded_heads.path().stat().st_mode & 0o777) == "0o600"
+    change("second")
+    assert (code(), chain.verify().unrecorded) == (None, 0)
+
+
+def test_the_file_is_its_owners_alone(three: list[int], audit_folder: Path) -> None:
+    recorded_heads.state(chain.head(), before=Head(), reason="x")
+    modes = [oct(path.stat().st_mode & 0o777) for path in (audit_folder, recorded_heads.path())]
+    assert modes == ["0o700", "0o600"]
+
+
+def test_a_file_that_cannot_be_written_fails_nobody_and_is_said(three: list[int], caplog) -> None:
+    path = recorded_heads.path()
+    shutil.move(path, path.with_suffix(".away"))
+    path.mkdir()
+    try:
+        change("fourth")
+    finally:
+        path.rmdir()
+        shutil.move(path.with_suffix(".away"), path)
+    assert "could not be recorded" in caplog.text
+    assert (chain.verify().intact, chain.verify().unrecorded) == (True, 1)
+    change("fifth")
+    assert chain.verify().unrecorded == 0
+
+
+def test_a_line_that_was_cut_off_by_a_dying_process_is_passed_over(three: list[int]) -> None:
+    with recorded_heads.path().open("a") as file:
+        file.write('{"purpose": "recorded-he')
+    change("fourth")
+    assert (code(), chain.verify().unrecorded) == (None, 0)
+
+
+def test_the_file_stays_small(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded_heads, "_LARGEST", 2000)
+    monkeypatch.setattr(recorded_heads, "_KEPT", 3)
+    recorded_heads.state(chain.head(), before=Head(), reason="kept")
+    for number in range(20):
+        change(str(number))
+    assert len(recorded_heads.path().read_text().splitlines()) < 12
+    seen = chain.verify()
+    assert (seen.problem, seen.unrecorded, len(seen.restores)) == (None, 0, 1)
+    cut_to(10)
+    assert code() == "heads_differ"
+
+
+def test_an_older_head_never_follows_a_newer_one(three: list[int]) -> None:
+    lines = recorded_heads.path().read_text()
+    recorded_heads.record(Head(2, "a" * 64))
+    assert recorded_heads.path().read_text() == lines
+
+
+# --- exports in the folder -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def exported(three: list[int]) -> Callable[[], None]:
+    folder = recorded_heads.path().parent
+    path = folder / "proof.json"
+    path.write_text(json.dumps({"chain": chain.head().as_json()}))
+    (folder / "notes.json").write_text("not an artifact")
+    yield path
+    path.unlink()
+    (folder / "notes.json").unlink()
+
+
+def test_exports_in_the_folder_are_compared(exported: Path) -> None:
+    assert wrong_files() is None
+    cut_to(2)
+    assert wrong_files().code == "artifact_differs"
+
+
+def test_an_export_of_links_that_a_restore_lost_is_accounted_for(exported: Path) -> None:
+    before = chain.head()
+    cut_to(2)
+    recorded_heads.state(chain.head(), before=before, reason="disk failed")
+    assert wrong_files(chain.verify().restores) is None
+
+
+# --- what is not detected ------------------------------------------------------------------------
+
+
+def test_not_detected_a_chain_cut_together_with_the_recorded_heads(three: list[int]) -> None:
+    """Check that a cut with SQL and data-folder access is revealed only by an artifact stored elsewhere."""
+    head = chain.head()
+    cut_to(2)
+    lines = recorded_heads.path().read_text().splitlines()
+    recorded_heads.path().write_text("\n".join(lines[:-1]) + "\n")
+    assert code() is None
+    assert chain.verify(against=head).problem.code == "artifact_differs"
+
+
+def test_not_detected_what_the_key_signs(three: list[int]) -> None:
+    """Check that rows inserted with SQL access and the audit key are as valid as the product's own."""
+    chain.append(ChangeLogEntry.objects.get(pk=forge_entry()))
+    assert code() is None

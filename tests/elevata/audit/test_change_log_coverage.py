@@ -1,0 +1,87 @@
+"""Tests that no code writes metadata rows without the change log, in bulk or one by one.
+
+``test_changelog_services`` runs the metadata services; here all source code is searched for other writes.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.apps import apps
+
+from elevata.accounts.models import PersonalToken
+from elevata.audit.models import Versioned
+from elevata.bootstrap.places import ROOT
+
+ROOMS = ("metadata", "architecture", "loader", "elevata")
+WRITES = {"update", "delete", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
+ROWWISE = {"save", "delete"}
+# What is logged: everything that is versioned, people, their tokens, and policies.
+LOGGED = {model.__name__ for model in apps.get_models() if issubclass(model, Versioned)} | {
+    "User",
+    "Group",
+    "Environment",
+    PersonalToken.__name__,
+}
+# Writers of logged rows, each with why it may. Whatever else appears is a way round the log.
+MAY = {
+    "metadata/services/row_changes.py": "store, store_all, put_aside and remove, which log",
+    "elevata/accounts/services/users.py": "logs by record_change; groups are made from the table of roles",
+    "elevata/accounts/services/tokens.py": "logs by record_change",
+    "architecture/services/states.py": "an environment is made from settings when it is first needed",
+    "architecture/services/change_policy.py": "logs by record_change",
+    "loader/services/schedules.py": "moves a schedule's clock on, which nobody edited; edits go by store",
+}
+
+
+def sources() -> Iterator[tuple[str, ast.AST]]:
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if "migrations" not in path.parts and "bootstrap" not in path.parts:
+                yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.Attribute]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node, node.func
+
+
+def names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def test_logged_models_are_written_by_these_modules_only() -> None:
+    found = set()
+    for path, tree in sources():
+        for _, function in calls(tree):
+            if function.attr in WRITES and "objects" in ast.unparse(function.value) and names(function.value) & LOGGED:
+                found.add(path)
+    assert found <= set(MAY), sorted(found - set(MAY))
+
+
+def test_rows_are_saved_and_deleted_by_services_only() -> None:
+    """Check that pages, commands and the API do not call ``row.save()``, which would bypass the services."""
+    found = set()
+    for path, tree in sources():
+        if {"services", "services.py", "models", "models.py"} & set(Path(path).parts):
+            continue
+        for call, function in calls(tree):
+            # A form's ``save`` of a service is given things; the ORM's takes these words at most.
+            given = {word.arg for word in call.keywords}
+            bare = not call.args and given <= {"update_fields", "using", "force_insert"}
+            if function.attr in ROWWISE and bare and isinstance(function.value, ast.Name):
+                found.add(f"{path}:{call.lineno} {ast.unparse(function)}")
+    assert found == set()
+
+
+def test_sql_is_written_to_no_table_by_hand_but_the_audits() -> None:
+    found = set()
+    for path, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr | ast.Constant):
+                text = ast.unparse(node)
+                if any(word in text for word in ("INSERT INTO metadata_", "UPDATE metadata_", "DELETE FROM ")):
+                    found.add(path)
+    # Retention removes exported entries, and docstrings of Spark's SQL name Delta's tables.
+    assert {path for path in found if not path.startswith("loader/")} <= {"elevata/audit/append_only.py"}

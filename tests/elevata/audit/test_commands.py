@@ -1,0 +1,326 @@
+"""Tests of verify_audit, create_user, create_token and revoke_tokens, and of the actor of a command."""
+
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from elevata.accounts.cli import CommandExit, ProductCommand
+from elevata.accounts.management.commands import create_token, create_user, revoke_tokens
+from elevata.accounts.models import PersonalToken
+from elevata.accounts.permissions import SYSTEM, Actor, current_actor, roles_of
+from elevata.accounts.services.tokens import create_token as new_token
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.management.commands import prune_audit, verify_audit, verify_export
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services import chain
+from elevata.audit.services.change_log import record_change
+from metadata.management.commands import export_audit, import_metadata
+from tests.elevata.audit.append_only import triggers_lifted
+
+AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
+
+
+@pytest.fixture(autouse=True)
+def connections_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable the closing of connections at the end of a command, because the test still needs its own."""
+    monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
+
+
+def run(module: Any, *arguments: str) -> int:
+    """Run a command and return its exit code."""
+    name = module.__name__.rpartition(".")[2]
+    # What needs nothing but a file has no checks to be skipped.
+    quick = ["--skip-checks"] if module.Command.requires_system_checks else []
+    try:
+        module.Command().run_from_argv(["manage.py", name, *quick, *arguments])
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+# --- verify_audit --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(transactional_db) -> list[int]:
+    for name in ("first", "second"):
+        record_change(action="changed", subject_kind="policy", subject_key=name, subject_name=name, after={"a": 1})
+    return list(ChangeLogEntry.objects.order_by("id").values_list("id", flat=True))
+
+
+def break_it(pk: int) -> None:
+    with triggers_lifted(), connection.cursor() as cursor:
+        cursor.execute("UPDATE audit_changelogentry SET actor = 'mallory' WHERE id = %s", [pk])
+
+
+def test_an_intact_chain_ends_with_0(log: list[int], capsys: pytest.CaptureFixture) -> None:
+    assert run(verify_audit) == 0
+    assert capsys.readouterr().out == f"intact: 2 links, head {chain.head().hash}\n"
+
+
+def test_an_empty_chain_is_intact(transactional_db) -> None:
+    assert run(verify_audit) == 0
+
+
+def test_a_broken_chain_ends_with_1_and_names_the_first_bad_row(log: list[int], capsys: pytest.CaptureFixture) -> None:
+    break_it(log[1])
+    assert run(verify_audit) == 1
+    said = capsys.readouterr().err
+    assert said == f"broken after 1 links: change {log[1]} was changed after it was sealed\n"
+
+
+def test_json_is_one_document_also_where_it_is_broken(log: list[int], capsys: pytest.CaptureFixture) -> None:
+    break_it(log[0])
+    assert run(verify_audit, "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["intact"] is False
+    assert document["problem"] == {
+        "code": "row_changed",
+        "message": f"change {log[0]} was changed after it was sealed",
+        "sequence": 1,
+        "kind": "change",
+        "subject": log[0],
+    }
+
+
+def test_rows_that_wait_are_said(log: list[int], capsys: pytest.CaptureFixture, monkeypatch) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(chain, "_seal_some", lambda wait: 0)
+        record_change(action="changed", subject_kind="policy", subject_key="x", subject_name="x", after={"a": 1})
+    assert run(verify_audit) == 0
+    assert capsys.readouterr().out.endswith(", 1 rows not sealed yet\n")
+
+
+def test_an_artifact_of_this_chain_is_accepted(log: list[int], tmp_path: Path) -> None:
+    artifact = tmp_path / "record.json"
+    artifact.write_text(json.dumps({"record": {}, "chain": chain.head().as_json()}))
+    assert run(verify_audit, "--against", str(artifact)) == 0
+
+
+def test_an_artifact_of_another_chain_ends_with_1(log: list[int], tmp_path: Path) -> None:
+    artifact = tmp_path / "record.json"
+    artifact.write_text(json.dumps({"chain": {"sequence": 1, "hash": "a" * 64}}))
+    assert run(verify_audit, "--against", str(artifact)) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"chain": 1}', '{"chain": {"sequence": 1, "hash": "x"}}', "\xff"])
+def test_what_is_no_artifact_ends_with_4(
+    log: list[int], tmp_path: Path, content: str, capsys: pytest.CaptureFixture
+) -> None:
+    artifact = tmp_path / "record.json"
+    artifact.write_bytes(content.encode("latin-1"))
+    assert run(verify_audit, "--against", str(artifact)) == 4
+    assert capsys.readouterr().err.startswith(str(artifact))
+
+
+def test_an_artifact_that_is_not_there_ends_with_4(log: list[int], tmp_path: Path) -> None:
+    assert run(verify_audit, "--against", str(tmp_path / "nothing.json")) == 4
+
+
+def test_what_verify_audit_says_is_an_artifact(log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run(verify_audit, "--json")
+    (tmp_path / "proof.json").write_text(capsys.readouterr().out)
+    assert run(verify_audit, "--against", str(tmp_path / "proof.json")) == 0
+
+
+def test_from_a_checkpoint_only_later_links_are_walked(log: list[int], tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.json"
+    checkpoint.write_text(json.dumps({"chain": chain.head().as_json()}))
+    break_it(log[0])
+    assert run(verify_audit) == 1
+    assert run(verify_audit, "--since", str(checkpoint)) == 0
+
+
+# --- exporting and removing ------------------------------------------------------------------------
+
+
+def test_an_export_is_filtered_proves_itself_and_names_this_chain(
+    log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = str(tmp_path / "log.jsonl")
+    assert run(export_audit, path, "--q", "second", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == {"change": 1}
+    assert run(verify_export, path) == 0
+    assert run(verify_audit, "--against", path) == 0
+
+
+def test_an_export_that_was_altered_ends_with_1(log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "log.jsonl"
+    run(export_audit, str(path))
+    path.write_text(path.read_text().replace("second", "secund"))
+    assert run(verify_export, str(path)) == 1
+    assert "is not what was sealed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--since", "soon"), ("--segment", "--actor", "ada"), ("--before", "2026-01-01")]
+)
+def test_an_export_that_nobody_can_mean_ends_with_4(log: list[int], tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert run(export_audit, str(tmp_path / "log.jsonl"), *arguments) == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_segment_is_removed_by_an_admins_token(
+    log: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    path = str(tmp_path / "1.jsonl")
+    _, text = new_token(user=ensure_user(name="root", roles=["admin"]))
+    assert run(export_audit, path, "--segment") == 0
+    assert run(prune_audit, path, "--reason", "old") == 2
+    assert capsys.readouterr().err.startswith("not_permitted: ")
+    monkeypatch.setenv("ELEVATA_TOKEN", text)
+    assert run(prune_audit, path, "--reason", "old") == 0
+    assert not ChangeLogEntry.objects.filter(pk__in=log).exists()
+    assert run(verify_audit, "--exports", str(tmp_path)) == 0
+    assert capsys.readouterr().out.endswith(", 1 removed segments\n")
+    (tmp_path / "1.jsonl").unlink()
+    assert run(verify_audit, "--exports", str(tmp_path)) == 1
+
+
+# --- people --------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_person_is_made_with_roles_and_password() -> None:
+    assert run(create_user, "ada", "--role", "editor", "--role", "viewer", "--password", "analytical engine") == 0
+    user = User.objects.get(username="ada")
+    assert user.check_password("analytical engine")
+    assert roles_of(user) == {"editor", "viewer"}
+
+
+@pytest.mark.django_db
+def test_a_password_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("analytical engine\n"))
+    assert run(create_user, "ada", "--role", "editor", "--ask-password") == 0
+    assert User.objects.get(username="ada").check_password("analytical engine")
+
+
+@pytest.mark.django_db
+def test_a_token_is_printed_once_and_works(capsys: pytest.CaptureFixture) -> None:
+    run(create_user, "ada", "--role", "editor", "--token", "--days", "3", "--json")
+    text = json.loads(capsys.readouterr().out)["token"]
+    assert call_command_as(text).name == "ada"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ada", "--role", "editor"),
+        ("ada", "--token"),
+        ("ada", "--role", "king", "--token"),
+        ("ada", "--role", "editor", "--password", "x", "--ask-password"),
+        ("ada", "--role", "editor", "--password", "1"),
+        ("ada", "--role", "editor", "--token", "--days", "0"),
+        ("ada", "--role", "editor", "--password", "analytical engine", "--days", "1"),
+    ],
+)
+def test_what_cannot_be_ends_with_4_and_makes_nobody(arguments: tuple[str, ...]) -> None:
+    assert run(create_user, *arguments) == 4
+    assert not User.objects.exists()
+
+
+@pytest.mark.django_db
+def test_somebody_who_is_there_gets_a_token(capsys: pytest.CaptureFixture) -> None:
+    ensure_user(name="ada", roles=["editor"])
+    assert run(create_token, "ada", "--label", "laptop", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["label"] == PersonalToken.objects.get().name == "laptop"
+    assert call_command_as(document["token"]).name == "ada"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("module", [create_token, revoke_tokens])
+def test_a_name_nobody_has_ends_with_4(module: Any) -> None:
+    assert run(module, "eve") == 4
+
+
+@pytest.mark.django_db
+def test_tokens_are_revoked(capsys: pytest.CaptureFixture) -> None:
+    new_token(user=ensure_user(name="ada", roles=["editor"]))
+    assert run(revoke_tokens, "ada", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"name": "ada", "revoked": 1}
+
+
+# --- for whom a command acts ---------------------------------------------------------------------
+
+
+class Asks(ProductCommand):
+    seen: Actor
+
+    def run(self, **options: Any) -> None:
+        type(self).seen = current_actor()
+
+
+class Watches(Asks):
+    takes_user = False
+
+
+def call_command_as(token: str | None, command: type[Asks] = Asks) -> Actor:
+    with pytest.MonkeyPatch.context() as patch:
+        if token is None:
+            patch.delenv("ELEVATA_TOKEN", raising=False)
+        else:
+            patch.setenv("ELEVATA_TOKEN", token)
+        call_command(command())
+    return command.seen
+
+
+@pytest.mark.django_db
+def test_without_a_token_it_is_the_system(django_assert_num_queries) -> None:
+    with django_assert_num_queries(0):
+        seen = call_command_as(None)
+    assert (seen.name, seen.kind) == ("system", "system")
+
+
+@pytest.mark.django_db
+def test_with_a_token_it_is_its_person() -> None:
+    user = ensure_user(name="ada", roles=["editor"])
+    seen = call_command_as(new_token(user=user)[1])
+    assert (seen.name, seen.kind, seen.user) == ("ada", "token", user)
+
+
+@pytest.mark.django_db
+def test_afterwards_it_is_nobody_again() -> None:
+    call_command_as(new_token(user=ensure_user(name="ada", roles=["editor"]))[1])
+    assert current_actor() == SYSTEM
+
+
+@pytest.mark.django_db
+def test_a_wrong_token_is_an_error_with_a_code() -> None:
+    with pytest.raises(CommandExit) as ended:
+        call_command_as("elv_wrong")
+    assert ended.value.code == "token_invalid"
+
+
+@pytest.mark.django_db
+def test_an_expired_token_is_an_error_with_a_code() -> None:
+    token, text = new_token(user=ensure_user(name="ada", roles=["editor"]))
+    PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(days=1))
+    with pytest.raises(CommandExit) as ended:
+        call_command_as(text)
+    assert ended.value.code == "token_expired"
+
+
+@pytest.mark.django_db
+def test_a_command_that_only_watches_needs_no_person() -> None:
+    assert call_command_as("elv_wrong", Watches).kind == "system"
+
+
+@pytest.mark.django_db
+def test_what_a_command_writes_is_its_persons_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+    user = ensure_user(name="ada", roles=["editor"])
+    monkeypatch.setenv("ELEVATA_TOKEN", new_token(user=user)[1])
+    seen = ChangeLogEntry.objects.count()
+    run(import_metadata, str(AIRPORTS))
+    fresh = ChangeLogEntry.objects.order_by("id")[seen:]
+    assert {(entry.actor, entry.actor_kind, entry.user_id) for entry in fresh} == {("ada", "token", user.pk)}
+    assert all(entry.request_id.startswith("command-") for entry in fresh)

@@ -1,0 +1,133 @@
+"""Tests of audit exports: any change of a file's bytes is detected from the file alone."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elevata.audit.domain import SEGMENT, SELECTION, Broken, Head, Link, export_lines, next_link, verify_lines
+from elevata.core.canonical_json import canonical_json, sha256_hex
+from elevata.core.errors import MetadataError
+
+AT = "2026-01-31T00:00:00.000000+00:00"
+START = Head(4, "a" * 64)
+
+
+def rows(count: int, start: Head = START) -> list[tuple[Link, dict]]:
+    made, head = [], start
+    for number in range(count):
+        content = {"id": number + 1, "actor": "ada", "changes": "{}"}
+        link = next_link(head, kind="change", subject=number + 1, digest=sha256_hex(content), sealed_at=AT)
+        head = Head(link.sequence, link.hash)
+        made.append((link, content))
+    return made
+
+
+def segment(count: int = 3) -> list[bytes]:
+    linked = rows(count)
+    last = linked[-1][0]
+    header = {"content": SEGMENT, "first": 5, "last": last.sequence, "previous": START.hash, "head": last.hash}
+    return list(export_lines(header | {"chain": Head(last.sequence, last.hash).as_json()}, linked))
+
+
+def selection(linked: list[tuple[Link | None, dict]] | None = None) -> list[bytes]:
+    chosen = linked if linked is not None else [rows(5)[0], rows(5)[3]]
+    return list(export_lines({"content": SELECTION, "chosen": {}, "chain": Head(9, "b" * 64).as_json()}, chosen))
+
+
+def found(lines: list[bytes]) -> str:
+    """Return the code of the problem in an export."""
+    with pytest.raises((Broken, MetadataError)) as refused:
+        verify_lines(lines)
+    raised = refused.value
+    return raised.problem.code if isinstance(raised, Broken) else raised.code
+
+
+def changed(line: bytes, change: Callable[[dict], None]) -> bytes:
+    document = json.loads(line)
+    change(document)
+    return canonical_json(document) + b"\n"
+
+
+def test_a_segment_holds_what_was_written() -> None:
+    holds = verify_lines(segment())
+    assert (holds.content, holds.first, holds.last, holds.rows) == (SEGMENT, 5, 7, {"change": 3})
+    assert holds.head.hash == rows(3)[-1][0].hash
+
+
+def test_a_selection_may_leave_rows_out() -> None:
+    assert verify_lines(selection()).rows == {"change": 2}
+
+
+def test_a_selection_counts_what_was_not_linked_yet() -> None:
+    holds = verify_lines(selection([rows(1)[0], (None, {"id": 9})]))
+    assert (holds.rows, holds.unlinked) == ({"change": 1}, 1)
+
+
+@pytest.mark.parametrize("lines", [segment(), selection()], ids=["segment", "selection"])
+def test_an_altered_row_is_found(lines: list[bytes]) -> None:
+    lines[2] = changed(lines[2], lambda row: row["row"].update(actor="mallory"))
+    assert found(lines) == "row_changed"
+
+
+def test_a_row_that_was_altered_with_its_digest_is_found() -> None:
+    def alter(document: dict) -> None:
+        document["row"]["actor"] = "mallory"
+        document["link"]["digest"] = sha256_hex(document["row"])
+
+    lines = segment()
+    lines[2] = changed(lines[2], alter)
+    assert found(lines) == "link_changed"
+
+
+def test_a_row_under_another_ones_link_is_found() -> None:
+    lines = segment()
+    lines[1] = changed(lines[1], lambda row: row["row"].update(id=7))
+    assert found(lines) == "row_changed"
+
+
+def test_a_row_that_was_taken_out_of_a_segment_is_found() -> None:
+    lines = segment()
+    assert found(lines[:2] + lines[3:]) == "link_missing"
+
+
+def test_a_row_that_was_taken_out_of_a_selection_is_found() -> None:
+    lines = selection()
+    assert found(lines[:1] + lines[2:]) == "row_changed"
+
+
+def test_a_segment_that_says_another_head_is_found() -> None:
+    lines = segment()
+    lines[0] = changed(lines[0], lambda header: header.update(head="c" * 64))
+    assert found(lines) in ("row_changed", "link_missing")
+
+
+def test_a_link_beyond_the_head_is_found() -> None:
+    assert found(selection([rows(9)[8]])) == "head_changed"
+
+
+def test_a_file_that_was_cut_off_is_found() -> None:
+    assert found(segment()[:-1]) == "cut_off"
+
+
+def test_what_was_added_behind_the_end_is_found() -> None:
+    lines = segment()
+    assert found([*lines, lines[1]]) == "cut_off"
+
+
+@pytest.mark.parametrize("lines", [[], [b"{}\n"], [b"[]\n"], [b"no\n"], [b'{"format":"audit-export/v2"}\n']])
+def test_what_is_no_export_is_said(lines: list[bytes]) -> None:
+    assert found(lines) == "invalid"
+
+
+@given(st.data())
+def test_no_byte_can_be_altered_unseen(data: st.DataObject) -> None:
+    whole = b"".join(segment(2))
+    # The last line feed says nothing.
+    place = data.draw(st.integers(0, len(whole) - 2))
+    other = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
+    altered = whole[:place] + bytes([other]) + whole[place + 1 :]
+    with pytest.raises((Broken, MetadataError)):
+        verify_lines(altered.splitlines(keepends=True))

@@ -1,0 +1,318 @@
+"""Tests of retention: whole segments are exported, then removed, and the chain accepts exactly that."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.append_only import remove_linked, trigger_names
+from elevata.audit.models import AuditSegment, ChainLink, ChangeLogEntry
+from elevata.audit.services import chain
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.export_files import wrong_exports
+from elevata.audit.services.exports import export_segment, prune
+from elevata.core.errors import MetadataError
+from tests.elevata.audit.append_only import triggers_lifted
+from tests.elevata.audit.test_append_only import triggers
+
+NEEDED: set[int] = set()
+
+
+def needed_now() -> set[int]:
+    return NEEDED
+
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture(autouse=True)
+def needed_entries(settings: Any) -> set[int]:
+    settings.AUDIT_ENTRIES_NEEDED = [f"{__name__}.needed_now"]
+    NEEDED.clear()
+    return NEEDED
+
+
+@pytest.fixture
+def admin() -> Any:
+    return ensure_user(name="root", roles=[Role.ADMIN])
+
+
+@pytest.fixture
+def log(admin: Any) -> None:
+    """Create four entries: the admin's account, and three changes."""
+    for name in ("first", "second", "third"):
+        change(name)
+
+
+def change(name: str = "dev") -> None:
+    record_change(action="changed", subject_kind="policy", subject_key=name, subject_name=name, after={"a": 1})
+
+
+def soon() -> Any:
+    return timezone.now() + timedelta(minutes=1)
+
+
+def removed(admin: Any, path: Path) -> AuditSegment:
+    export_segment(path, before=soon())
+    with acting_as(admin):
+        return prune(path, reason="kept for seven years elsewhere")
+
+
+def code(work: Callable[[], Any]) -> str:
+    with pytest.raises(MetadataError) as refused:
+        work()
+    return refused.value.code
+
+
+def problem() -> str | None:
+    found = chain.verify().problem
+    return found.code if found else None
+
+
+def tamper(statement: str, *values: object) -> None:
+    with triggers_lifted(), connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+# --- removing ------------------------------------------------------------------------------------
+
+
+def test_removed_entries_are_accounted_for_by_their_segment(log: None, admin: Any, tmp_path: Path) -> None:
+    head = chain.head()
+    segment = removed(admin, tmp_path / "1.jsonl")
+    assert (segment.first, segment.last, segment.head, segment.rows) == (1, 4, head.hash, 4)
+    assert not ChangeLogEntry.objects.exists()
+    assert ChainLink.objects.get(kind="segment").subject_id == segment.pk
+    assert (problem(), chain.verify().segments) == (None, 1)
+
+
+def test_the_segment_names_who_removed_it_and_why(log: None, admin: Any, tmp_path: Path) -> None:
+    segment = removed(admin, tmp_path / "1.jsonl")
+    assert (segment.actor, segment.reason) == ("root", "kept for seven years elsewhere")
+
+
+def test_an_artifact_from_before_still_proves_the_chain(log: None, admin: Any, tmp_path: Path) -> None:
+    head = chain.head()
+    change("fourth")
+    removed(admin, tmp_path / "1.jsonl")
+    assert chain.verify(against=head).intact
+
+
+def test_segments_follow_each_other(log: None, admin: Any, tmp_path: Path) -> None:
+    removed(admin, tmp_path / "1.jsonl")
+    change("fourth")
+    second = removed(admin, tmp_path / "2.jsonl")
+    # Link 5 is the first segment's own row, which stays.
+    assert (second.first, second.last, second.rows) == (5, 6, 1)
+    assert problem() is None
+
+
+def test_only_what_was_sealed_before_is_in_a_segment(log: None, tmp_path: Path) -> None:
+    sealed = ChainLink.objects.get(sequence=3).sealed_at
+    assert export_segment(tmp_path / "1.jsonl", before=sealed).last == 2
+
+
+def test_the_triggers_are_whole_again(log: None, admin: Any, tmp_path: Path) -> None:
+    removed(admin, tmp_path / "1.jsonl")
+    assert triggers()["audit_changelogentry"] == set(trigger_names(connection.vendor))
+    change("fourth")
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("DELETE FROM audit_changelogentry")
+
+
+def test_while_rows_are_removed_no_other_row_may_go(log: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ChainLink.objects.get(sequence=4).subject_id
+
+    def greedy(*_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [kept])
+
+    monkeypatch.setattr("elevata.audit.append_only.guard", greedy)
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        remove_linked(connection, ChangeLogEntry, kind="change", first=1, last=3)
+    assert ChangeLogEntry.objects.count() == 4
+
+
+def test_rows_are_not_removed_outside_a_transaction(log: None) -> None:
+    with pytest.raises(transaction.TransactionManagementError):
+        remove_linked(connection, ChangeLogEntry, kind="change", first=1, last=3)
+
+
+# --- refusing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR, Role.APPROVER, Role.OPERATOR])
+def test_only_admins_remove(log: None, tmp_path: Path, role: Role) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    with acting_as(ensure_user(name="ada", roles=[role])):
+        assert code(lambda: prune(tmp_path / "1.jsonl", reason="x")) == "not_permitted"
+
+
+def test_the_system_does_not_remove(log: None, tmp_path: Path) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    assert code(lambda: prune(tmp_path / "1.jsonl", reason="x")) == "not_permitted"
+
+
+def test_an_admins_token_that_may_only_read_does_not_remove(log: None, admin: Any, tmp_path: Path) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    with acting_as(admin, by_token=True, read_only=True):
+        assert code(lambda: prune(tmp_path / "1.jsonl", reason="x")) == "token_scope"
+
+
+def refused(admin: Any, path: Path, reason: str = "x") -> str:
+    with acting_as(admin):
+        return code(lambda: prune(path, reason=reason))
+
+
+def test_a_reason_is_asked_for(log: None, admin: Any, tmp_path: Path) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    assert refused(admin, tmp_path / "1.jsonl", " ") == "invalid"
+
+
+def test_an_export_that_was_altered_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
+    path = tmp_path / "1.jsonl"
+    export_segment(path, before=soon())
+    path.write_text(path.read_text().replace('"second"', '"secund"'))
+    assert refused(admin, path) == "export_changed"
+    assert ChangeLogEntry.objects.count() == 4
+
+
+def test_an_export_that_is_not_there_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
+    assert refused(admin, tmp_path / "1.jsonl") == "unreadable"
+
+
+def test_the_same_segment_is_not_removed_twice(log: None, admin: Any, tmp_path: Path) -> None:
+    removed(admin, tmp_path / "1.jsonl")
+    assert refused(admin, tmp_path / "1.jsonl") == "segment_out_of_order"
+
+
+def test_another_chains_segment_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    tamper("DELETE FROM audit_chainlink")
+    tamper("DELETE FROM audit_changelogentry")
+    tamper("DELETE FROM audit_chainhead")
+    change("another")
+    assert refused(admin, tmp_path / "1.jsonl") == "artifact_differs"
+
+
+def test_a_segment_with_a_row_missing_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    tamper("DELETE FROM audit_changelogentry WHERE subject_key = 'second'")
+    assert refused(admin, tmp_path / "1.jsonl") == "row_missing"
+    assert ChangeLogEntry.objects.count() == 3
+
+
+def test_a_broken_chain_is_not_exported(log: None, tmp_path: Path) -> None:
+    tamper("UPDATE audit_changelogentry SET actor = 'mallory' WHERE subject_key = 'second'")
+    assert code(lambda: export_segment(tmp_path / "1.jsonl", before=soon())) == "row_changed"
+    assert not (tmp_path / "1.jsonl").exists()
+
+
+def test_a_file_that_is_there_is_not_written_over(log: None, tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_text("mine")
+    assert code(lambda: export_segment(tmp_path / "1.jsonl", before=soon())) == "exists"
+    assert [path.name for path in tmp_path.iterdir()] == ["1.jsonl"]
+
+
+def test_nothing_is_exported_where_nothing_is_old_enough(log: None, tmp_path: Path) -> None:
+    early = timezone.now() - timedelta(days=1)
+    assert code(lambda: export_segment(tmp_path / "1.jsonl", before=early)) == "nothing_to_remove"
+
+
+def test_a_segment_ends_before_an_entry_that_is_needed(log: None, needed_entries: set[int], tmp_path: Path) -> None:
+    third = ChangeLogEntry.objects.get(subject_key="second")
+    needed_entries.add(third.pk)
+    assert export_segment(tmp_path / "1.jsonl", before=soon()).last == 2
+
+
+def test_an_entry_that_is_needed_by_now_is_not_removed(
+    log: None, admin: Any, needed_entries: set[int], tmp_path: Path
+) -> None:
+    export_segment(tmp_path / "1.jsonl", before=soon())
+    needed = ChangeLogEntry.objects.get(subject_key="second").pk
+    needed_entries.add(needed)
+    assert refused(admin, tmp_path / "1.jsonl") == "still_needed"
+
+
+# --- proving -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def segment(log: None, admin: Any, tmp_path: Path) -> AuditSegment:
+    return removed(admin, tmp_path / "1.jsonl")
+
+
+def test_an_altered_segment_is_found(segment: AuditSegment) -> None:
+    tamper("UPDATE audit_auditsegment SET digest = %s", "f" * 64)
+    assert problem() == "row_changed"
+
+
+def test_a_segment_that_claims_more_links_is_found(segment: AuditSegment) -> None:
+    change("fourth")
+    tamper("DELETE FROM audit_changelogentry")
+    tamper("UPDATE audit_auditsegment SET last = 6")
+    assert problem() in ("segment_changed", "row_changed")
+
+
+def test_a_segment_that_claims_links_beyond_the_end_is_found(segment: AuditSegment) -> None:
+    values = {"file": "2", "digest": "", "removed_at": timezone.now(), "actor": "x", "actor_kind": "system"}
+    with transaction.atomic():
+        forged = AuditSegment.objects.create(first=5, last=99, head="", rows=9, reason="x", **values)
+        chain.append(forged)
+    assert problem() == "segment_changed"
+
+
+def test_a_segment_that_was_slipped_in_is_found(log: None) -> None:
+    tamper("DELETE FROM audit_changelogentry")
+    values = {"file": "1", "digest": "", "removed_at": timezone.now(), "actor": "x", "actor_kind": "system"}
+    AuditSegment.objects.create(first=1, last=4, head=chain.head().hash, rows=4, reason="x", **values)
+    assert problem() == "row_extra"
+
+
+def test_a_segment_that_is_gone_leaves_its_rows_missing(segment: AuditSegment) -> None:
+    tamper("DELETE FROM audit_auditsegment")
+    assert problem() == "row_missing"
+
+
+def test_an_entry_that_came_back_is_found(log: None, admin: Any, tmp_path: Path) -> None:
+    entry = ChangeLogEntry.objects.get(subject_key="second")
+    removed(admin, tmp_path / "1.jsonl")
+    ChangeLogEntry.objects.bulk_create([entry])
+    assert problem() == "segment_incomplete"
+
+
+def test_an_approval_or_another_kind_is_never_let_go(segment: AuditSegment) -> None:
+    change("fourth")
+    tamper("DELETE FROM audit_changelogentry WHERE subject_key = 'fourth'")
+    assert problem() == "row_missing"
+
+
+def test_from_a_checkpoint_only_what_came_later_is_walked(log: None) -> None:
+    checkpoint = chain.head()
+    change("fourth")
+    tamper("UPDATE audit_changelogentry SET actor = 'mallory' WHERE subject_key = 'second'")
+    assert (chain.verify(since=checkpoint).intact, chain.verify().intact) == (True, False)
+    tamper("UPDATE audit_changelogentry SET actor = 'mallory' WHERE subject_key = 'fourth'")
+    assert chain.verify(since=checkpoint).problem.code == "row_changed"
+
+
+def test_exports_that_are_there_as_they_were_are_fine(segment: AuditSegment, tmp_path: Path) -> None:
+    assert wrong_exports(tmp_path) is None
+
+
+def test_an_export_that_is_missing_is_found(segment: AuditSegment, tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").unlink()
+    assert wrong_exports(tmp_path).code == "export_missing"
+
+
+def test_an_export_that_was_altered_is_found(segment: AuditSegment, tmp_path: Path) -> None:
+    with (tmp_path / "1.jsonl").open("ab") as file:
+        file.write(b"\n")
+    assert wrong_exports(tmp_path).code == "export_changed"

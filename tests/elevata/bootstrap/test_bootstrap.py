@@ -1,0 +1,288 @@
+"""Tests of the parts of set-up: stamps, finding programs, messages."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elevata.bootstrap import command, console, frontend, jars, java, programs, stamps, system
+from elevata.bootstrap.console import Problem
+from elevata.bootstrap.places import ROOT
+
+
+class TestStamps:
+    def once(self, folder, inputs, *, results=()):
+        return stamps.once("x", inputs, lambda: "made", results=results, folder=folder)
+
+    def test_a_stamp_is_its_owners_alone(self, tmp_path):
+        usual = os.umask(0o022)
+        try:
+            self.once(tmp_path, "a")
+        finally:
+            os.umask(usual)
+        assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
+
+    def test_a_step_is_done_once(self, tmp_path):
+        assert [self.once(tmp_path, "a"), self.once(tmp_path, "a")] == ["made", "unchanged"]
+
+    def test_changed_inputs_do_it_again(self, tmp_path):
+        assert [self.once(tmp_path, "a"), self.once(tmp_path, "b")] == ["made", "made"]
+
+    def test_a_result_that_is_gone_does_it_again(self, tmp_path):
+        result = tmp_path / "result"
+        result.touch()
+        assert [self.once(tmp_path, "a", results=[result]) for _ in range(2)] == ["made", "unchanged"]
+        result.unlink()
+        assert self.once(tmp_path, "a", results=[result]) == "made"
+
+    def test_a_step_that_failed_does_not_count(self, tmp_path):
+        self.once(tmp_path, "a")
+        with pytest.raises(Problem):
+            stamps.once("x", "b", self.fail, folder=tmp_path)
+        assert self.once(tmp_path, "a") == "made"
+
+    @staticmethod
+    def fail():
+        raise Problem("it broke", "mend it")
+
+    def test_the_digest_follows_contents_and_names(self, tmp_path):
+        one, two = tmp_path / "one", tmp_path / "two"
+        one.write_text("x")
+        two.write_text("x")
+        before = stamps.digest(one, "value")
+        assert before == stamps.digest(one, "value")
+        assert before not in {stamps.digest(two, "value"), stamps.digest(one, "other")}
+        one.write_text("y")
+        assert before != stamps.digest(one, "value")
+
+
+class TestRun:
+    @pytest.fixture(autouse=True)
+    def log(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(console, "LOG", tmp_path / "setup.log")
+        return tmp_path / "setup.log"
+
+    def test_a_failure_says_what_why_and_where_the_rest_is(self, log):
+        program = "print('working'); print('Error: disk is full'); print('bye'); raise SystemExit(3)"
+        with pytest.raises(Problem) as caught:
+            console.run([sys.executable, "-c", program], failure="it could not be made")
+        assert str(caught.value).startswith("it could not be made: Error: disk is full - all of it is in ")
+        assert "working" in log.read_text()
+
+    def test_a_program_that_is_not_there_is_no_traceback(self):
+        with pytest.raises(Problem, match="no-such-program could not be started"):
+            console.run(["no-such-program"], failure="it could not be made")
+
+    def test_nothing_is_asked(self):
+        assert console.run([sys.executable, "-c", "import sys; print(sys.stdin.read())"], failure="x") == "\n"
+
+
+class TestSystemPackages:
+    def install(self):
+        system.install(["some-package"], why="it is missing", otherwise="install it")
+
+    def test_someone_who_may_not_is_told_the_one_command(self, monkeypatch):
+        monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(system.os, "geteuid", lambda: 1000)
+        with pytest.raises(Problem, match="it is missing - type: sudo apt-get install some-package$"):
+            self.install()
+
+    def test_other_systems_are_told_what_is_needed(self, monkeypatch):
+        monkeypatch.setattr(system.shutil, "which", lambda name: None)
+        with pytest.raises(Problem, match="it is missing - install it$"):
+            self.install()
+
+    def test_root_gets_it_installed_with_a_fresh_list(self, monkeypatch):
+        calls = []
+        monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(system.os, "geteuid", lambda: 0)
+        monkeypatch.setattr(system, "_index_is_fresh", False)
+        monkeypatch.setattr(system, "run", lambda words, **_: calls.append(words[1]))
+        self.install()
+        self.install()
+        assert calls == ["update", "install", "install"]
+
+
+class TestJava:
+    @pytest.fixture
+    def homes(self, tmp_path, monkeypatch):
+        """Return a function that installs a fake Java, on a machine without any."""
+
+        def add(name: str, version: str) -> Path:
+            program = tmp_path / name / "bin" / "java"
+            program.parent.mkdir(parents=True)
+            program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+            program.chmod(0o755)
+            return tmp_path / name
+
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setattr(java, "_INSTALLED", tmp_path)
+        monkeypatch.setattr(java, "JAVA_HOME_FILE", tmp_path / "java-home")
+        monkeypatch.setattr(java.shutil, "which", lambda name: None)
+        return add
+
+    def test_the_oldest_that_is_new_enough_is_taken(self, homes):
+        homes("java-8", "1.8.0_392")
+        homes("java-11", "11.0.2")
+        expected = homes("java-17", "17.0.15")
+        homes("java-25", "25")
+        assert java.ensure_java() == f"17 in {expected}"
+        assert java.java_home() == str(expected)
+
+    def test_the_one_asked_for_wins(self, homes, monkeypatch):
+        homes("java-17", "17.0.15")
+        asked = homes("mine-21", "21.0.1")
+        monkeypatch.setenv("JAVA_HOME", str(asked))
+        assert java.ensure_java() == f"21 in {asked}"
+
+    def test_without_one_it_is_installed(self, homes, monkeypatch):
+        homes("java-11", "11.0.2")
+        monkeypatch.setattr(java.system, "install", lambda *_, **__: homes("java-17", "17.0.15"))
+        assert "installed openjdk-17-jre-headless" in java.ensure_java()
+
+    def test_one_that_does_not_run_is_passed_over(self, homes):
+        broken = homes("java-17", "17.0.15")
+        (broken / "bin" / "java").write_text("not a program")
+        expected = homes("java-21", "21.0.1")
+        assert java.ensure_java() == f"21 in {expected}"
+
+
+class TestJars:
+    def test_what_spark_ships_itself_is_left_out(self):
+        resolved = [
+            Path("io.delta_delta-spark_4.2_2.13-4.4.0.jar"),
+            Path("com.github.luben_zstd-jni-1.5.7-3.jar"),
+            Path("org.apache.hadoop_hadoop-client-api-3.4.2.jar"),
+        ]
+        shipped = ["zstd-jni-1.5.7-7.jar", "hadoop-client-api-3.5.0.jar", "spark-core_2.13-4.2.0.jar"]
+        assert jars.beyond(resolved, map(Path, shipped)) == resolved[:1]
+
+    def test_packages_come_from_the_variable_and_the_settings_file(self, tmp_path):
+        file = tmp_path / "spark.conf"
+        file.write_text("spark.jars.packages = org.example:b:2\nspark.jars.repositories https://maven.example.org\n")
+        environment = {"ELEVATA_SPARK_PACKAGES": " org.example:a:1 ,", "ELEVATA_SPARK_CONF": str(file)}
+        assert jars.packages(environment) == ["org.example:a:1", "org.example:b:2"]
+        assert jars.resolver_options(environment) == ["--repositories", "https://maven.example.org"]
+        assert jars.packages({}) == jars.resolver_options({}) == []
+
+    @pytest.mark.parametrize("text", ["thing", "org.example:thing", "org.example:thing:1 --conf x:y:z"])
+    def test_what_is_no_package_is_named(self, text):
+        with pytest.raises(Problem, match="is no package"):
+            jars.packages({"ELEVATA_SPARK_PACKAGES": text})
+
+    @pytest.mark.parametrize("name", ["ELEVATA_WAREHOUSE", "ELEVATA_SOURCE_ROOTS"])
+    def test_the_s3_client_is_fetched_where_a_place_is_on_s3(self, name):
+        assert jars.packages({name: "s3a://bucket/in/"}) == [jars.s3_client()]
+        assert jars.packages({name: "/srv/warehouse"}) == []
+        own = "org.apache.hadoop:hadoop-aws:3.4.9"
+        assert jars.packages({name: "s3a://bucket/in/", "ELEVATA_SPARK_PACKAGES": own}) == [own]
+
+    def test_a_package_whose_version_another_one_replaced_is_a_problem_and_the_jars_stay(self, tmp_path, monkeypatch):
+        kept = tmp_path / "jars"
+        kept.mkdir()
+        (kept / "old.jar").touch()
+        monkeypatch.setattr(jars, "run", lambda *_, **__: None)
+        with pytest.raises(Problem, match="there is no jar of org.example:thing:1"):
+            jars.fetch(["org.example:thing:1"], kept)
+        assert [path.name for path in kept.iterdir()] == ["old.jar"]
+
+
+class TestFrontEnd:
+    WHOLE = (
+        '<svg xmlns="s" id="all"><defs><symbol id="tabler-a"><path d="1"/></symbol>'
+        '<symbol id="tabler-b"><path d="2"/></symbol></defs></svg>'
+    )
+
+    def test_the_sprite_holds_the_named_icons_only(self):
+        assert frontend.sprite(self.WHOLE, ["b"]) == (
+            '<svg xmlns="s" id="all"><defs><symbol id="tabler-b"><path d="2"/></symbol></defs></svg>\n'
+        )
+
+    def test_an_icon_that_does_not_exist_is_named(self):
+        with pytest.raises(Problem, match="no such icon: c"):
+            frontend.sprite(self.WHOLE, ["a", "c"])
+
+    def test_pointers_to_source_maps_are_dropped(self, tmp_path):
+        source = tmp_path / "a.css"
+        source.write_text("a{}\n/*# sourceMappingURL=a.css.map */")
+        frontend._copy(source, tmp_path / "b.css")
+        assert (tmp_path / "b.css").read_text() == "a{}\n"
+
+    def test_everything_pages_load_is_in_place(self):
+        targets = [frontend.VENDOR / target for target in (*frontend.KEPT.values(), frontend.ICONS_TARGET)]
+        assert [path.name for path in targets if not path.is_file()] == []
+
+    def test_every_icon_a_page_names_is_in_the_sprite(self):
+        templates = [*ROOT.glob("templates/**/*.html"), *ROOT.glob("*/templates/**/*.html")]
+        pages = "".join(path.read_text() for path in templates)
+        named = re.findall(r"#tabler-([a-z0-9-]+)", pages) + re.findall(r"{% icon ['\"]([a-z0-9-]+)", pages)
+        assert sorted(set(named) - set(frontend.icon_names())) == []
+
+    def test_the_list_of_icons_is_sorted_and_without_doubles(self):
+        assert frontend.icon_names() == sorted(set(frontend.icon_names()))
+
+
+class TestPrograms:
+    def test_the_browser_can_be_named(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("CHROMIUM_PATH", str(tmp_path))
+        assert programs.chromium() == tmp_path
+        monkeypatch.setenv("CHROMIUM_PATH", str(tmp_path / "gone"))
+        assert programs.chromium() is None
+
+    def test_what_is_missing_is_named(self, monkeypatch):
+        monkeypatch.setattr(programs, "redis_server", lambda: None)
+        monkeypatch.setattr(programs, "chromium", lambda: Path("x"))
+        monkeypatch.setattr(programs, "postgres_bin", lambda: Path("x"))
+        assert programs.missing() == ["Redis"]
+
+    def test_postgresql_off_the_path_is_found_newest_first(self, monkeypatch, tmp_path):
+        for version in ("9", "15", "17"):
+            folder = tmp_path / version / "bin"
+            folder.mkdir(parents=True)
+            (folder / "postgres").touch()
+            if version != "17":
+                (folder / "initdb").touch()
+        monkeypatch.setattr(programs, "_CLUSTERS", tmp_path)
+        monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+        assert programs.postgres_bin() == tmp_path / "15" / "bin"
+
+
+class TestCommand:
+    @pytest.fixture
+    def steps(self, monkeypatch):
+        done = []
+        monkeypatch.setattr(command, "LOG", Path(os.devnull).with_name("no-such-log"))
+        for group in ("STEPS", "TEST_STEPS", "SERVER_STEPS", "OBJECT_STORE_STEPS"):
+            names = getattr(command, group)
+            fakes = {name: lambda name=name: done.append(name) or "done" for name in names}
+            monkeypatch.setattr(command, group, fakes)
+        return done
+
+    def test_plain_set_up_leaves_out_what_only_tests_need(self, steps, capsys):
+        assert command.main(["setup"]) == 0
+        assert steps == ["python", "venv", "packages", "java", "jars", "front-end", "database", "static"]
+        assert "ready in" in capsys.readouterr().out
+
+    def test_steps_can_be_added_and_left_out(self, steps):
+        chosen = ["setup", "--with-tests", "--with-servers", "--without", "database", "static"]
+        assert command.main(chosen) == 0
+        assert steps[-5:] == ["front-end", "test tools", "page checks", "servers", "classes"]
+        assert command.main(["setup", "--with-object-store"]) == 0
+        assert steps[-1] == "object store"
+
+    def test_a_problem_is_one_line_and_exit_code_1(self, steps, monkeypatch, capsys):
+        monkeypatch.setitem(command.STEPS, "java", TestStamps.fail)
+        assert command.main(["setup"]) == 1
+        assert capsys.readouterr().err == "setup: it broke - mend it\n"
+        assert steps == ["python", "venv", "packages"]
+
+
+def test_set_up_needs_nothing_but_the_standard_library():
+    """Check that set-up runs without site-packages (-S), as on a machine without any installed package."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "elevata.bootstrap", "--help"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

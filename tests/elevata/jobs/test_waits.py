@@ -1,0 +1,87 @@
+"""Messages about jobs that wait for a worker, or whose worker does not respond."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from elevata.jobs.states import (
+    BROKER,
+    BROKER_AWAY,
+    GONE,
+    LEASE,
+    NO_WORKER,
+    NOT_TAKEN_UP,
+    QUIET,
+    Wait,
+    wait_of,
+)
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def seconds_ago(number: float) -> datetime:
+    return NOW - timedelta(seconds=number)
+
+
+def queued(*, since: float = 1, phase: str = "", workers: int = 1) -> Wait | None:
+    return wait_of(
+        status="queued", queued_at=seconds_ago(since), heartbeat_at=None, phase=phase, workers=workers, now=NOW
+    )
+
+
+def held(*, heard: float, workers: int = 1, status: str = "running") -> Wait | None:
+    return wait_of(
+        status=status,
+        queued_at=seconds_ago(3600),
+        heartbeat_at=seconds_ago(heard),
+        phase="changing tables",
+        workers=workers,
+        now=NOW,
+    )
+
+
+def test_what_was_queued_just_now_waits_for_nothing_special():
+    assert queued() is None
+
+
+def test_without_a_worker_it_says_so_at_once_and_since_when():
+    assert queued(since=5, workers=0) == Wait(NO_WORKER, seconds_ago(5))
+
+
+def test_with_a_worker_that_does_not_come_it_says_so_after_half_a_minute():
+    assert queued(since=29) is None
+    assert queued(since=30) == Wait(NOT_TAKEN_UP, seconds_ago(30))
+
+
+def test_a_broker_that_is_away_is_said_first():
+    assert queued(phase=BROKER_AWAY, workers=0).code == BROKER
+
+
+def test_a_lease_is_waited_for_as_long_as_it_takes():
+    assert queued(since=300, phase="waiting: load run x writes to rawcore.y").code == LEASE
+
+
+@pytest.mark.parametrize("status", ["running", "canceling"])
+def test_a_worker_that_beats_is_at_work(status: str):
+    assert held(heard=2, status=status) is None
+
+
+def test_a_worker_that_skips_some_beats_is_quiet_and_then_gone():
+    assert held(heard=12) == Wait(QUIET, seconds_ago(12))
+    assert held(heard=31) == Wait(GONE, seconds_ago(31))
+
+
+def test_a_worker_that_is_not_there_any_more_is_quiet_at_once():
+    assert held(heard=2, workers=0).code == QUIET
+
+
+def test_what_never_had_a_heartbeat_is_quiet_as_soon_as_no_worker_is_there():
+    known = {"status": "running", "queued_at": seconds_ago(99), "heartbeat_at": None, "phase": "", "now": NOW}
+    assert wait_of(workers=1, **known) is None
+    assert wait_of(workers=0, **known) == Wait(QUIET, seconds_ago(99))
+
+
+@pytest.mark.parametrize("status", ["succeeded", "failed", "canceled", "lost", "abandoned", "blocked"])
+def test_what_is_over_waits_for_nothing(status: str):
+    gone = {"queued_at": seconds_ago(99), "heartbeat_at": seconds_ago(99), "phase": "", "workers": 0, "now": NOW}
+    assert wait_of(status=status, **gone) is None

@@ -1,0 +1,242 @@
+"""Calls to addresses that users entered: the connected address is checked, and every call has a timeout."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from elevata.core.networks import networks
+from elevata.notifications import safe_http
+from elevata.notifications.safe_http import CannotCall, NotResolved, judged, post, resolved
+
+HERE = networks(["127.0.0.0/8"])
+
+
+class Receiver(ThreadingHTTPServer):
+    """Local HTTP server that records its requests."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[BaseHTTPRequestHandler], None]) -> None:
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        received = self.requests
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                received.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                answer(self)
+
+            def log_message(self, *_: object) -> None:
+                """Suppress the log output."""
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def port(self) -> int:
+        return self.server_address[1]
+
+
+def says(code: int, text: str = "", **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(code)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+    return answer
+
+
+@contextmanager
+def receiver(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Receiver]:
+    server = Receiver(answer)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def resolves(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Return a function that sets the addresses of successive name lookups and returns the names looked up."""
+    asked: list[str] = []
+
+    def lead(*answers: list[str]) -> list[str]:
+        left = list(answers)
+
+        def getaddrinfo(host: str, port: int, *_: object, **__: object) -> list:
+            if host[0].isdigit():
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
+            asked.append(host)
+            addresses = left.pop(0) if len(left) > 1 else left[0]
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+        monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
+        return asked
+
+    return lead
+
+
+def test_a_body_arrives_with_its_headers_at_its_address(resolves: Callable):
+    resolves(["127.0.0.1"])
+    with receiver(says(202, "taken")) as server:
+        url = f"http://hooks.example.org:{server.port}/in?team=a"
+        answer = post(url, b'{"a":1}', {"webhook-id": "7"}, allowed=HERE)
+    assert (answer.code, answer.text) == (202, "taken")
+    path, headers, body = server.requests[0]
+    assert (path, body) == ("/in?team=a", b'{"a":1}')
+    assert (headers["host"], headers["webhook-id"]) == (f"hooks.example.org:{server.port}", "7")
+
+
+INSIDE = ["127.0.0.1", "10.0.0.7", "169.254.169.254", "::1", "::ffff:192.168.0.1", "0.0.0.0"]
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_a_name_that_leads_inside_is_refused_for_good(resolves: Callable, address: str):
+    resolves([address])
+    with pytest.raises(CannotCall, match="no public address") as refused:
+        post("https://hooks.example.org/", b"", {})
+    assert refused.value.is_final
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1/", "https://2130706433/", "https://0x7f000001/", "https://[::1]/"])
+def test_an_address_is_judged_however_it_is_written(url: str):
+    with pytest.raises(CannotCall, match="no public address"):
+        post(url, b"", {})
+
+
+def test_a_name_that_leads_inside_and_outside_is_refused(resolves: Callable):
+    resolves(["93.184.215.14", "10.0.0.7"])
+    with pytest.raises(CannotCall, match=r"10\.0\.0\.7"):
+        judged("hooks.example.org", 443)
+
+
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Resolver that blocks until released and then does not know the name."""
+    speak = threading.Event()
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> list:
+        speak.wait(30)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(safe_http, "_places", threading.BoundedSemaphore(2))
+    yield speak
+    speak.set()
+    lookups_are_over()
+
+
+def lookups_are_over() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "resolve":
+            thread.join(5)
+
+
+def test_a_resolver_that_says_nothing_keeps_nobody(mute: threading.Event, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(safe_http.resolved, "__kwdefaults__", {"seconds": 0.1})
+    began = time.monotonic()
+    with pytest.raises(CannotCall, match="the resolver took longer than") as refused:
+        post("https://hooks.example.org/", b"", {})
+    assert time.monotonic() - began < 5
+    assert not refused.value.is_final
+
+
+def test_a_resolver_that_says_nothing_is_not_asked_ever_more(mute: threading.Event):
+    for _ in range(2):
+        with pytest.raises(NotResolved, match="took longer"):
+            resolved("hooks.example.org", 443, seconds=0.05)
+    with pytest.raises(NotResolved, match="still being looked up"):
+        resolved("hooks.example.org", 443)
+
+
+def test_a_resolver_that_speaks_again_is_asked_again(mute: threading.Event):
+    for _ in range(2):
+        with pytest.raises(NotResolved, match="took longer"):
+            resolved("hooks.example.org", 443, seconds=0.05)
+    mute.set()
+    lookups_are_over()
+    with pytest.raises(NotResolved, match="Name or service not known"):
+        resolved("hooks.example.org", 443)
+
+
+def test_a_name_is_resolved_once_so_it_cannot_lead_elsewhere_after_it_was_judged(resolves: Callable):
+    asked = resolves(["127.0.0.1"], ["127.0.0.2"])
+    with receiver(says(200)) as server:
+        post(f"http://rebinding.example.org:{server.port}/", b"", {}, allowed=HERE)
+    assert asked == ["rebinding.example.org"]
+    assert len(server.requests) == 1
+
+
+def test_plain_http_is_spoken_in_listed_networks_only(resolves: Callable):
+    resolves(["93.184.215.14"])
+    with pytest.raises(CannotCall, match="without TLS"):
+        post("http://hooks.example.org/", b"", {})
+
+
+def test_a_proxy_of_the_environment_is_not_used(resolves: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    resolves(["127.0.0.1"])
+    with receiver(says(200)) as server:
+        assert post(f"http://hooks.example.org:{server.port}/", b"", {}, allowed=HERE).code == 200
+
+
+def test_a_redirect_is_an_answer_and_is_not_followed(resolves: Callable):
+    resolves(["127.0.0.1"])
+    with receiver(says(200)) as inside, receiver(says(302, Location=f"http://127.0.0.1:{inside.port}/")) as server:
+        assert post(f"http://hooks.example.org:{server.port}/", b"", {}, allowed=HERE).code == 302
+    assert inside.requests == []
+
+
+def test_only_the_beginning_of_an_answer_is_read(resolves: Callable):
+    resolves(["127.0.0.1"])
+    with receiver(says(500, "x" * 1_000_000)) as server:
+        answer = post(f"http://hooks.example.org:{server.port}/", b"", {}, allowed=HERE)
+    assert len(answer.text) == safe_http.ANSWER_BYTES
+
+
+def test_a_call_ends_when_its_time_is_up_however_slowly_it_drips(resolves: Callable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(safe_http, "WHOLE_SECONDS", 0.5)
+    resolves(["127.0.0.1"])
+    ended = threading.Event()
+
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        for number in range(200):
+            if ended.wait(0.1):
+                return
+            handler.wfile.write(f"X-Slow-{number}: 1\r\n".encode())
+
+    with receiver(drip) as server:
+        began = time.monotonic()
+        with pytest.raises(CannotCall, match="took longer"):
+            post(f"http://hooks.example.org:{server.port}/", b"", {}, allowed=HERE)
+        took = time.monotonic() - began
+        ended.set()
+    assert took < 5
+
+
+def test_a_server_that_cannot_prove_its_name_is_refused(resolves: Callable):
+    resolves(["127.0.0.1"])
+    with receiver(says(200)) as server, pytest.raises(CannotCall, match="did not answer"):
+        post(f"https://hooks.example.org:{server.port}/", b"", {}, allowed=HERE)
+    assert server.requests == []
+
+
+def test_nobody_there_is_said_and_tried_again(resolves: Callable):
+    resolves(["127.0.0.1"])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(CannotCall, match="cannot be reached") as refused:
+        post(f"http://hooks.example.org:{port}/", b"", {}, allowed=HERE)
+    assert not refused.value.is_final

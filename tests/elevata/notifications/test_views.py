@@ -1,0 +1,171 @@
+"""The bell and its list, what somebody is told of, and webhooks on pages."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from elevata.audit.models import ChangeLogEntry
+from elevata.notifications.kinds import CHOICES, WORDS
+from elevata.notifications.models import Delivery, Notice, NoticeChoice, Webhook
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.html import html_of, text_of
+from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_bell_asks_after_the_page_is_there(reader: Client):
+    page = text_of(reader, "/notices/")
+    assert 'hx-get="/notices/bell/" hx-trigger="load once"' in page
+
+
+def test_the_bell_counts_what_is_unread(reader: Client, person: User):
+    NoticeFactory.create_batch(2, user=person)
+    assert "2 unread" in words(text_of(reader, "/notices/bell/"))
+
+
+def test_nothing_unread_is_no_count(reader: Client):
+    assert "unread" not in text_of(reader, "/notices/bell/")
+
+
+def test_to_go_where_a_notice_leads_is_to_read_it(reader: Client, person: User):
+    notice = NoticeFactory(user=person, event__subject_key="r7")
+    assert reader.get(f"/notices/{notice.pk}/").url == "/load-runs/r7/"
+    assert Notice.objects.get().read_at is not None
+
+
+def test_one_is_marked_as_read(reader: Client, person: User):
+    first, second = NoticeFactory(user=person), NoticeFactory(user=person)
+    reader.post("/notices/read/", {"notice": first.pk})
+    assert [one.pk for one in Notice.objects.filter(read_at=None)] == [second.pk]
+
+
+def test_all_are_marked_as_read(reader: Client, person: User):
+    NoticeFactory.create_batch(2, user=person)
+    reader.post("/notices/read/")
+    assert not Notice.objects.filter(read_at=None).exists()
+
+
+def test_the_list_is_filtered(reader: Client, person: User):
+    NoticeFactory(user=person, event__title="about a load")
+    NoticeFactory(user=person, event__title="about a report", event__kind="report.waiting")
+    page = text_of(reader, "/notices/?kind=report.waiting")
+    assert "about a report" in page
+    assert "about a load" not in page
+
+
+def test_what_one_is_told_of_is_saved(reader: Client, person: User):
+    fields = typed(
+        text_of(reader, "/notices/settings/"), having="listed", listed=["load.failed"], emailed=["drift.found"]
+    )
+    assert reader.post("/notices/settings/", fields).url == "/notices/settings/"
+    choice = NoticeChoice.objects.get()
+    always = ["account.changed", "policy.proposed", "policy.decided"]
+    assert (choice.user, choice.listed, choice.emailed) == (person, ["load.failed", *always], ["drift.found"])
+
+
+def test_every_event_has_a_box_for_the_list_and_one_for_mail(reader: Client):
+    said = words(text_of(reader, "/notices/settings/"))
+    for event in CHOICES:
+        assert f"{WORDS[event]}: in the list" in said
+        assert f"{WORDS[event]}: by email" in said
+
+
+def test_where_no_mail_is_sent_it_is_said(reader: Client, settings: Any):
+    settings.EMAIL_ENABLED = False
+    assert "sends no email" in words(text_of(reader, "/notices/settings/"))
+
+
+def test_an_address_is_ones_own_and_the_log_does_not_tell_it(reader: Client, person: User):
+    fields = typed(text_of(reader, "/notices/settings/"), having="listed", address="ada@example.org")
+    reader.post("/notices/settings/", fields)
+    person.refresh_from_db()
+    assert person.email == "ada@example.org"
+    entry = ChangeLogEntry.objects.get(subject_kind="user", subject_key="ada")
+    assert "example.org" not in entry.changes
+
+
+def test_what_is_no_address_is_refused(reader: Client, person: User):
+    fields = typed(text_of(reader, "/notices/settings/"), having="listed", address="ada@example.org\nBcc: eve@x.org")
+    assert reader.post("/notices/settings/", fields).status_code == 422
+
+
+# --- webhooks ----------------------------------------------------------------------------------
+
+
+def made(client: Client, **over: Any) -> Any:
+    given = {
+        "name": "team",
+        "url": "https://hooks.example.org/in",
+        "events": ["load.failed"],
+        "secret": "ELEVATA_WEBHOOK_SECRET_TEAM",
+    }
+    return client.post("/webhooks/new/", typed(text_of(client, "/webhooks/new/"), having="url", **(given | over)))
+
+
+def test_a_webhook_is_described_by_its_form(operator: Client):
+    answer = made(operator)
+    row = Webhook.objects.get()
+    assert answer.url == f"/webhooks/{row.key}/"
+    assert (row.events, row.active) == (["load.failed"], True)
+
+
+def test_what_is_wrong_stands_by_its_field_and_nothing_is_lost(operator: Client):
+    page = html_of(made(operator, secret="hunter2", name="mine"))
+    assert "names an environment variable" in words(page).lower()
+    assert 'value="mine"' in page
+    assert not Webhook.objects.exists()
+
+
+def test_a_webhook_is_edited(operator: Client):
+    row = WebhookFactory(events=["load.failed"])
+    address = f"/webhooks/{row.key}/edit/"
+    operator.post(address, typed(text_of(operator, address), events=["drift.found"], active=None))
+    row.refresh_from_db()
+    assert (row.events, row.active, row.version) == (["drift.found"], False, 2)
+
+
+def test_two_people_edit_one_webhook_and_the_second_sees_both(operator: Client):
+    row = WebhookFactory(name="team")
+    address = f"/webhooks/{row.key}/edit/"
+    page = text_of(operator, address)
+    operator.post(address, typed(page, name="theirs"))
+    answer = operator.post(address, typed(page, name="mine"))
+    assert answer.status_code == 409
+    assert "theirs" in words(html_of(answer))
+
+
+def test_a_webhook_is_deleted_with_its_deliveries(operator: Client):
+    delivery = DeliveryFactory()
+    address = f"/webhooks/{delivery.webhook.key}/delete/"
+    operator.post(address, typed(text_of(operator, address)))
+    assert (Webhook.objects.count(), Delivery.objects.count()) == (0, 0)
+
+
+def test_a_test_leads_to_its_delivery(operator: Client):
+    row = WebhookFactory()
+    answer = operator.post(f"/webhooks/{row.key}/test/")
+    assert answer.url == f"/deliveries/{Delivery.objects.get().pk}/"
+
+
+def test_a_delivery_shows_its_attempts_and_follows_itself(operator: Client):
+    delivery = DeliveryFactory(attempt=1)
+    delivery.tried.create(number=1, code=500, milliseconds=12, error="answered 500", answer="no")
+    page = text_of(operator, f"/deliveries/{delivery.pk}/")
+    assert "answered 500" in page
+    assert f'hx-get="/deliveries/{delivery.pk}/?seen=queued-1"' in page
+
+
+def test_nothing_new_is_sent_while_nothing_happened(operator: Client):
+    delivery = DeliveryFactory(attempt=1)
+    address = f"/deliveries/{delivery.pk}/?seen=queued-1"
+    assert operator.get(address, headers={"HX-Request": "true"}).status_code == 204
+
+
+def test_what_is_over_can_be_sent_again(operator: Client):
+    delivery = DeliveryFactory(status="failed", attempt=8)
+    operator.post(f"/deliveries/{delivery.pk}/replay/")
+    delivery.refresh_from_db()
+    assert delivery.status == "queued"

@@ -1,0 +1,27 @@
+"""Tests of the scheduler's interval."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from elevata.celery import app
+from elevata.ops.broker import SteadySchedule
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("last", "due", "next_in"),
+    [
+        (NOW - timedelta(seconds=20), True, 15),
+        (NOW - timedelta(seconds=5), False, 10),
+        (NOW + timedelta(hours=1), False, 15),
+    ],
+    ids=["long-ago", "just-now", "before-the-clock-was-set-back"],
+)
+def test_an_interval_is_never_longer_than_it_says(last, due, next_in):
+    assert tuple(SteadySchedule(15.0, nowfun=lambda: NOW, app=app).is_due(last)) == (due, next_in)
+
+
+def test_sweeps_go_on_when_the_clock_is_set_back():
+    assert isinstance(app.conf.beat_schedule["sweep"]["schedule"], SteadySchedule)

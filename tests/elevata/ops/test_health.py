@@ -1,0 +1,177 @@
+"""/healthz and /readyz: what machines ask, without signing in and without being told much."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from elevata.jobs.models import Worker
+from elevata.ops import monitoring
+from elevata.ops.monitoring import NotReady
+from tests.elevata.web.html import html_of
+
+FINE: Callable[[], None] = lambda: None  # noqa: E731
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    monitoring.forget()
+    yield
+    # What still hangs would be the next test's answer.
+    for asking in list(monitoring._asking.values()):
+        asking.result(timeout=60)
+    monitoring.forget()
+
+
+@pytest.fixture
+def probes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], None]]:
+    """Replace every health probe by one that succeeds, until a test changes it."""
+    fine = dict.fromkeys(monitoring.PROBES, FINE)
+    monkeypatch.setattr(monitoring, "PROBES", fine)
+    return fine
+
+
+def refuse() -> None:
+    raise NotReady("postgres://elevata:hunter22@db.internal:5432 does not answer")
+
+
+def test_a_process_that_answers_is_healthy_whatever_else_is_down(client: Client, probes: dict) -> None:
+    probes["database"] = refuse
+    assert client.get("/healthz").status_code == 200
+
+
+def test_where_everything_answers_it_is_ready(client: Client, probes: dict) -> None:
+    answer = client.get("/readyz")
+    said = answer.json()
+    assert (answer.status_code, said["status"]) == (200, "ready")
+    assert {name: one["status"] for name, one in said["checks"].items()} == dict.fromkeys(
+        ("database", "broker", "worker", "warehouse"), "up"
+    )
+
+
+@pytest.mark.parametrize("name", ["database", "broker", "worker", "warehouse"])
+def test_one_that_is_down_makes_it_not_ready(client: Client, probes: dict, name: str) -> None:
+    probes[name] = refuse
+    answer = client.get("/readyz")
+    states = {each: one["status"] for each, one in answer.json()["checks"].items()}
+    assert answer.status_code == 503
+    assert [each for each, state in states.items() if state == "down"] == [name]
+
+
+def test_strangers_are_told_no_host_and_no_reason(client: Client, probes: dict) -> None:
+    probes["database"] = refuse
+    said = html_of(client.get("/readyz"))
+    assert not any(word in said for word in ("hunter22", "db.internal", "5432", "answer"))
+
+
+def test_one_that_hangs_is_down_and_holds_nobody_up(client: Client, probes: dict, monkeypatch) -> None:
+    let_go = threading.Event()
+    probes["broker"] = let_go.wait
+    started = time.monotonic()
+    found = {one.name: one.status for one in monitoring.findings(limit=0.3)}
+    let_go.set()
+    assert found == {"database": "up", "broker": "down", "worker": "up", "warehouse": "up"}
+    assert time.monotonic() - started < 3
+
+
+def test_one_that_hangs_is_not_asked_a_second_time(probes: dict) -> None:
+    let_go, begun, asked = threading.Event(), threading.Event(), []
+
+    def hang() -> None:
+        asked.append(1)
+        begun.set()
+        let_go.wait(60)
+
+    probes["broker"] = hang
+    for _ in range(3):
+        monitoring.findings(["broker"], limit=0.05)
+    assert begun.wait(30)
+    let_go.set()
+    assert len(asked) == 1
+
+
+def test_many_who_ask_at_once_ask_once(probes: dict) -> None:
+    asked: list[int] = []
+    probes["database"] = lambda: asked.append(1)
+    for _ in range(20):
+        monitoring.findings(["database"])
+    assert len(asked) == 1
+
+
+def test_only_what_is_named_is_asked(client: Client, probes: dict) -> None:
+    probes["worker"] = refuse
+    answer = client.get("/readyz?only=database&only=broker")
+    assert (answer.status_code, sorted(answer.json()["checks"])) == (200, ["broker", "database"])
+
+
+def test_an_unknown_name_is_refused(client: Client) -> None:
+    assert client.get("/readyz?only=databse").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_it_takes_no_post(client: Client, probes: dict, path: str) -> None:
+    assert client.post(path).status_code == 405
+
+
+# --- the things themselves -----------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.embedded
+def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
+    def states() -> list[str]:
+        monitoring.forget()
+        return [one.status for one in monitoring.findings(["worker"])]
+
+    now = timezone.now()
+    assert states() == ["down"]
+    worker = Worker.objects.create(name="w", started_at=now, heartbeat_at=now)
+    assert states() == ["up"]
+    worker.heartbeat_at = now - timedelta(minutes=5)
+    worker.save()
+    assert states() == ["down"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.embedded
+def test_database_and_broker_of_this_installation_answer() -> None:
+    assert {one.name: one.status for one in monitoring.findings(["database", "broker"])} == {
+        "database": "up",
+        "broker": "up",
+    }
+
+
+def test_a_broker_that_is_away_is_down(settings) -> None:
+    settings.CELERY_BROKER_URL = "filesystem://"
+    settings.BROKER_FOLDER = Path("/nowhere")
+    with pytest.raises(NotReady):
+        monitoring._broker()
+
+
+def test_a_warehouse_that_is_still_to_be_made_is_fine(settings, tmp_path: Path) -> None:
+    settings.WAREHOUSE = str(tmp_path / "not" / "yet")
+    monitoring._warehouse()
+
+
+def test_a_warehouse_that_is_no_folder_is_down(settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    settings.WAREHOUSE = str(tmp_path / "file")
+    with pytest.raises(NotReady):
+        monitoring._warehouse()
+
+
+@pytest.mark.django_db
+def test_a_warehouse_elsewhere_is_the_runners_to_judge(settings) -> None:
+    settings.WAREHOUSE = "s3a://bucket/warehouse"
+    now = timezone.now()
+    worker = Worker.objects.create(name="w", started_at=now, heartbeat_at=now)
+    with pytest.raises(NotReady):
+        monitoring._warehouse()
+    worker.runner_pid = 7
+    worker.save()
+    monitoring._warehouse()

@@ -1,0 +1,179 @@
+"""Log lines: one JSON object each, about a request or a run, and without secrets."""
+
+import json
+import logging
+import sys
+
+import pytest
+from django.test import Client
+
+from elevata.core.processes import about, what_about
+from elevata.ops.logging import PUT_OUT, JsonLines, PlainLines, logging_settings, scrubbed
+
+
+def record(message: str = "said", *args: object, **extra: object) -> logging.LogRecord:
+    made = logging.LogRecord("elevata.test", logging.WARNING, "file.py", 1, message, args, None)
+    vars(made).update(extra)
+    return made
+
+
+def line(made: logging.LogRecord) -> dict:
+    return json.loads(JsonLines().format(made))
+
+
+# --- what stands in a line -------------------------------------------------------------------------
+
+
+def test_a_line_is_one_json_object() -> None:
+    found = line(record("loaded %s rows", 5))
+    assert found["message"] == "loaded 5 rows"
+    assert (found["level"], found["logger"]) == ("warning", "elevata.test")
+    assert found["time"].endswith("Z")
+
+
+def test_line_feeds_stay_within_the_line() -> None:
+    assert "\n" not in JsonLines().format(record("one\ntwo"))
+
+
+def test_a_line_says_what_it_is_about() -> None:
+    with about(request_id="r1"), about(run_id="nightly-7", person_id=3):
+        found = line(record())
+    assert (found["request_id"], found["run_id"], found["person_id"]) == ("r1", "nightly-7", 3)
+    assert what_about() == {}
+
+
+def test_a_plain_line_says_it_too() -> None:
+    with about(run_id="nightly-7"):
+        assert PlainLines().format(record("said")).endswith("WARNING elevata.test run_id=nightly-7 said")
+
+
+def test_what_a_caller_adds_is_a_field() -> None:
+    assert line(record(status=503))["status"] == 503
+
+
+def test_whole_requests_are_left_out() -> None:
+    assert "request" not in line(record(request="<WSGIRequest: GET '/?q=private'>"))
+
+
+def test_an_exception_is_in_the_line() -> None:
+    made = record()
+    try:
+        raise ValueError("no such thing")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    assert "no such thing" in line(made)["exc_info"]
+
+
+# --- secrets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ELEVATA_SOURCE_CRM",
+        "ELEVATA_WEBHOOK_SECRET_TEAM",
+        "ELEVATA_OIDC_CLIENT_SECRET",
+        "ELEVATA_AUDIT_KEY",
+        "POSTGRES_PASSWORD",
+    ],
+)
+def test_a_secret_of_the_environment_never_leaves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "canary-4711")
+    assert scrubbed("connecting with canary-4711 failed") == f"connecting with {PUT_OUT} failed"
+
+
+def test_each_of_several_former_audit_keys_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELEVATA_AUDIT_KEYS_FORMER", "canary-4711, canary-4712")
+    assert "canary" not in scrubbed("with canary-4712 and canary-4711")
+
+
+def test_a_secret_that_stands_in_a_file_never_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    (tmp_path / "secret").write_text("canary-4711\n")
+    monkeypatch.setenv("ELEVATA_SOURCE_CRM_FILE", str(tmp_path / "secret"))
+    assert "canary" not in scrubbed("with canary-4711")
+
+
+def test_a_password_in_an_address_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://:p%40ss-word@redis:6379/0")
+    said = scrubbed("redis://:p%40ss-word@redis:6379/0 says: p@ss-word is wrong; amqp://me:other@host/")
+    assert "ss-word" not in said
+    assert ":other@" not in said
+    assert "redis:6379" in said
+
+
+@pytest.mark.parametrize("style", [JsonLines, PlainLines])
+def test_a_secret_with_odd_characters_never_leaves(monkeypatch: pytest.MonkeyPatch, style: type) -> None:
+    secret = 'qu"ote\\back\u00e4slash'
+    monkeypatch.setenv("ELEVATA_SOURCE_CRM", secret)
+    written = style().format(record("with %s and %r", secret, secret))
+    assert "ote" not in written
+    assert "slash" not in written
+
+
+def test_a_secret_in_a_traceback_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELEVATA_SOURCE_CRM", "canary-4711")
+    made = record()
+    try:
+        raise ConnectionError("password canary-4711 refused")
+    except ConnectionError:
+        made.exc_info = sys.exc_info()
+    assert "canary" not in JsonLines().format(made)
+
+
+def test_a_personal_token_never_leaves() -> None:
+    said = scrubbed("Authorization: Token abcdefgh12345 and elv_0123456789abcdef")
+    assert "abcdefgh" not in said
+    assert "0123456789" not in said
+
+
+def test_a_secret_that_is_set_later_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scrubbed("canary-4711") == "canary-4711"
+    monkeypatch.setenv("ELEVATA_SOURCE_CRM", "canary-4711")
+    assert scrubbed("canary-4711") == PUT_OUT
+
+
+def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELEVATA_SOURCE_HOSTS", "db.example.org")
+    assert scrubbed("db.example.org: 5 rows") == "db.example.org: 5 rows"
+
+
+# --- requests --------------------------------------------------------------------------------------
+
+
+def of_access(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [one for one in caplog.records if one.name == "elevata.ops.access_log"]
+
+
+def test_each_request_has_one_line_without_its_query(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "elevata.ops.access_log")
+    client.get("/healthz?token=canary-4711", headers={"X-Request-ID": "from-the-proxy"})
+    (one,) = of_access(caplog)
+    assert (one.method, one.path, one.route, one.status) == ("GET", "/healthz", "healthz", 200)
+    assert "canary" not in one.getMessage() + str(vars(one))
+
+
+def test_everything_logged_in_a_request_names_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "elevata.ops.access_log")
+    written: list[dict] = []
+
+    class Kept(logging.Handler):
+        def emit(self, made: logging.LogRecord) -> None:
+            written.append(line(made))
+
+    handler = Kept()
+    logging.getLogger("elevata.ops.access_log").addHandler(handler)
+    client.get("/healthz", headers={"X-Request-ID": "from-the-proxy"})
+    logging.getLogger("elevata.ops.access_log").removeHandler(handler)
+    assert [one["request_id"] for one in written] == ["from-the-proxy"]
+
+
+@pytest.mark.django_db
+def test_the_line_says_who_asked(reader: Client, person, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "elevata.ops.access_log")
+    reader.get("/datasets/")
+    assert of_access(caplog)[-1].person_id == person.pk
+
+
+@pytest.mark.parametrize(("style", "formatter"), [("json", "JsonLines"), ("plain", "PlainLines")])
+def test_one_variable_chooses_the_form(style: str, formatter: str) -> None:
+    assert logging_settings(style, "INFO")["formatters"]["lines"]["()"].endswith(formatter)

@@ -1,0 +1,150 @@
+"""/metrics: what a collector reads, who may, and that its size does not grow with what people name."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import DatabaseError
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from elevata.accounts.services.tokens import create_token
+from elevata.audit.models import ChainPending
+from elevata.jobs.models import Worker
+from elevata.ops import metrics
+from loader.models import LoadRun
+from tests.elevata.web.html import html_of
+from tests.factories import SystemFactory, TargetDatasetFactory
+from tests.loader.factories import DatasetRunFactory, LoadRunFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def read(client: Client, **headers: str) -> dict[tuple[str, tuple], float]:
+    answer = client.get("/metrics", headers=headers)
+    assert answer.status_code == 200, answer.content[:200]
+    found = {}
+    for family in text_string_to_metric_families(html_of(answer)):
+        for sample in family.samples:
+            found[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def value(found: dict, name: str, **labels: str) -> float:
+    return found[name, tuple(sorted(labels.items()))]
+
+
+# --- who may ---------------------------------------------------------------------------------------
+
+
+def test_strangers_are_refused(client: Client) -> None:
+    assert client.get("/metrics").status_code == 403
+
+
+def test_an_address_that_settings_name_may_read(client: Client, settings) -> None:
+    settings.METRICS_ALLOW = ["127.0.0.0/8"]
+    assert client.get("/metrics").status_code == 200
+
+
+def test_another_address_may_not(client: Client, settings) -> None:
+    settings.METRICS_ALLOW = ["10.0.0.0/8", "fd00::/8"]
+    assert client.get("/metrics").status_code == 403
+
+
+def test_an_address_that_a_stranger_makes_up_is_not_believed(client: Client, settings) -> None:
+    settings.METRICS_ALLOW = ["10.0.0.0/8"]
+    assert client.get("/metrics", headers={"X-Forwarded-For": "10.1.2.3"}).status_code == 403
+
+
+def test_a_token_may_read(client: Client, person) -> None:
+    _, text = create_token(user=person)
+    assert client.get("/metrics", headers={"Authorization": f"Token {text}"}).status_code == 200
+
+
+def test_a_wrong_token_is_refused(client: Client) -> None:
+    assert client.get("/metrics", headers={"Authorization": "Token elv_" + "a" * 64}).status_code == 403
+
+
+# --- what stands there -----------------------------------------------------------------------------
+
+
+def test_requests_are_counted_by_route_method_and_status(reader: Client) -> None:
+    labels = {"route": "dataset_list", "method": "GET", "status": "200"}
+    before = read(reader).get(("elevata_http_requests_total", tuple(sorted(labels.items()))), 0)
+    reader.get("/datasets/")
+    found = read(reader)
+    assert value(found, "elevata_http_requests_total", **labels) == before + 1
+    assert value(found, "elevata_http_request_seconds_count", route="dataset_list") >= 1
+
+
+def test_addresses_that_lead_nowhere_are_one_route(reader: Client) -> None:
+    for number in range(3):
+        reader.get(f"/no-such-{number}/")
+    found = read(reader)
+    assert value(found, "elevata_http_requests_total", route="none", method="GET", status="404") >= 3
+    assert not any("no-such" in str(key) for key in found)
+
+
+def test_methods_that_people_make_up_are_one(reader: Client) -> None:
+    for number in range(3):
+        reader.generic(f"BREW{number}", "/healthz")
+    assert value(read(reader), "elevata_http_requests_total", route="healthz", method="other", status="405") >= 3
+
+
+def test_the_queue_and_its_oldest(reader: Client) -> None:
+    waiting = LoadRunFactory(status="queued")
+    LoadRun.objects.filter(pk=waiting.pk).update(queued_at=timezone.now() - timedelta(minutes=10))
+    LoadRunFactory(status="queued")
+    found = read(reader)
+    assert value(found, "elevata_queue_length", kind="load_run") == 2
+    assert 600 <= value(found, "elevata_queue_oldest_seconds", kind="load_run") < 700
+    assert value(found, "elevata_queue_length", kind="execution") == 0
+
+
+def test_runs_by_state_are_there_before_the_first(reader: Client) -> None:
+    LoadRunFactory(status="failed")
+    found = read(reader)
+    assert value(found, "elevata_load_runs", state="failed") == 1
+    assert value(found, "elevata_load_runs", state="lost") == 0
+
+
+def test_rows_and_durations_of_the_last_day(reader: Client) -> None:
+    now = timezone.now()
+    run = LoadRunFactory(status="succeeded", started_at=now - timedelta(seconds=90), finished_at=now)
+    DatasetRunFactory(
+        run=run, dataset=TargetDatasetFactory(), kind="rawcore", status="succeeded", counts={"new": 5, "changed": 2}
+    )
+    found = read(reader)
+    assert value(found, "elevata_rows_written_day", change="new") == 5
+    assert value(found, "elevata_rows_written_day", change="deleted") == 0
+    assert value(found, "elevata_run_seconds_day_max", kind="load") == pytest.approx(90, abs=1)
+    assert value(found, "elevata_runs_ended_day", kind="load", state="succeeded") == 1
+
+
+def test_workers_and_what_is_not_sealed(reader: Client) -> None:
+    now = timezone.now()
+    Worker.objects.create(name="w", started_at=now, heartbeat_at=now - timedelta(seconds=5))
+    ChainPending.objects.create(kind="change", subjects=[[1, "a"], [2, "b"]])
+    found = read(reader)
+    assert value(found, "elevata_workers_alive") == 1
+    assert 5 <= value(found, "elevata_worker_heartbeat_age_seconds") < 60
+    assert value(found, "elevata_chain_unsealed_rows") == 2
+
+
+def test_nothing_that_people_name_is_a_label(reader: Client) -> None:
+    SystemFactory(short_name="secretsystem")
+    run = LoadRunFactory(run_id="my-own-run", status="failed")
+    DatasetRunFactory(run=run, dataset=TargetDatasetFactory(), qualified_name="rawcore.secrettable")
+    text = html_of(reader.get("/metrics"))
+    assert not re.search("secretsystem|my-own-run|secrettable", text)
+
+
+def test_without_the_database_requests_are_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(now: object) -> None:
+        raise DatabaseError("away")
+
+    monkeypatch.setattr(metrics, "_all", fail)
+    text = metrics.exposition().decode()
+    assert "elevata_database_up 0.0" in text
+    assert "elevata_http_requests_total" in text

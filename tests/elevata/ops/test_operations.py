@@ -1,0 +1,370 @@
+"""Tests of docs/operate/operations.md: its commands exist and have the described effect.
+
+No container is started. Names are checked against their definitions; commands that need no engine are run as
+processes, with a stand-in for ``docker`` that runs the command locally.
+"""
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from django.core.management import get_commands, load_command_class
+
+from elevata.bootstrap.places import ROOT
+from elevata.ops import metrics
+from tests.services.process import free_port
+
+DOC = (ROOT / "docs" / "operate" / "operations.md").read_text()
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+EXAMPLE = (ROOT / ".env.example").read_text()
+
+
+def blocks(under: str = "") -> list[str]:
+    """Return the shell blocks of the page, or of one of its chapters."""
+    text = DOC if not under else DOC.split(f"\n## {under}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+
+
+LINES = [line for block in blocks() for line in block.splitlines() if line]
+COMPOSED = [line[line.index("docker compose") :] for line in LINES if "docker compose" in line]
+DJANGO = [line for line in LINES if "manage.py" in line]
+
+
+# --- what is named exists --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", COMPOSED)
+def test_compose_commands_name_services(line: str) -> None:
+    words = shlex.split(re.split(r"[|<>]", line)[0])
+    known = {"up", "exec", "run", "stop", "start", "logs", "ps", "build"}
+    assert words[2] in known
+    named = [word for word in words[3:] if word in SERVICES]
+    if words[2] in ("exec", "run", "logs"):
+        assert named, line
+    if words[2] in ("stop", "start"):
+        assert [word for word in words[3:] if word not in SERVICES] == []
+
+
+@pytest.mark.parametrize("line", DJANGO)
+def test_commands_exist_and_take_these_options(line: str) -> None:
+    words = shlex.split(re.split(r"[|<>]", line[line.index("manage.py") :])[0])
+    assert words[1] in get_commands()
+    parser = load_command_class(get_commands()[words[1]], words[1]).create_parser("manage.py", words[1])
+    known = {option for action in parser._actions for option in action.option_strings}
+    assert [word for word in words[2:] if word.startswith("--") and word not in known] == []
+
+
+def test_processes_without_containers_are_those_of_compose() -> None:
+    typed = "\n".join(blocks("Without containers"))
+    for name, shortened in (("web", ["gunicorn", "elevata.wsgi"]), ("worker", ["worker"]), ("scheduler", ["beat"])):
+        command = SERVICES[name]["command"]
+        assert all(word in command for word in shortened)
+        options = [word for word in command if word.startswith("--")]
+        assert [option for option in options if option not in typed] == []
+
+
+def test_variables_are_explained_in_the_example() -> None:
+    named = set(re.findall(r"\b(ELEVATA_[A-Z_]+|POSTGRES_[A-Z_]+)\b", DOC)) - {"ELEVATA_TOKEN"}
+    assert sorted(name for name in named if not re.search(rf"^#?{name}=", EXAMPLE, re.M)) == []
+
+
+def test_folders_inside_are_on_volumes() -> None:
+    mounted = {mount.split(":")[1] for mount in SERVICES["web"]["volumes"]}
+    for folder in re.findall(r" (/var/lib/elevata/\w+)", DOC):
+        assert folder in mounted
+
+
+def test_services_that_use_the_database_are_stopped_for_a_restore() -> None:
+    (stop,) = [line for line in LINES if line.startswith("docker compose stop")]
+    uses = {
+        name
+        for name, service in SERVICES.items()
+        if service.get("restart") != "no" and "DATABASE_URL" in service.get("environment", {})
+    }
+    assert set(stop.split()[3:]) == uses
+
+
+@pytest.mark.django_db
+def test_every_metric_is_explained_and_there() -> None:
+    given = set(re.findall(r"^# TYPE (elevata_\w+) ", metrics.exposition().decode(), re.M))
+    given = {name for name in given if not name.endswith("_created")}
+    explained = set(re.findall(r"`(elevata_\w+)(?:\{[\w,]+\})?`", DOC))
+    assert given - explained == set()
+    # A family without a worker to tell of is left out.
+    assert explained - given <= {"elevata_worker_heartbeat_age_seconds"}
+
+
+def test_every_check_is_explained() -> None:
+    source = (ROOT / "elevata" / "ops" / "checks.py").read_text()
+    assert set(re.findall(r'id="(elevata\.\w+)"', source)) == set(re.findall(r"`(elevata\.[WE]\d+)`", DOC))
+
+
+# --- as processes ----------------------------------------------------------------------------------
+
+STAND_IN = """#!{python}
+import os, subprocess, sys
+words = sys.argv[2:]
+while words[1].startswith("-"):
+    del words[1]
+what, service, command = words[0], words[1], words[2:]
+if what in ("stop", "start"):
+    sys.exit(0)
+if service == "migrate" and not command:
+    command = ["python", "manage.py", "migrate", "--noinput"]
+if command[0] == "python":
+    command = [sys.executable] + [os.path.join({root!r}, word) if word == "manage.py" else word for word in command[1:]]
+sys.exit(subprocess.run(command, env=os.environ | {{"PYTHONPATH": {root!r}}}).returncode)
+"""
+
+
+def surroundings() -> dict[str, str]:
+    """Return this process's variables, except the one that allows database access beside a browser."""
+    return {name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"}
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a function that runs lines of the page in an empty folder, with an installation of its own."""
+    (tmp_path / "bin").mkdir()
+    stand_in = tmp_path / "bin" / "docker"
+    stand_in.write_text(STAND_IN.format(python=sys.executable, root=str(ROOT)))
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("ELEVATA_DATA_DIR", str(tmp_path / "data"))
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def run(lines: str, *, fails: bool = False, **variables: str) -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", lines],
+            cwd=work,
+            env={**surroundings(), "PYTHONPATH": str(ROOT), **variables},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def manage(words: str) -> str:
+    return f"{shlex.quote(sys.executable)} {ROOT}/manage.py {words}"
+
+
+@pytest.fixture
+def own_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Create a database for this test on the session's PostgreSQL server; programs find it by variables."""
+    import psycopg
+
+    url = os.environ["DATABASE_URL"]
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("DROP DATABASE IF EXISTS operations")
+        server.execute("CREATE DATABASE operations")
+        info = server.info
+        place = {"PGHOST": info.host, "PGPORT": str(info.port), "PGUSER": info.user}
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DATABASE_URL", re.sub(r"/\w+$", "/operations", url))
+    yield
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("DROP DATABASE operations WITH (FORCE)")
+
+
+def in_own(block: str) -> str:
+    """Return the lines with the name of the test's own database."""
+    return re.sub(r"(--dbname|custom|--force|createdb --username elevata) elevata\b", r"\1 operations", block)
+
+
+CREATE = "create_user {name} --role editor --password analytical-engine-7"
+
+
+@pytest.mark.services
+def test_a_postgresql_that_is_restored_as_the_page_says_has_its_chain_and_its_triggers(
+    shell: Callable[..., str], own_database: None
+) -> None:
+    place = os.environ["DATABASE_URL"]
+    shell(manage("migrate --noinput -v 0"))
+    shell(manage(CREATE.format(name="ada")))
+    (back_up,) = [block for block in blocks("Back up") if "pg_dump" in block]
+    (put_back,) = blocks("Restore")
+    shell(in_own(back_up))
+    shell(manage(CREATE.format(name="eve")))
+    said = shell(in_own(put_back))
+    assert "intact: " in said
+    import psycopg
+
+    with psycopg.connect(place, autocommit=True) as database:
+        names = [row[0] for row in database.execute("SELECT username FROM auth_user").fetchall()]
+        assert names == ["ada"]
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            database.execute("DELETE FROM audit_changelogentry")
+
+
+@pytest.mark.services
+def test_backup_and_restore_take_postgresql_too(shell: Callable[..., str], own_database: None) -> None:
+    shell(manage("migrate --noinput -v 0"))
+    shell(manage(CREATE.format(name="ada")))
+    shell(manage("backup backups/control"))
+    shell(manage(CREATE.format(name="eve")))
+    assert "the chain holds" in shell(manage("restore backups/control"))
+    import psycopg
+
+    with psycopg.connect(os.environ["DATABASE_URL"]) as database:
+        assert [row[0] for row in database.execute("SELECT username FROM auth_user").fetchall()] == ["ada"]
+
+
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the embedded defaults, whatever stores the session runs on."""
+    for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_sqlite_database_is_backed_up_and_restored(
+    shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_files(monkeypatch)
+    shell(manage("migrate --noinput -v 0"))
+    shell(manage(CREATE.format(name="ada")))
+    shell(manage("backup backups/control"))
+    shell(manage(CREATE.format(name="eve")))
+    assert "the chain holds" in shell(manage("restore backups/control"))
+    assert "restored from control" in shell(manage("verify_audit"))
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "data" / "control.sqlite3") as database:
+        assert database.execute("SELECT username FROM auth_user").fetchall() == [("ada",)]
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            database.execute("DELETE FROM audit_changelogentry")
+    # A copy that was put back beside the product is not accounted for until somebody says so.
+    shell(manage(CREATE.format(name="zoe")))
+    database = tmp_path / "data" / "control.sqlite3"
+    shell(f"rm -f {database}-wal {database}-shm && cp backups/control {database}")
+    assert "and this chain has no such link" in shell(manage("verify_audit"), fails=True)
+    shell(manage("accept_chain --reason copied"))
+    assert "intact" in shell(manage("verify_audit"))
+    # A copy that was altered, or that is there already, is refused.
+    assert "is there already" in shell(manage("backup backups/control"), fails=True)
+    with (tmp_path / "work" / "backups" / "control").open("ab") as copy:
+        copy.write(b"x")
+    assert "SHA-256 differs" in shell(manage("restore backups/control"), fails=True)
+
+
+def test_an_installation_set_up_as_the_page_says_has_nothing_to_find_fault_with(
+    shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that ``check --deploy`` passes with the page's variables and a server's database and broker."""
+    (install,) = [block for block in blocks("Install") if "cp .env.example" in block]
+    prepare = "\n".join(line for line in install.splitlines() if not line.startswith("docker"))
+    given = shell(f"cp {ROOT}/.env.example . && {prepare} && cat .env")
+    variables = dict(re.findall(r"^([A-Z_]+)=(.*)$", given, re.M))
+    variables |= {"DATABASE_URL": "postgres://elevata:x@db:5432/elevata", "CELERY_BROKER_URL": "redis://redis:6379/0"}
+    check = next(line for line in install.splitlines() if "check --deploy" in line)
+    assert "no issues" in shell(check, **variables)
+
+
+def test_what_is_wrong_with_an_installation_is_said(shell: Callable[..., str], monkeypatch) -> None:
+    in_files(monkeypatch)
+    said = shell(manage("check --deploy"), CELERY_BROKER_URL="redis://redis:6379/0", ELEVATA_METRICS_ALLOW="0.0.0.0/0")
+    assert "elevata.W002" in said
+    assert "elevata.W004" in said
+    assert "elevata.E001" in shell(manage("check"), ELEVATA_METRICS_ALLOW="everybody", fails=True)
+
+
+def answer(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=120) as said:
+            return said.status, said.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def test_the_web_is_started_as_the_page_says(
+    shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Check Gunicorn's two processes: healthy, not ready without a worker, shared metrics, JSON logs."""
+    in_files(monkeypatch)
+    shell(manage("migrate --noinput -v 0"))
+    typed = next(line for line in LINES if line.startswith(".venv/bin/gunicorn"))
+    port = free_port()
+    words = shlex.split(typed.replace("127.0.0.1:8000", f"127.0.0.1:{port}"))
+    variables = {"ELEVATA_LOG_FORMAT": "json", "ELEVATA_LOG_LEVEL": "INFO", "ELEVATA_METRICS_ALLOW": "127.0.0.1/32"}
+    log = tmp_path / "web.log"
+    with log.open("w") as output:
+        web = subprocess.Popen(
+            [str(Path(sys.executable).with_name("gunicorn")), *words[1:]],
+            cwd=ROOT,
+            env={**surroundings(), **variables},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and web.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.2)
+        assert answer(port, "/healthz") == (200, "ok\n")
+        status, said = answer(port, "/readyz")
+        checks = {name: one["status"] for name, one in json.loads(said)["checks"].items()}
+        assert (status, checks) == (503, {"database": "up", "broker": "up", "worker": "down", "warehouse": "up"})
+        for _ in range(9):
+            answer(port, "/healthz?q=private")
+        _, text = answer(port, "/metrics")
+        counted = 'elevata_http_requests_total{method="GET",route="healthz",status="200"} 10.0'
+        assert counted in text
+    finally:
+        web.terminate()
+        web.wait(timeout=60)
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    (first, *_) = [line for line in lines if line["logger"] == "elevata.ops.access_log"]
+    assert (first["path"], first["status"]) == ("/healthz", 200)
+    assert len(first["request_id"]) == 32
+    assert "private" not in log.read_text()
+
+
+@pytest.mark.parametrize("role", ["worker", "beat"])
+def test_celery_takes_what_the_page_has_people_type(role: str) -> None:
+    (typed,) = [line for line in LINES if f"elevata.celery {role}" in line]
+    words = shlex.split(typed)
+    program = Path(sys.executable).with_name("celery")
+    done = subprocess.run([program, *words[1:4], "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [word for word in words[4:] if word.startswith("--") and word not in done.stdout] == []
+
+
+def test_the_scheduler_sends_what_is_due(
+    shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Check that beat, started as on the page, writes the health check's file and sends a message."""
+    in_files(monkeypatch)
+    data = tmp_path / "data"
+    (typed,) = [line for line in LINES if "elevata.celery beat" in line]
+    words = shlex.split(typed.replace("$ELEVATA_DATA_DIR", str(data)))
+    program = str(Path(sys.executable).with_name("celery"))
+    with (tmp_path / "beat.log").open("w") as output:
+        beat = subprocess.Popen(
+            [program, *words[1:], "--pidfile", ""], cwd=ROOT, env=surroundings(), stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + 180
+        while not list(data.glob("broker/messages/*.msg")) and time.monotonic() < deadline and beat.poll() is None:
+            time.sleep(0.5)
+        assert list(data.glob("broker/messages/*.msg")), (tmp_path / "beat.log").read_text()
+        assert list(data.glob("celerybeat-schedule*"))
+    finally:
+        beat.terminate()
+        beat.wait(timeout=60)

@@ -1,0 +1,136 @@
+"""Data that a browser sends for a page's form: its fields as they stand, with typed values."""
+
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+from tests.elevata.web import pages
+
+Fields = dict[str, list[str]]
+
+
+class _Forms(HTMLParser):
+    """Every form of a page, with the values of its fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[tuple[dict[str, str], Fields]] = []
+        self._inside = False
+        self._select: str | None = None
+        self._options: list[str] = []
+        self._chosen: list[str] = []
+        self._multiple = False
+        self._text: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.forms.append((given, {}))
+            self._inside = True
+        elif not self._inside:
+            return
+        elif tag == "input" and given.get("name") and given.get("type") not in ("submit", "button"):
+            ticked = given.get("type") in ("checkbox", "radio")
+            if not ticked or "checked" in given:
+                self._field(given["name"]).append(given.get("value", "on" if ticked else ""))
+        elif tag == "textarea":
+            self._text = given["name"]
+            self._field(self._text).append("")
+        elif tag == "select":
+            self._select, self._options, self._chosen = given["name"], [], []
+            self._multiple = "multiple" in given
+        elif tag == "option" and self._select:
+            self._options.append(given.get("value", ""))
+            if "selected" in given:
+                self._chosen.append(given.get("value", ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._inside = False
+        elif tag == "textarea" and self._text:
+            values = self._field(self._text)
+            values[-1] = values[-1].removeprefix("\n")
+            self._text = None
+        elif tag == "select" and self._select:
+            chosen = self._chosen or ([] if self._multiple else self._options[:1])
+            if chosen:
+                self._field(self._select).extend(chosen)
+            self._select = None
+
+    def handle_data(self, data: str) -> None:
+        if self._text:
+            self._field(self._text)[-1] += data
+
+    def _field(self, name: str) -> list[str]:
+        return self.forms[-1][1].setdefault(name, [])
+
+
+class _Fields(HTMLParser):
+    """Every visible field of a page's forms that do something, with what describes it; and all ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: list[tuple[str, str]] = []
+        self.ids: set[str] = set()
+        self._does = False
+        self._groups: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids.add(given.get("id", ""))
+        if tag == "form":
+            self._does = given.get("method") == "post"
+        elif tag == "fieldset":
+            self._groups.append(given.get("aria-describedby", ""))
+        elif self._does and tag in ("input", "select", "textarea"):
+            self._field(given)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._does = False
+        elif tag == "fieldset":
+            self._groups.pop()
+
+    def _field(self, given: dict[str, str]) -> None:
+        # A box that chooses its row of a table is described by the row.
+        chooses = given.get("type") == "checkbox" and "aria-label" in given
+        if given.get("type") not in ("hidden", "submit", "button") and not chooses:
+            group = self._groups[-1] if self._groups and given.get("type") == "radio" else ""
+            self.fields.append((given.get("name", "?"), given.get("aria-describedby", "") or group))
+
+
+def unexplained(page: str) -> list[str]:
+    """Names of the fields that no element of the page explains, in forms that do something."""
+    parser = _Fields()
+    parser.feed(page)
+    return [name for name, by in parser.fields if not by or not set(by.split()) <= parser.ids]
+
+
+def form_of(page: str, *, having: str) -> Fields:
+    """The fields of the page's form that has a field of this name."""
+    parser = _Forms()
+    parser.feed(page)
+    return next(dict(fields) for _, fields in parser.forms if having in fields)
+
+
+def action_of(page: str, *, having: str) -> str:
+    """The address that form goes to."""
+    parser = _Forms()
+    parser.feed(page)
+    return next(attrs.get("action", "") for attrs, fields in parser.forms if having in fields)
+
+
+def typed(page: str, *, having: str = "version", **over: Any) -> dict[str, Any]:
+    """That form with these fields typed over; None unticks a box or empties a choice."""
+    fields: dict[str, Any] = dict(form_of(page, having=having))
+    for name, value in over.items():
+        if value is None:
+            fields.pop(name, None)
+        else:
+            fields[name] = value
+    return fields
+
+
+def words(page: str) -> str:
+    """The page as it reads, without tags and with its signs as they are."""
+    return unescape(pages.words(page))

@@ -1,0 +1,36 @@
+"""Reading pages in tests."""
+
+import re
+
+from django.http import HttpResponse
+from django.test import Client
+
+_BLOCKS = (
+    "html|head|body|meta|link|title|div|p|h[1-6]|ul|ol|li|table|thead|tbody|tr|td|th|section|nav|header|footer|main|"
+    "form|fieldset|legend|dl|dt|dd|details|summary|br|option|noscript"
+)
+_VERBATIM = re.compile(r"(<(pre|textarea|script)\b.*?</\2>)", re.S)
+
+
+def text_of(client: Client, address: str) -> str:
+    return html_of(client.get(address))
+
+
+def html_of(response: HttpResponse) -> str:
+    """Return a response's HTML without the white space that shows nowhere: line breaks, indents, ends of blocks."""
+    text = response.content.decode()
+    if "html" not in response.headers.get("Content-Type", ""):
+        return text
+    parts = _VERBATIM.split(text)
+    # A split gives the text between, the whole element and its name, in turns.
+    between = [
+        _collapsed(part) if place % 3 == 0 else part if place % 3 == 1 else "" for place, part in enumerate(parts)
+    ]
+    return "".join(between)
+
+
+def _collapsed(html: str) -> str:
+    html = re.sub(r"(\bvalue=\"[^\"]*\")|\s+", lambda found: found[1] or " ", html)
+    html = re.sub(rf" ?(</?(?:{_BLOCKS})\b[^>]*>) ?", r"\1", html)
+    html = re.sub(r"(<(?:a|button|label|svg|rect)\b[^>]*>) ", r"\1", html)
+    return re.sub(r" (</(?:a|button|label|svg)>)", r"\1", html)

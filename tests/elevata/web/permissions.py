@@ -1,0 +1,272 @@
+"""Permissions of every route: the views' declarations, and the table they are compared with.
+
+A view declares by its decorator (``elevata.accounts.permissions``), a resource of the API by its permission
+classes. A route that takes more than reading and declares nothing, or that the table does not know as
+it is, fails ``test_matrix.py``.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, get_resolver
+from rest_framework.permissions import IsAuthenticated
+
+from elevata.accounts.permissions import SAFE_METHODS, needs_of
+from elevata.accounts.roles import Permission
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+Needs = frozenset[Permission]
+
+READ_DATA = frozenset({Permission.READ_DATA})
+CHANGE = frozenset({Permission.CHANGE_METADATA})
+APPROVE = frozenset({Permission.APPROVE_REPORTS})
+EXECUTE = frozenset({Permission.EXECUTE_REPORTS})
+START = frozenset({Permission.START_LOAD})
+POLICIES = frozenset({Permission.MANAGE_POLICIES})
+PEOPLE = frozenset({Permission.MANAGE_USERS})
+WEBHOOKS = frozenset({Permission.MANAGE_WEBHOOKS})
+BUILD = CHANGE | APPROVE | EXECUTE
+EVERYBODY: Needs = frozenset()
+"""Whoever is signed in."""
+
+
+def patterns() -> dict[str, URLPattern]:
+    """Every route by its name, from the URL configuration."""
+    return {pattern.name or f"unnamed: {pattern.pattern}": pattern for pattern in _patterns(get_resolver())}
+
+
+def _patterns(resolver: URLResolver) -> list[URLPattern]:
+    found = []
+    for entry in resolver.url_patterns:
+        found += _patterns(entry) if isinstance(entry, URLResolver) else [entry]
+    return found
+
+
+def is_open(pattern: URLPattern) -> bool:
+    """Return whether the route answers users who are not signed in. Resources of the API check that themselves."""
+    view = pattern.callback
+    if hasattr(view, "cls"):
+        asked = [one for method in methods_of(pattern) for one in permissions_of(view, method)]
+        return not any(isinstance(one, IsAuthenticated) for one in asked)
+    return getattr(view, "login_required", True) is False
+
+
+def methods_of(pattern: URLPattern) -> tuple[str, ...]:
+    """The methods that may be declared; what a page takes besides GET only asking it tells."""
+    actions = getattr(pattern.callback, "actions", None)
+    if actions is not None:
+        return tuple(method for method in METHODS if method.lower() in actions)
+    return ("GET",) if hasattr(pattern.callback, "cls") else ("GET", "POST")
+
+
+def declared(pattern: URLPattern, method: str) -> Needs | None:
+    """Return the permissions that the view declares; None if it declares none."""
+    view = pattern.callback
+    if not hasattr(view, "cls"):
+        return needs_of(view if hasattr(view, "needs") else getattr(view, "view_class", view), method)
+    needed: Needs = EVERYBODY
+    for permission in permissions_of(view, method):
+        said: Any = getattr(permission, "needs", EVERYBODY)
+        if said is None:
+            return None
+        needed |= said
+    return needed
+
+
+def permissions_of(view: Any, method: str) -> list[Any]:
+    made = view.cls(**view.initkwargs)
+    made.request = SimpleNamespace(method=method, user=None)
+    made.action = getattr(view, "actions", {}).get(method.lower())
+    return made.get_permissions()
+
+
+def in_table(name: str, method: str) -> Needs | None:
+    """Return the table's permissions; None for a writing method of a route that it does not name."""
+    row = TABLE.get(name, {})
+    return row.get(method, EVERYBODY if method in SAFE_METHODS else None)
+
+
+def _form(needed: Needs) -> dict[str, Needs]:
+    """A form, and sending it."""
+    return {"GET": needed, "POST": needed}
+
+
+def _sent(needed: Needs) -> dict[str, Needs]:
+    """Everybody sees the page; sending something takes more."""
+    return {"POST": needed}
+
+
+TABLE: dict[str, dict[str, Needs]] = {
+    # pages
+    "column_cell": _form(CHANGE),
+    "column_create": _form(CHANGE),
+    "column_delete": _form(CHANGE),
+    "column_depends": _form(CHANGE),
+    "column_edit": _form(CHANGE),
+    "column_move": _form(CHANGE),
+    "column_rename": _form(CHANGE),
+    "column_restore": _form(CHANGE),
+    "column_retire": _form(CHANGE),
+    "columns_paste": _form(CHANGE),
+    "dataset_create": _form(CHANGE),
+    "dataset_delete": _form(CHANGE),
+    "dataset_depends": _form(CHANGE),
+    "dataset_edit": _form(CHANGE),
+    "dataset_inputs": _form(CHANGE),
+    "dataset_policy": _sent(CHANGE),
+    "dataset_rename": _form(CHANGE),
+    "dataset_restore": _form(CHANGE),
+    "dataset_retire": _form(CHANGE),
+    "delivery_list": _form(WEBHOOKS),
+    "delivery_page": _form(WEBHOOKS),
+    "delivery_replay": _form(WEBHOOKS),
+    "drift_adopt": _form(EXECUTE),
+    "drift_refresh": _form(EXECUTE),
+    "execution_abandon": _form(EXECUTE),
+    "execution_cancel": _form(EXECUTE),
+    "execution_resume": _form(EXECUTE),
+    "execution_undo": _form(BUILD),
+    "inputs_depend": _form(CHANGE),
+    "lease_break": _form(EXECUTE),
+    "me": _sent(EVERYBODY),
+    "own_password": _sent(EVERYBODY),
+    "notice_settings": _sent(EVERYBODY),
+    "notices_read": _sent(EVERYBODY),
+    "user_list": _form(PEOPLE),
+    "user_new": _form(PEOPLE),
+    "user_page": _form(PEOPLE),
+    "policy_page": _sent(POLICIES),
+    "reference_restore": _form(CHANGE),
+    "reference_create": _form(CHANGE),
+    "reference_pairs": _form(CHANGE),
+    "reference_retire": _form(CHANGE),
+    "report_approve": _form(APPROVE),
+    "report_build": _form(BUILD),
+    "report_execute": _form(EXECUTE),
+    "report_preview": _form(EXECUTE),
+    "report_dry_run": _form(EXECUTE),
+    "report_reject": _form(APPROVE),
+    "dataset_vacuum": _form(START),
+    "dataset_prune": _form(START),
+    "dataset_accept": _form(START),
+    "dataset_check": _form(READ_DATA),
+    "run_again": _form(START),
+    "run_cancel": _form(START),
+    "run_revert": _form(START),
+    "run_start": _form(START),
+    "schedule_delete": _form(START),
+    "schedule_edit": _form(START),
+    "schedule_new": _form(START),
+    "schedule_run": _form(START),
+    "schema_create": _form(CHANGE),
+    "schema_edit": _form(CHANGE),
+    "sign_out": _sent(EVERYBODY),
+    "source_columns": _form(CHANGE),
+    "source_edit": _form(CHANGE),
+    "source_generate": _form(CHANGE),
+    "source_import": _form(CHANGE),
+    "start_read": _form(READ_DATA),
+    "dataset_data": _form(READ_DATA),
+    "dataset_run_changes": _form(READ_DATA),
+    "dataset_history": _form(READ_DATA),
+    "dataset_as_of": _form(READ_DATA),
+    "dataset_versions": _form(READ_DATA),
+    "read_part": _form(READ_DATA),
+    "read_file": _form(READ_DATA),
+    "sql_page": _form(READ_DATA),
+    "sql_run": _form(READ_DATA),
+    "sql_answer": _form(READ_DATA),
+    "sql_cancel": _form(READ_DATA),
+    "sql_file": _form(READ_DATA),
+    "saved_query_list": _form(READ_DATA),
+    "saved_query_save": _form(READ_DATA),
+    "saved_query_delete": _form(READ_DATA),
+    "system_create": _form(CHANGE),
+    "system_discover": _form(CHANGE),
+    "system_edit": _form(CHANGE),
+    "system_test": _form(CHANGE),
+    "webhook_delete": _form(WEBHOOKS),
+    "webhook_edit": _form(WEBHOOKS),
+    "webhook_list": _form(WEBHOOKS),
+    "webhook_new": _form(WEBHOOKS),
+    "webhook_page": _form(WEBHOOKS),
+    "webhook_test": _form(WEBHOOKS),
+    # the API
+    "api-column-bulk": _sent(CHANGE),
+    "api-column-detail": {"PATCH": CHANGE, "DELETE": CHANGE},
+    "api-column-list": _sent(CHANGE),
+    "api-column-rename": _sent(CHANGE),
+    "api-column-restore": _sent(CHANGE),
+    "api-column-retire": _sent(CHANGE),
+    "api-dataset-bulk": _sent(CHANGE),
+    "api-dataset-detail": {"PATCH": CHANGE, "DELETE": CHANGE},
+    "api-dataset-inputs": _sent(CHANGE),
+    "api-dataset-list": _sent(CHANGE),
+    "api-dataset-rename": _sent(CHANGE),
+    "api-dataset-restore": _sent(CHANGE),
+    "api-dataset-retire": _sent(CHANGE),
+    "api-delivery-detail": {"GET": WEBHOOKS},
+    "api-delivery-list": {"GET": WEBHOOKS},
+    "api-delivery-replay": _sent(WEBHOOKS),
+    "api-drift-adopt": _sent(EXECUTE),
+    "api-drift-check": _sent(EXECUTE),
+    "api-environment-accept": _sent(POLICIES),
+    "api-environment-detail": {"PATCH": POLICIES},
+    "api-environment-reject": _sent(POLICIES),
+    "api-environment-withdraw": _sent(POLICIES),
+    "api-execution-abandon": _sent(EXECUTE),
+    "api-execution-cancel": _sent(EXECUTE),
+    "api-execution-resume": _sent(EXECUTE),
+    "api-history-batch-list": _sent(START),
+    "api-history-check-detail": {"GET": READ_DATA},
+    "api-history-check-list": _form(READ_DATA),
+    "api-vacuum-list": _sent(START),
+    "api-history-prune-list": _sent(START),
+    "api-table-acceptance-list": _sent(START),
+    "api-history-revert-list": _sent(START),
+    "api-load-run-again": _sent(START),
+    "api-load-run-cancel": _sent(START),
+    "api-load-run-list": _sent(START),
+    "api-refresh-detail": {"GET": BUILD},
+    "api-refresh-list": _form(BUILD),
+    "api-metadata-import": _sent(CHANGE),
+    "api-notice-read": _sent(EVERYBODY),
+    "api-notice-read-all": _sent(EVERYBODY),
+    "api-user-detail": {"GET": PEOPLE, "PATCH": PEOPLE},
+    "api-user-list": _form(PEOPLE),
+    "api-query-detail": {"GET": READ_DATA},
+    "api-query-list": _form(READ_DATA),
+    "api-query-rows": {"GET": READ_DATA},
+    "api-read-detail": {"GET": READ_DATA},
+    "api-read-list": _form(READ_DATA),
+    "api-read-rows": {"GET": READ_DATA},
+    "api-record-undo": _sent(BUILD),
+    "api-reference-list": _sent(CHANGE),
+    "api-reference-restore": _sent(CHANGE),
+    "api-reference-retire": _sent(CHANGE),
+    "api-report-approve": _sent(APPROVE),
+    "api-report-execute": _sent(EXECUTE),
+    "api-report-list": _sent(BUILD),
+    "api-report-preview": _sent(EXECUTE),
+    "api-report-dry-run": _sent(EXECUTE),
+    "api-report-reject": _sent(APPROVE),
+    "api-schedule-detail": {"PATCH": START, "DELETE": START},
+    "api-schedule-list": _sent(START),
+    "api-schedule-run": _sent(START),
+    "api-schema-bulk": _sent(CHANGE),
+    "api-schema-detail": {"PATCH": CHANGE, "DELETE": CHANGE},
+    "api-schema-list": _sent(CHANGE),
+    "api-source-column-bulk": _sent(CHANGE),
+    "api-source-column-detail": {"PATCH": CHANGE},
+    "api-source-column-list": _sent(CHANGE),
+    "api-source-dataset-bulk": _sent(CHANGE),
+    "api-source-dataset-detail": {"PATCH": CHANGE},
+    "api-source-dataset-generate": _sent(CHANGE),
+    "api-source-dataset-list": _sent(CHANGE),
+    "api-system-bulk": _sent(CHANGE),
+    "api-system-detail": {"PATCH": CHANGE, "DELETE": CHANGE},
+    "api-system-list": _sent(CHANGE),
+    "api-webhook-detail": {"GET": WEBHOOKS, "PATCH": WEBHOOKS, "DELETE": WEBHOOKS},
+    "api-webhook-list": _form(WEBHOOKS),
+    "api-webhook-test": _sent(WEBHOOKS),
+}

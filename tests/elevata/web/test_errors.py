@@ -1,0 +1,204 @@
+"""Error pages, problem+json below /api/, and a control database that is away."""
+
+import re
+
+import pytest
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.web import middleware
+from loader.services.schedules import create_schedule, delete_schedule
+from metadata.models import TargetDataset
+from metadata.services.lifecycle import delete_column, delete_dataset, retire_column, retire_dataset
+from tests.architecture.world import World, person
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, words
+
+pytestmark = pytest.mark.django_db
+
+
+def away(*args, **kwargs):
+    raise OperationalError("could not connect to server: postgres://user:secret@db")
+
+
+def test_not_found(reader: Client):
+    answer = reader.get("/nowhere/")
+    assert answer.status_code == 404
+    assert "No page exists at this address" in html_of(answer)
+    assert answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/",
+        "/datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/sql/",
+        "/datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/lineage/",
+        "/datasets/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/history/",
+        "/sources/6f3d2c0a-54c1-5b0e-9a37-0c7f0a9e51d4/",
+        "/load-runs/nowhere/",
+        "/load-runs/a%00b/",
+        "/api/v1/load-runs/a%00b/",
+        "/api/v1/systems/a%00b/",
+        "/api/v1/schemas/a%00b/",
+        "/load-runs/nowhere/live/",
+        "/reads/77/",
+    ],
+)
+def test_what_is_not_there_is_not_found(reader: Client, address: str):
+    assert reader.get(address).status_code == 404
+
+
+def deleted(dataset: TargetDataset, *columns: str) -> None:
+    """Mia retires and deletes the dataset, or these columns of it."""
+    with acting_as(person("mia", Role.EDITOR)):
+        if not columns:
+            gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
+            delete_dataset(dataset=gone, expected_version=gone.version, reason="nobody reads it")
+        for name in columns:
+            column = dataset.columns.get(name=name)
+            gone = retire_column(column=column, expected_version=column.version)
+            delete_column(column=gone, expected_version=gone.version)
+
+
+def test_a_deleted_dataset_is_named_with_who_deleted_it_and_why(world: World, viewer: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    pages = [f"/datasets/{dataset.key}/", f"/datasets/{dataset.key}/lineage/"]
+    deleted(dataset)
+    for page in pages:
+        text = read(viewer, page, 404)
+        assert "rawcore.rc_crm_customer was deleted" in words(text)
+        assert "deleted by mia on 20" in words(text)
+        assert "“nobody reads it”" in text
+    way_on = re.search(r'href="(/changes/\?q=[^"]+)"', text)[1]
+    assert "deleted" in words(read(viewer, way_on))
+
+
+def test_a_deleted_column_leads_to_its_dataset(world: World, editor: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    column = dataset.columns.get(name="balance")
+    deleted(dataset, "balance")
+    text = read(editor, f"/columns/{column.key}/edit/", 404)
+    assert "rawcore.rc_crm_customer.balance was deleted" in words(text)
+    assert f'href="/datasets/{dataset.key}/"' in text
+
+
+def test_a_column_that_went_with_its_dataset_says_so(world: World, editor: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    column = dataset.columns.get(name="balance")
+    deleted(dataset)
+    text = words(read(editor, f"/columns/{column.key}/edit/", 404))
+    assert "rc_crm_customer.balance" in text
+    assert "by mia" in text
+
+
+def test_a_deleted_schedule_is_named(operator: Client, airport: TargetDataset):
+    schedule = create_schedule(name="nightly", cron="0 6 * * *")
+    page = f"/schedules/{schedule.key}/"
+    delete_schedule(schedule=schedule, expected_version=schedule.version)
+    assert "nightly in dev was deleted" in words(read(operator, page, 404))
+
+
+def test_what_was_deleted_is_told_only_to_who_is_signed_in(world: World, client: Client):
+    dataset = TargetDataset.objects.get(name="rc_crm_customer")
+    deleted(dataset)
+    assert client.get(f"/datasets/{dataset.key}/").status_code == 302
+
+
+def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
+    answer = reader.get("/sign-out/")
+    assert answer.status_code == 405
+    assert "POST" in answer.headers["Allow"]
+    assert "accepts forms only" in html_of(answer)
+
+
+def test_without_permission_there_is_a_page_that_says_so(reader: Client):
+    answer = reader.post("/start-load/", {"scope": "all"})
+    assert answer.status_code == 403
+    assert "Your account does not have the permission" in html_of(answer)
+    assert "Starting loads needs the operator role." in html_of(answer)
+    assert "start_load" not in html_of(answer)
+
+
+def test_who_has_not_signed_in_has_no_account_that_may_not(client: Client, settings):
+    settings.PASSWORD_SIGN_IN = False
+    answer = client.post("/sign-in/", {"username": "ada", "password": "analytical engine"})
+    assert answer.status_code == 403
+    assert "sign in by single sign-on" in html_of(answer)
+    assert "Your account" not in html_of(answer)
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_view_without_database_answers_503(reader: Client, monkeypatch: pytest.MonkeyPatch, error: type):
+    def gone(*args, **kwargs):
+        raise error("could not connect: postgres://user:secret@db")
+
+    monkeypatch.setattr("loader.views.load_runs.load_runs", gone)
+    answer = reader.get("/load-runs/")
+    text = html_of(answer)
+    assert answer.status_code == 503
+    assert "The control database does not respond" in text
+    assert answer.headers["X-Request-ID"] in text
+    assert answer.headers["Retry-After"] == "5"
+    assert "secret" not in text
+
+
+def test_a_session_without_database_answers_503(reader: Client, monkeypatch: pytest.MonkeyPatch):
+    """The user is looked up before any view runs."""
+    monkeypatch.setattr(SessionStore, "load", away)
+    reader.raise_request_exception = False
+    answer = reader.get("/load-runs/")
+    assert answer.status_code == 503
+    assert "The control database does not respond" in html_of(answer)
+
+
+def test_health_needs_no_database(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SessionStore, "load", away)
+    assert client.get("/healthz").content == b"ok\n"
+
+
+def test_an_accident_shows_no_traceback(reader: Client, monkeypatch: pytest.MonkeyPatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("the inside of it")
+
+    monkeypatch.setattr("loader.views.load_runs.load_runs", broken)
+    reader.raise_request_exception = False
+    answer = reader.get("/load-runs/")
+    assert answer.status_code == 500
+    assert "Something went wrong" in html_of(answer)
+    assert "the inside of it" not in html_of(answer)
+    assert answer.headers["X-Request-ID"] in html_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "code"), [(RuntimeError, 500, "server_error"), (OperationalError, 503, "database_down")]
+)
+def test_api_errors_are_problems(reader: Client, monkeypatch: pytest.MonkeyPatch, raised: type, status: int, code: str):
+    def broken(*args, **kwargs):
+        raise raised("the inside of it")
+
+    monkeypatch.setattr("loader.api.load_runs.load_runs", broken)
+    reader.raise_request_exception = False
+    answer = reader.get("/api/v1/load-runs/")
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"] == middleware.CONTENT_TYPE
+    assert answer.json()["code"] == code
+    assert "the inside of it" not in html_of(answer)
+
+
+def test_an_unknown_api_address_is_a_problem(reader: Client):
+    answer = reader.get("/api/v1/nowhere/")
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"] == middleware.CONTENT_TYPE
+    assert answer.json()["request_id"] == answer.headers["X-Request-ID"]
+
+
+def test_an_answer_to_a_request_that_met_no_middleware():
+    request = HttpRequest()
+    request.path = "/api/v1/"
+    answer = middleware.answer(request, status=400, title="Bad request", detail="", code="bad_request")
+    assert b'"request_id": ""' in answer.content

@@ -1,0 +1,151 @@
+"""Graphs before they are drawn: columns, heads, what the key says, what the browser gets. No database."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elevata.web.graph import LAYERS, Edge, Graph, Node
+from metadata.selectors.datasets import Lineage, LineageEdge, LineageNode
+from metadata.selectors.lineage import of_lineage
+
+
+def graph(nodes: str, *edges: str, **said: Any) -> Graph:
+    """``graph("a:raw b:rawcore", "a>b")``; an edge written ``a~b`` is a reference."""
+    made = (Node(name, name, layer=layer) for name, _, layer in (one.partition(":") for one in nodes.split()))
+    return Graph(tuple(made), tuple(edge(one, **said) for one in edges))
+
+
+def edge(text: str, **said: Any) -> Edge:
+    if "~" in text:
+        return Edge(*text.split("~"), kind="reference", **said)
+    return Edge(*text.split(">"), **said)
+
+
+CHAIN = "s:source r:raw v:stage c:rawcore h:history"
+
+
+def test_layers_stand_from_left_to_right_under_their_heads():
+    made = graph(f"h:history {CHAIN.removesuffix(' h:history')}", "s>r", "r>v", "v>c", "c>h")
+    assert made.ranks == {"s": 0, "r": 1, "v": 2, "c": 3, "h": 4}
+    assert made.heads == ("Source", "Raw", "Stage", "Rawcore", "History")
+
+
+def test_a_dataset_that_reads_its_own_layer_stands_right_of_it():
+    made = graph("a:bizcore b:bizcore", "a>b")
+    assert made.ranks == {"a": 0, "b": 1}
+    assert made.heads == ("Bizcore", "Bizcore")
+
+
+def test_a_history_stands_right_of_its_dataset_whatever_layer_that_has():
+    made = graph("b:bizcore h:history", "b>h")
+    assert made.ranks["h"] > made.ranks["b"]
+
+
+def test_a_reference_moves_nothing():
+    assert graph("a:rawcore b:rawcore", "a~b").ranks == {"a": 0, "b": 0}
+
+
+def test_no_layer_that_is_not_there_takes_a_column():
+    assert graph("s:source c:serving").ranks == {"s": 0, "c": 1}
+
+
+def test_a_column_where_layers_meet_has_no_head():
+    assert graph("b:bizcore d:bizcore c:rawcore", "b>d", "b>c").heads == ("Bizcore", "")
+
+
+def test_a_circle_has_columns_all_the_same():
+    assert len(graph("a:bizcore b:bizcore", "a>b", "b>a").ranks) == 2
+
+
+def test_what_refers_to_itself_stays_where_it_is():
+    assert graph("a:rawcore", "a~a").ranks == graph("a:rawcore", "a>a").ranks == {"a": 0}
+
+
+def test_without_layers_the_columns_are_left_to_the_edges():
+    made = Graph((Node("a", "a"), Node("b", "b", layer="raw")), (Edge("a", "b"),))
+    assert made.ranks == {}
+    assert made.heads == ()
+    assert "rank" not in made.as_json()["nodes"][1]
+
+
+def test_an_edge_that_leads_nowhere_is_refused():
+    with pytest.raises(ValueError, match="from a to b"):
+        graph("a:raw", "a>b")
+
+
+def test_two_nodes_of_one_id_are_refused():
+    with pytest.raises(ValueError, match="same id"):
+        graph("a:raw a:stage")
+
+
+def test_the_key_names_only_what_is_there():
+    made = Graph(
+        (
+            Node("a", "a", layer="rawcore", state="failed", said="failed"),
+            Node("b", "b", layer="raw", state="failed", said="failed"),
+            Node("c", "c", layer="raw", state="queued", said="queued"),
+        ),
+        (Edge("b", "a"), Edge("a", "c", "reference")),
+    )
+    assert made.layers == ("raw", "rawcore")
+    assert made.states == (("failed", "failed"), ("queued", "queued"))
+    assert [kind for kind, _ in made.kinds] == ["input", "reference"]
+    assert not made.has_marked
+
+
+def test_a_marked_edge_is_told_in_the_key():
+    assert graph("a:raw b:stage", "a>b", marked=True).has_marked
+
+
+def test_the_browser_gets_only_what_says_something():
+    made = Graph((Node("a", "rc_a", "rawcore", "rawcore", url="/a/", here=True), Node("b", "rc_b", layer="rawcore")))
+    assert made.as_json() == {
+        "nodes": [
+            {
+                "id": "a",
+                "title": "rc_a",
+                "sub": "rawcore",
+                "layer": "rawcore",
+                "url": "/a/",
+                "here": True,
+                "rank": 0,
+            },
+            {"id": "b", "title": "rc_b", "layer": "rawcore", "rank": 0},
+        ],
+        "edges": [],
+        "heads": ["Rawcore"],
+    }
+
+
+def test_a_lineage_is_a_graph():
+    def node(name: str, kind: str, distance: int, active: bool = True) -> LineageNode:
+        return LineageNode(name, kind, f"rawcore.{name}", "rawcore", 1, active, distance)
+
+    found = Lineage(
+        (node("c", "target", 0), node("h", "history", 1, active=False)),
+        (LineageEdge("c", "h", "history"), LineageEdge("c", "c", "reference", "parent_key")),
+    )
+    made = of_lineage(found, lambda one: f"/{one.id}/")
+    assert [(one.title, one.sub, one.layer, one.here, one.muted) for one in made.nodes] == [
+        ("c", "rawcore", "rawcore", True, False),
+        ("h", "rawcore · retired", "history", False, True),
+    ]
+    assert made.nodes[0].url == "/c/"
+    assert made.edges[1] == Edge("c", "c", "reference", "parent_key")
+
+
+@given(
+    st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=14),
+    st.lists(st.tuples(st.integers(0, 13), st.integers(0, 13), st.sampled_from(["input", "history", "reference"]))),
+)
+def test_rows_flow_rightwards_wherever_there_is_no_circle(layers: list[str], pairs: list[tuple[int, int, str]]):
+    nodes = tuple(Node(f"n{place}", "n", layer=layer) for place, layer in enumerate(layers))
+    # Only forwards in the order of the list, so that there is no circle.
+    edges = tuple(Edge(f"n{a}", f"n{b}", kind) for a, b, kind in pairs if a < b < len(nodes))
+    made = Graph(nodes, edges)
+    assert all(made.ranks[one.start] < made.ranks[one.end] for one in edges if one.kind != "reference")
+    assert set(made.ranks.values()) == set(range(len(made.heads)))
+    assert json.loads(json.dumps(made.as_json())) == made.as_json()

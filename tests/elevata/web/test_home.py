@@ -1,0 +1,178 @@
+"""Home: what is there, what goes on, what needs a look; what takes a moment follows the page."""
+
+import re
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from architecture.models import Observation
+from architecture.services.leases import Holder, take_leases
+from architecture.services.states import current_environment
+from loader import selectors
+from loader.models import LoadRun, Schedule
+from loader.services.schedules import create_schedule
+from metadata.models import TargetDataset
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import World
+from tests.elevata.web.html import html_of
+from tests.loader.factories import DatasetRunFactory, LoadRunFactory, WorkerFactory, loaded
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> None:
+    cache.clear()
+
+
+def text_of(client: Client, address: str = "/") -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return html_of(answer)
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+# --- the page -------------------------------------------------------------------------------------------
+
+
+def test_an_empty_home_says_what_to_do_first(reader: Client):
+    text = text_of(reader)
+    assert "make demo" in text
+    assert "import_metadata examples/airports" in text
+    assert "No worker is running" in text
+    assert "No load runs yet" in text
+    assert "No schedules yet." in text
+    assert "drift: nothing applied yet" in text_of(reader, "/home/warehouse/")
+
+
+def test_it_says_what_is_described_and_what_ran(reader: Client, warehouse: TargetDataset):
+    WorkerFactory(name="worker@host")
+    text = text_of(reader)
+    assert "0 waiting for you 2 systems 2 Raw 2 Stage 2 Rawcore 2 History" in words(text)
+    assert "No worker is running" not in text
+    assert "worker@host" in text
+    assert text.index("/load-runs/busy/") < text.index("/load-runs/good/")
+
+
+def test_the_button_is_for_who_may_start_loads(operator: Client, reader: Client):
+    assert '<a class="btn btn-primary" href="/load-runs/?start=#start">' in text_of(operator)
+    assert 'disabled title="You do not have the permission to start load runs"' in text_of(reader)
+
+
+# --- now --------------------------------------------------------------------------------------------------
+
+
+def test_it_asks_again_only_while_something_goes_on(reader: Client):
+    LoadRunFactory(run_id="done")
+    assert "/home/now/" not in text_of(reader)
+    LoadRunFactory(run_id="busy", status="running")
+    text = text_of(reader)
+    assert 'hx-trigger="every 2s"' in text
+    seen = re.search(r"/home/now/\?seen=(\w+)", text)[1]
+    assert reader.get(f"/home/now/?seen={seen}").status_code == 204
+    LoadRun.objects.filter(run_id="busy").update(status="succeeded", finished_at=timezone.now())
+    answer = reader.get(f"/home/now/?seen={seen}")
+    assert answer.status_code == 200
+    assert "hx-trigger" not in html_of(answer)
+
+
+def test_schedules_that_are_next_due_are_listed_in_their_order(reader: Client, airport: TargetDataset):
+    for name, cron in (("late", "0 0 1 1 *"), ("soon", "* * * * *"), ("off", "* * * * *")):
+        create_schedule(name=name, cron=cron, active=name != "off")
+    coming = text_of(reader).split('id="coming-head"')[1].split("</section>")[0]
+    assert coming.index(">soon<") < coming.index(">late<")
+    assert ">off<" not in coming
+
+
+def test_leases_in_force_are_counted(reader: Client):
+    assert "0 datasets" in words(text_of(reader))
+    keys = [f"{n:032x}" for n in range(3)]
+    take_leases(environment=current_environment(), dataset_keys=keys, holder=Holder("load run", "busy", 1))
+    text = text_of(reader)
+    assert '<a href="/leases/">3 datasets</a>' in text
+    assert "do not respond" not in text
+
+
+def test_executions_under_way_are_there(reader: Client, world: World):
+    rename(world, "full_name", "display_name")
+    execution = world.queued()
+    assert f"execution {execution.pk} queued" in words(text_of(reader))
+
+
+# --- troubles -----------------------------------------------------------------------------------------------
+
+
+def test_what_failed_last_time_is_said(reader: Client, airport: TargetDataset):
+    loaded(airport, run_id="good")
+    run = LoadRunFactory(run_id="bad", status="failed")
+    DatasetRunFactory(run=run, dataset=airport, status="failed", counts={}, error={"message": "it broke"})
+    text = text_of(reader)
+    assert "it broke" in text
+    assert f"/load-runs/bad/?dataset={airport.key}#dataset-{airport.key}" in text
+
+
+def test_what_succeeded_since_is_no_trouble(reader: Client, airport: TargetDataset):
+    run = LoadRunFactory(run_id="bad", status="failed")
+    DatasetRunFactory(run=run, dataset=airport, status="failed", counts={}, error={"message": "it broke"})
+    DatasetRunFactory(run=LoadRunFactory(run_id="busy", status="running"), dataset=airport, status="running")
+    assert "it broke" in text_of(reader)
+    loaded(airport, run_id="good")
+    assert "it broke" not in text_of(reader)
+
+
+def test_a_schedule_whose_run_failed_is_a_trouble(reader: Client, airport: TargetDataset):
+    schedule = create_schedule(name="nightly", cron="0 6 * * *")
+    run = LoadRunFactory(run_id="bad", status="blocked", error={"message": "2 pending changes need a person"})
+    Schedule.objects.update(last_run=run)
+    assert "schedule nightly blocked" in words(text_of(reader))
+    assert "2 pending changes need a person" in text_of(reader)
+    Schedule.objects.filter(pk=schedule.pk).update(active=False, next_at=None)
+    assert "schedule nightly" not in words(text_of(reader))
+
+
+# --- the warehouse, after the page ----------------------------------------------------------------------------
+
+
+def test_what_takes_a_moment_follows_the_page(reader: Client, warehouse: TargetDataset):
+    page = text_of(reader)
+    assert 'hx-get="/home/warehouse/" hx-trigger="load"' in page
+    assert "56,260 open versions" not in words(page)
+    part = text_of(reader, "/home/warehouse/")
+    assert "56,260 open versions" in words(part)
+    assert "<html" not in part
+
+
+def test_drift_at_a_glance_leads_to_the_datasets_of_each_kind(reader: Client, world: World):
+    world.warehouse.show()
+    read = words(text_of(reader, "/home/warehouse/"))
+    assert re.search(r"(\d+) in sync 0 drifted 0 unknown", read)
+    for state in ("in_sync", "drifted", "unknown"):
+        assert f"/drift/?state={state}" in text_of(reader, "/home/warehouse/")
+
+
+def test_a_table_that_is_gone_counts_as_drifted(reader: Client, world: World):
+    world.warehouse.show()
+    before = selectors.drift_glance(current_environment())
+    Observation.objects.filter(table_key=current_environment().applied_datasets.first().dataset_key).update(
+        document=None, observed_at=timezone.now()
+    )
+    after = selectors.drift_glance(current_environment())
+    assert (before.drifted, after.drifted) == (0, 1)
+    assert after.total == before.total
+
+
+def test_drift_is_worked_out_anew_only_when_something_moved(
+    world: World, django_assert_num_queries: DjangoAssertNumQueries
+):
+    world.warehouse.show()
+    environment = current_environment()
+    selectors.drift_glance(environment)
+    # Both sides' newest times, nothing else.
+    with django_assert_num_queries(2):
+        selectors.drift_glance(environment)

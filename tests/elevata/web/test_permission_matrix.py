@@ -1,0 +1,113 @@
+"""The permission matrix: every route, every method, every role, and who is not signed in."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern
+
+from elevata.accounts.roles import ROLES, Role
+from elevata.accounts.services.users import ensure_user
+from elevata.api.resources import Reads
+from tests.elevata.web.permissions import METHODS, declared, in_table, is_open, methods_of, patterns, permissions_of
+from tests.elevata.web.routes import RULES
+from tests.elevata.web.test_routes import Addresses, addresses, controlled  # noqa: F401  fixtures
+
+PATTERNS = patterns()
+# These guard themselves in another way, which their own tests are about.
+OPEN = {"healthz", "readyz", "metrics", "sign_in", "sign_out", "sso", "sso_callback"}
+# Users without a role need these.
+WITHOUT_ROLE = {"me", "own_password", "sign_out"}
+
+
+def test_what_views_declare_is_what_the_table_says():
+    differs = []
+    for name, pattern in PATTERNS.items():
+        for method in methods_of(pattern):
+            if not is_open(pattern) and declared(pattern, method) != in_table(name, method):
+                differs.append(f"{method} {name}: declares {declared(pattern, method)}, not {in_table(name, method)}")
+    assert "\n".join(differs) == ""
+
+
+def test_who_is_not_signed_in_finds_nothing_open_but_this():
+    assert {name for name, pattern in PATTERNS.items() if is_open(pattern)} <= OPEN
+
+
+def asked(name: str) -> Iterator[str]:
+    """The methods that are tried. A page that declares nothing may not take more than GET."""
+    pattern = PATTERNS[name]
+    declares = [method for method in methods_of(pattern) if declared(pattern, method) is not None]
+    yield from declares or ["GET"]
+
+
+def status(client: Client, name: str, method: str, address: str) -> tuple[int, str]:
+    """The answer's status and where it leads; whatever it did is taken back."""
+    rule = RULES[name]
+    data = rule.data if method == rule.method.upper() else {}
+    options = {"content_type": "application/json"} if address.startswith("/api/") and method != "GET" else {}
+    before = transaction.savepoint()
+    answer = getattr(client, method.lower())(address, data, **options)
+    transaction.savepoint_rollback(before)
+    return answer.status_code, getattr(answer, "url", "")
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_role_may_do_what_it_gives_and_is_refused_the_rest(role: Role, addresses: Addresses):  # noqa: F811
+    client = Client(raise_request_exception=False)
+    client.force_login(ensure_user(name="rowena", roles=[role]))
+    wrong = []
+    for name in sorted(set(PATTERNS) - OPEN):
+        for method in asked(name):
+            needed = declared(PATTERNS[name], method)
+            allowed = not needed or bool(needed & ROLES[role])
+            code, _ = status(client, name, method, addresses[name])
+            # A method that is not taken here is nobody's.
+            if code >= 500 or (code == 403 if allowed else code not in (403, 405)):
+                wrong.append(f"{role} {method} {name}: {code}")
+    assert "\n".join(wrong) == ""
+
+
+def test_without_a_role_there_is_nothing_but_ones_own_account(nobody: Client, addresses: Addresses):  # noqa: F811
+    nobody.raise_request_exception = False
+    wrong = []
+    for name in sorted(set(PATTERNS) - OPEN - WITHOUT_ROLE):
+        for method in METHODS:
+            code, leads = status(nobody, name, method, addresses[name])
+            if code != 403:
+                wrong.append(f"{method} {name}: {code} {leads}")
+    assert "\n".join(wrong) == ""
+
+
+def test_no_view_is_open_without_a_role_but_these():
+    views = {name: pattern.callback for name, pattern in PATTERNS.items()}
+    assert {name for name, view in views.items() if getattr(view, "open_without_role", False)} == WITHOUT_ROLE
+    resources = [name for name in set(PATTERNS) - OPEN if hasattr(views[name], "cls")]
+    asked = {name: [asks(PATTERNS[name], method) for method in methods_of(PATTERNS[name])] for name in resources}
+    assert resources
+    assert [name for name, all_methods in asked.items() if not all(all_methods)] == []
+
+
+def asks(pattern: URLPattern, method: str) -> bool:
+    """Return whether a resource asks for the permission to read metadata."""
+    return any(isinstance(one, Reads) for one in permissions_of(pattern.callback, method))
+
+
+def test_who_is_not_signed_in_is_refused_everything(addresses: Addresses):  # noqa: F811
+    client = Client(raise_request_exception=False)
+    wrong = []
+    for name in sorted(set(PATTERNS) - OPEN):
+        for method in METHODS:
+            code, leads = status(client, name, method, addresses[name])
+            refused = code == 401 if hasattr(PATTERNS[name].callback, "cls") else leads.startswith("/sign-in/?next=")
+            if not refused:
+                wrong.append(f"{method} {name}: {code} {leads}")
+    assert "\n".join(wrong) == ""
+
+
+def test_a_page_that_declares_nothing_takes_nothing(operator: Client, addresses: Addresses):  # noqa: F811
+    silent = [name for name, pattern in PATTERNS.items() if not is_open(pattern) and declared(pattern, "POST") is None]
+    pages = [name for name in silent if not hasattr(PATTERNS[name].callback, "cls")]
+    taken = [name for name in pages if status(operator, name, "POST", addresses[name])[0] != 405]
+    assert pages
+    assert taken == []

@@ -1,0 +1,57 @@
+"""Number of queries of each page, small and three times as large: none may need more than its baseline.
+
+``REMAKE_BASELINES=1 pytest tests/elevata/web/test_query_baselines.py`` writes the file anew from the small one.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.web.control import fill
+from bench.web.pages import pages
+from bench.web.queries import signed_in, statements
+from bench.web.size import SMALL, THRICE, Size
+from elevata.audit.services import chain
+
+pytestmark = pytest.mark.django_db
+
+BASELINES = Path(__file__).with_name("query_baselines.json")
+# Makes reports again, as many as it has patience for: the quicker the machine, the more it asks.
+BY_TIME = ("inbox_rows",)
+
+
+def counted(size: Size) -> dict[str, int]:
+    """Queries by page, for somebody who may do everything."""
+    control = fill(size)
+    client = signed_in(control.people["everything"])
+    asked = [page for page in pages(control) if page.route not in BY_TIME]
+    chain.seal()  # else the first page that shows a link would do it
+    return {page.name: len(statements(client, page)) for page in asked}
+
+
+def known() -> dict[str, int]:
+    return json.loads(BASELINES.read_text())
+
+
+def more(found: dict[str, int]) -> dict[str, str]:
+    """Pages that need more queries than they are known to."""
+    allowed = known()
+    return {
+        page: f"{count} queries, {allowed[page]} are known"
+        for page, count in found.items()
+        if page in allowed and count > allowed[page]
+    }
+
+
+def test_no_page_needs_more_queries_than_it_did():
+    found = counted(SMALL)
+    if os.environ.get("REMAKE_BASELINES"):
+        BASELINES.write_text(json.dumps(dict(sorted(found.items())), indent=2) + "\n")
+    assert sorted(found) == sorted(known()), "pages came or went: remake the baselines"
+    assert more(found) == {}
+
+
+def test_no_page_needs_more_queries_for_three_times_as_much():
+    assert more(counted(THRICE)) == {}

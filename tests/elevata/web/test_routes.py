@@ -1,0 +1,307 @@
+"""Access to every route, by role."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.db import transaction
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from architecture.models import DryRun, Environment, ExecutionRecord, Lease, Preview, Refresh
+from architecture.services.leases import Holder, take_leases
+from architecture.services.previews import make_preview
+from architecture.services.refreshes import request_refresh
+from architecture.services.states import current_environment
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services import recorded_heads
+from elevata.web.middleware import CONTENT_SECURITY_POLICY
+from loader.domain.run_states import REVERT
+from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule
+from loader.services.attempts import seal_end
+from loader.services.reads import request_query
+from loader.services.saved_queries import save_query
+from loader.services.schedules import create_schedule
+from metadata.models import TargetDataset
+from metadata.services.lifecycle import rename_column
+from tests.architecture.world import Warehouse, World, put_policy_in_force
+from tests.elevata.web.forms import unexplained
+from tests.elevata.web.html import html_of
+from tests.elevata.web.routes import RULES, SIGN_IN, Rule, route_names
+from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
+from tests.loader.factories import LoadRunFactory, ReadRequestFactory
+
+PAGES = sorted(name for name, rule in RULES.items() if rule.page)
+# Who asks, by the fixture of their client.
+VISITORS = ("client", "reader", "operator")
+READING = [name for name, rule in RULES.items() if rule.method == "get"]
+
+
+@pytest.fixture
+def controlled(warehouse: TargetDataset, starter: User) -> Preview:
+    """The preview of an open report that needs an approval, beside an execution that left its record."""
+    world = World(
+        ensure_user(name="mia", roles=[Role.EDITOR]),
+        ensure_user(name="bob", roles=[Role.APPROVER]),
+        ensure_user(name="olga", roles=[Role.OPERATOR]),
+        Warehouse(current_environment()),
+    )
+    world.executed()
+    put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
+    with acting_as(world.author):
+        column = warehouse.columns.get(name="name")
+        rename_column(column=column, name="title", expected_version=column.version)
+    return make_preview(report=world.report(), user=starter)
+
+
+class Addresses(dict):
+    """The address of every route, filled with things that exist; what takes time is made when it is needed."""
+
+    def __init__(self, warehouse: TargetDataset, person: User, controlled: Callable[[], Preview]) -> None:
+        super().__init__()
+        self._warehouse, self._person, self._controlled = warehouse, person, controlled
+        self._things: dict[str, tuple[str, Any]] = {}
+
+    def __missing__(self, name: str) -> str:
+        filled = dict(self._thing(value) for value in RULES[name].values)
+        self[name] = reverse(name, kwargs=filled)
+        return self[name]
+
+    def _thing(self, value: str) -> tuple[str, Any]:
+        known = {
+            "key": lambda: ("key", self._warehouse.key),
+            "column_key": lambda: ("key", self._warehouse.columns.get(name="elevation").key),
+            "source_column_key": lambda: ("key", self._warehouse.generated_from.columns.get(name="name").key),
+            "reference": lambda: ("key", self._warehouse.referenced_by.get().key),
+            "source_key": lambda: ("key", self._warehouse.generated_from.key),
+            "entity_key": lambda: ("entity_key", "a" * 64),
+            "run_id": lambda: ("run_id", "bad"),
+            "pk": lambda: ("pk", ReadRequestFactory(dataset=self._warehouse, requested_by=self._person).pk),
+            "api_read": lambda: ("pk", self._api_read().pk),
+            "query": lambda: ("pk", request_query("SELECT 1", 100, user=self._person).read.pk),
+            "saved_query": lambda: ("key", save_query(owner=self._person, name="one", text="SELECT 1").key),
+            "person_name": lambda: ("name", self._person.username),
+            "system": lambda: ("short_name", "air"),
+            "schema": lambda: ("name", "rawcore"),
+            "refresh": lambda: ("pk", self._refresh().pk),
+            "environment": lambda: ("name", Environment.objects.get().name),
+            "report_id": lambda: ("report_id", self._controlled().report.report_id),
+            "schedule": lambda: ("key", self._schedule().key),
+            "lease": lambda: ("pk", self._lease().pk),
+            "change": lambda: ("pk", ChangeLogEntry.objects.latest("pk").pk),
+            "notice": lambda: ("pk", NoticeFactory(user=self._person).pk),
+            "webhook": lambda: ("key", WebhookFactory().key),
+            "delivery": lambda: ("pk", DeliveryFactory(status="failed", finished_at=timezone.now()).pk),
+            "maintenance_run": lambda: ("run_id", self._maintenance().run.run_id),
+            "maintenance_record": lambda: ("record_id", self._maintenance().record_id),
+            "dry_run": lambda: ("pk", DryRun.objects.create(preview=self._controlled()).pk),
+            "execution": lambda: ("pk", self._record().execution_id),
+            "record_id": lambda: ("record_id", self._record().record_id),
+        }
+        if value not in self._things:
+            self._things[value] = known[value]()
+        return self._things[value]
+
+    def _schedule(self) -> Schedule:
+        return Schedule.objects.first() or create_schedule(name="nightly", cron="0 6 * * *")
+
+    def _lease(self) -> Lease:
+        held = Holder("load run", "busy", 1)
+        take_leases(environment=current_environment(), dataset_keys=[self._warehouse.key], holder=held)
+        return Lease.objects.get(dataset_key=self._warehouse.key)
+
+    def _maintenance(self) -> MaintenanceRecord:
+        run = LoadRun.objects.filter(kind=REVERT).first() or LoadRunFactory(kind=REVERT, status="succeeded")
+        with transaction.atomic():
+            return seal_end(run_pk=run.pk, attempt=1)
+
+    def _refresh(self) -> Refresh:
+        return request_refresh(keys=(), purpose="drift", user=self._person).job
+
+    def _api_read(self) -> ReadRequest:
+        return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
+
+    def _record(self) -> ExecutionRecord:
+        return self._controlled().report.environment.records.get()
+
+
+@pytest.fixture
+def addresses(warehouse: TargetDataset, person: User, request: pytest.FixtureRequest) -> Addresses:
+    return Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
+
+
+def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpResponse:
+    """Send what the rule says; the API is told in JSON."""
+    if rule.method == "post" and address.startswith("/api/"):
+        options["content_type"] = "application/json"
+    return getattr(client, rule.method)(address, rule.data, **options)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer to a request of one user."""
+
+    status_code: int
+    url: str
+    headers: Mapping[str, str]
+    text: str
+
+    @classmethod
+    def of(cls, answer: HttpResponse) -> "Answer":
+        text = "" if answer.streaming else html_of(answer)
+        return cls(answer.status_code, getattr(answer, "url", ""), dict(answer.headers), text)
+
+
+@pytest.fixture(scope="module")
+def given() -> dict[tuple[str, str], Answer]:
+    """The answers so far, by who asked and the route."""
+    return {}
+
+
+@pytest.fixture
+def answered(
+    db: None, given: dict[tuple[str, str], Answer], request: pytest.FixtureRequest
+) -> Callable[[str, str], Answer]:
+    """Return what a visitor (see ``VISITORS``) is answered at a route.
+
+    The first test asks every route for every visitor: what there is to see is made once, and what a request
+    does is taken back before the next.
+    """
+    if not given:
+        request.getfixturevalue("controlled")
+        warehouse, person = request.getfixturevalue("warehouse"), request.getfixturevalue("person")
+        for visitor in VISITORS:
+            cookies = request.getfixturevalue(visitor).cookies.copy()
+            for name, rule in RULES.items():
+                with taken_back():
+                    who = Client()
+                    who.cookies.update(cookies)
+                    addresses = Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
+                    given[visitor, name] = Answer.of(ask(who, rule, addresses[name]))
+    return lambda visitor, name: given[visitor, name]
+
+
+@contextmanager
+def taken_back() -> Iterator[None]:
+    """Take back what is written inside: in the database, the cache and the file of the chain's heads."""
+    heads = recorded_heads.path()
+    kept = heads.read_bytes() if heads.exists() else None
+    block = transaction.atomic()
+    block._from_testcase = True  # sealing wants to be outermost, and it is, but for the test
+    with block:
+        yield
+        transaction.set_rollback(True)
+    cache.clear()
+    heads.unlink(missing_ok=True)
+    if kept is not None:
+        heads.write_bytes(kept)
+
+
+def check(answer: Answer, expected: object) -> None:
+    if isinstance(expected, int):
+        assert answer.status_code == expected, answer.text[:300]
+    else:
+        assert answer.status_code == 302
+        assert answer.url.startswith("/sign-in/?next=" if expected == SIGN_IN else str(expected))
+
+
+def test_every_route_has_a_rule():
+    assert route_names() == sorted(RULES)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_anonymous(answered: Callable[[str, str], Answer], name: str):
+    check(answered("client", name), RULES[name].anonymous)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_signed_in(answered: Callable[[str, str], Answer], name: str):
+    check(answered("reader", name), RULES[name].reader)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_with_permission(answered: Callable[[str, str], Answer], name: str):
+    check(answered("operator", name), RULES[name].operator)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name: str):
+    """Search pages for inline code: the content policy forbids it, which shows in a browser only."""
+    for visitor in ("operator", "client"):
+        answer = answered(visitor, name)
+        text = answer.text
+        assert answer.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+        assert not re.search(r"\sstyle\s*=", text)
+        assert not re.search(r"<style|\son[a-z]+\s*=|javascript:", text)
+        # Data for a graph is no script: the content policy lets it stand.
+        assert not re.search(r"""<script(?![^>]*\s(?:src=|type="application/json"))""", text)
+        assert not re.search(r"""(?:src|href|action)=["'](?:https?:)?//""", text)
+
+
+def test_every_answer_names_its_request(answered: Callable[[str, str], Answer]):
+    names = sorted(set(RULES) - {"sign_out"})
+    own = {name: answered("operator", name).headers["X-Request-ID"] for name in names}
+    assert {name: said for name, said in own.items() if not re.fullmatch(r"[0-9a-f]{32}", said)} == {}
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/", "/api/v1/datasets/", "/nowhere/"])
+def test_the_name_that_a_proxy_gave_a_request_is_kept(operator: Client, address: str):
+    assert operator.get(address, headers={"X-Request-ID": "from-the-proxy.7"}).headers["X-Request-ID"] == (
+        "from-the-proxy.7"
+    )
+
+
+@pytest.mark.parametrize("visitor", VISITORS)
+def test_no_answer_is_kept_by_a_cache(answered: Callable[[str, str], Answer], visitor: str):
+    kept = {}
+    for name in RULES:
+        headers = answered(visitor, name).headers
+        wanted = "private, no-cache" if "ETag" in headers else "private, no-store"
+        if headers["Cache-Control"] != wanted:
+            kept[name] = headers["Cache-Control"]
+    assert kept == {}
+
+
+def test_answers_with_data_have_no_etag(answered: Callable[[str, str], Answer]):
+    with_data = [name for name in READING if "read" in name or "_data" in name or "_history" in name]
+    assert with_data
+    assert [name for name in with_data if "ETag" in answered("reader", name).headers] == []
+
+
+def test_an_odd_request_id_is_not_taken(client: Client):
+    answer = client.get("/healthz", headers={"X-Request-ID": "a b<c>"})
+    assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["X-Request-ID"])
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {"sign_in"}))
+def test_fields_are_explained_where_they_stand(answered: Callable[[str, str], Answer], name: str):
+    answer = answered("operator", name)
+    if answer.status_code == 200:
+        assert unexplained(answer.text) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_whole(answered: Callable[[str, str], Answer], name: str):
+    """No template variable stands there unfilled, no tag is left open, no id is there twice."""
+    answer = answered("operator", name)
+    if answer.status_code != 200:
+        return
+    text = answer.text
+    assert "{%" not in text
+    assert "{#" not in text
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    labelled = set(re.findall(r'<label[^>]*\sfor="([^"]+)"', text))
+    assert labelled <= set(ids)
+    for tag in ("div", "section", "table", "form", "details", "svg", "ul", "ol", "dl", "a", "span", "p"):
+        assert len(re.findall(rf"<{tag}[\s>]", text)) == text.count(f"</{tag}>"), tag

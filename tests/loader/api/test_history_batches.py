@@ -1,0 +1,197 @@
+"""History batches by REST: files that are sent, judged by what they hold, kept for their run, applied by it."""
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from loader.models import LoadRun
+from loader.services import uploads
+from loader.services.uploads import KEPT_FOR, sweep_uploads
+from metadata.models import TargetDataset
+from tests.loader.services.test_uploads import packed
+
+pytestmark = pytest.mark.django_db
+
+ROWS = b"icao,name,_fivetran_start\nEDDF,Frankfurt,2026-01-01T00:00:00Z\n"
+
+
+@pytest.fixture(autouse=True)
+def landing(settings, tmp_path: Path) -> Path:
+    settings.BATCH_FOLDER = str(tmp_path / "batches")
+    return tmp_path / "batches"
+
+
+@pytest.fixture
+def by_files(airport: TargetDataset) -> TargetDataset:
+    """Airports, whose history comes as batch files."""
+    policy = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}
+    TargetDataset.objects.filter(pk=airport.pk).update(history_policy=policy)
+    airport.refresh_from_db()
+    return airport
+
+
+def file(content: bytes = ROWS, name: str = "upsert.csv") -> SimpleUploadedFile:
+    return SimpleUploadedFile(name, content)
+
+
+def send(client: Client, dataset: TargetDataset, headers: dict | None = None, **fields: Any) -> HttpResponse:
+    return client.post("/api/v1/history-batches/", {"dataset": str(dataset.key), **fields}, headers=headers or {})
+
+
+def stored(landing: Path) -> list[Path]:
+    return sorted(path for path in landing.rglob("*") if path.is_file()) if landing.exists() else []
+
+
+def test_files_are_kept_for_the_run_that_applies_them(operator: Client, by_files: TargetDataset, landing: Path):
+    answer = send(operator, by_files, upsert=file(), delete=[file(name="1"), file(name="2")], changelog_message="late")
+    assert answer.status_code == 202, answer.content
+    run = LoadRun.objects.get()
+    assert answer.headers["Location"] == f"http://testserver/api/v1/load-runs/{run.run_id}/"
+    assert (run.kind, run.status, run.reason, run.requested_by.username) == ("history_batch", "queued", "late", "eve")
+    asked = run.details["asked"]
+    assert {kind: len(paths) for kind, paths in asked["files"].items()} == {"upsert": 1, "delete": 2}
+    (path,) = asked["files"]["upsert"]
+    assert Path(path).read_bytes() == ROWS
+    assert (asked["format"], asked["compression"]) == ("csv", "none")
+
+
+def test_packed_files_are_known_by_their_bytes(operator: Client, by_files: TargetDataset):
+    assert send(operator, by_files, upsert=file(packed(ROWS), "plain.csv")).status_code == 202
+    assert LoadRun.objects.get().details["asked"]["compression"] == "zstd"
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/cron.d/x", "..", "a\\..\\b.csv", "x" * 300, "nul\x00.csv"])
+def test_a_files_name_decides_nothing(operator: Client, by_files: TargetDataset, landing: Path, name: str):
+    """As an attacker writes it: a client library would mend the name."""
+    parts = [("dataset", "", str(by_files.key)), ("upsert", f'; filename="{name}"', ROWS.decode())]
+    body = "".join(f'--b\r\nContent-Disposition: form-data; name="{n}"{f}\r\n\r\n{v}\r\n' for n, f, v in parts)
+    operator.post("/api/v1/history-batches/", f"{body}--b--\r\n", content_type="multipart/form-data; boundary=b")
+    outside = [path for path in landing.parent.rglob("*") if path.is_file() and landing not in path.parents]
+    assert outside == []
+    assert {path.name for path in stored(landing)} <= {"upsert-0.csv", "batch.json"}
+
+
+def test_the_same_batch_under_the_same_id_is_the_same_run(operator: Client, by_files: TargetDataset, landing: Path):
+    first = send(operator, by_files, upsert=file(), run_id="b1")
+    again = send(operator, by_files, upsert=file(name="another-name.csv"), run_id="b1")
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert LoadRun.objects.count() == 1
+    assert len(stored(landing)) == 2
+
+
+def test_another_batch_under_the_same_id_is_refused(operator: Client, by_files: TargetDataset, landing: Path):
+    send(operator, by_files, upsert=file(), run_id="b1")
+    other = send(operator, by_files, upsert=file(ROWS * 2), run_id="b1")
+    assert (other.status_code, other.json()["code"]) == (409, "RUN_ID_TAKEN")
+    assert len(stored(landing)) == 2
+
+
+def test_a_key_sent_again_with_the_same_files_is_answered_as_before(operator: Client, by_files: TargetDataset):
+    headers = {"Idempotency-Key": "one"}
+    first = send(operator, by_files, headers, upsert=file())
+    again = send(operator, by_files, headers, upsert=file())
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.json()["run_id"] == first.json()["run_id"]
+    assert send(operator, by_files, headers, upsert=file(ROWS * 2)).status_code == 422
+
+
+# --- refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ({}, 422, "NO_FILES"),
+        ({"upsert": (b"PK\x03\x04",)}, 422, "NOT_A_BATCH_FILE"),
+        ({"upsert": (b"",)}, 422, "NOT_A_BATCH_FILE"),
+        ({"upsert": (ROWS,), "delete": (packed(ROWS),)}, 422, "MIXED_FILES"),
+        ({"insert": (ROWS,)}, 400, "invalid"),
+        ({"upsert": "no file"}, 400, "invalid"),
+        ({"upsert": (ROWS,), "run_id": "../x"}, 400, "invalid"),
+    ],
+)
+def test_what_is_no_batch_leaves_nothing(
+    operator: Client, by_files: TargetDataset, landing: Path, fields: dict, status: int, code: str
+):
+    sent = {name: file(value[0]) if isinstance(value, tuple) else value for name, value in fields.items()}
+    refused = send(operator, by_files, **sent)
+    assert (refused.status_code, refused.json()["code"]) == (status, code)
+    assert stored(landing) == []
+    assert not LoadRun.objects.exists()
+
+
+def test_a_file_that_becomes_too_large_is_refused(operator: Client, by_files: TargetDataset, settings, landing: Path):
+    settings.BATCH_MAX_UNPACKED_BYTES = 1000
+    refused = send(operator, by_files, upsert=file(packed(b"0" * 5000)))
+    assert (refused.status_code, refused.json()["code"]) == (413, "TOO_LARGE_UNPACKED")
+    assert stored(landing) == []
+
+
+def test_a_request_that_is_too_large_is_refused_unread(operator: Client, by_files: TargetDataset, settings):
+    settings.BATCH_MAX_BYTES = 100
+    assert send(operator, by_files, upsert=file()).status_code == 413
+
+
+def test_so_many_batches_wait_and_no_more(
+    operator: Client, by_files: TargetDataset, landing: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(uploads, "MOST_BATCHES", 1)
+    assert send(operator, by_files, upsert=file()).status_code == 202
+    refused = send(operator, by_files, upsert=file())
+    assert (refused.status_code, refused.json()["code"], refused.headers["Retry-After"]) == (
+        429,
+        "TOO_MANY_BATCHES",
+        "2",
+    )
+    assert len(stored(landing)) == 2
+
+
+def test_a_dataset_that_takes_no_batches_says_so(operator: Client, airport: TargetDataset, landing: Path):
+    refused = send(operator, airport, upsert=file())
+    assert (refused.status_code, refused.json()["code"]) == (422, "NOT_BY_BATCH_FILES")
+    assert stored(landing) == []
+
+
+def test_who_may_not_start_loads_sends_no_batch(reader: Client, by_files: TargetDataset, person: User, landing: Path):
+    assert send(reader, by_files, upsert=file()).status_code == 403
+    assert stored(landing) == []
+
+
+# --- cleaned up ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "ago", "left"),
+    [
+        ("queued", timedelta(0), 2),
+        ("succeeded", timedelta(0), 0),
+        ("failed", timedelta(0), 2),
+        ("failed", KEPT_FOR + timedelta(days=1), 0),
+    ],
+)
+def test_files_go_when_their_run_needs_them_no_more(
+    operator: Client, by_files: TargetDataset, landing: Path, status: str, ago: timedelta, left: int
+):
+    send(operator, by_files, upsert=file())
+    finished = None if status == "queued" else timezone.now() - ago
+    LoadRun.objects.update(status=status, finished_at=finished)
+    sweep_uploads()
+    assert len(stored(landing)) == left
+
+
+def test_what_a_process_that_died_left_goes_after_a_while(landing: Path):
+    half = landing / ".half"
+    half.mkdir(parents=True)
+    (half / "upsert-0").write_bytes(b"x")
+    assert sweep_uploads() == 0
+    os.utime(half, (time.time() - 7200,) * 2)
+    assert sweep_uploads() == 1

@@ -1,0 +1,269 @@
+"""History queries by REST: asked, answered by a worker, fetched as lines of JSON or as CSV."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import ensure_user, grant_role
+from loader.api.reads import MOST_WAITING
+from loader.models import ReadRequest
+from metadata.models import TargetDataset
+from tests.loader.factories import ReadRequestFactory
+
+pytestmark = pytest.mark.django_db
+
+ROWS = [["EDDF", "Frankfurt", "364"], ["EDDM", None, ""]]
+ANSWER = {"table_version": 7, "columns": ["icao", "name", "elevation"], "rows": ROWS, "truncated": True}
+OLD, NEW = ["EDDF", "Frankfurt", "360"], ["EDDF", "Frankfurt", "364"]
+CHANGES = [
+    {"op": "U", "key": "a" * 64, "before": OLD, "after": NEW, "versions": 2},
+    {"op": "R", "key": "b" * 64, "before": None, "after": ["EDDM", None, "1"], "versions": 1},
+]
+CHANGED = {"table_version": 8, "columns": ANSWER["columns"], "changes": CHANGES, "truncated": False}
+
+
+def ask(client: Client, dataset: TargetDataset, kind: str, **body: Any) -> HttpResponse:
+    asked = {"dataset": str(dataset.key), "kind": kind, **body}
+    return client.post("/api/v1/reads/", asked, content_type="application/json")
+
+
+def answered(client: Client, dataset: TargetDataset, answer: dict, kind: str = "as_of", **body: Any) -> str:
+    """The address of a question that a worker has answered."""
+    asked = ask(client, dataset, kind, **({"at": "2026-11-21"} if kind == "as_of" else {}), **body)
+    assert asked.status_code == 202, asked.content
+    end(asked.json()["id"], answer=answer)
+    return f"/api/v1/reads/{asked.json()['id']}/"
+
+
+def end(read: int, status: str = "succeeded", **said: Any) -> None:
+    ReadRequest.objects.filter(pk=read).update(status=status, finished_at=timezone.now(), **said)
+
+
+def lines(answer: HttpResponse) -> list[dict]:
+    assert answer.status_code == 200
+    return [json.loads(line) for line in answer.getvalue().decode().splitlines()]
+
+
+# --- asking --------------------------------------------------------------------------------------
+
+
+def test_a_question_is_accepted_with_the_place_of_its_answer(reader: Client, airport: TargetDataset):
+    asked = ask(reader, airport, "versions", business_key={"icao": "EDDF"})
+    assert asked.status_code == 202
+    waiting = reader.get(asked.headers["Location"])
+    assert (waiting.json()["status"], waiting.json()["answer"], waiting.headers["Retry-After"]) == ("queued", None, "1")
+    assert waiting.json()["arguments"] == {"business_key": {"icao": "EDDF"}, "limit": 100}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "arguments"),
+    [
+        ("sample", {"newest": True, "limit": 5}, {"newest": True, "limit": 5}),
+        ("key_search", {"text": "ED"}, {"text": "ED", "limit": 100}),
+        ("versions", {"entity_key": "a" * 64}, {"entity_key": "a" * 64, "limit": 100}),
+        ("as_of", {"at": "2026-11-21"}, {"at": "2026-11-21T00:00:00+00:00", "limit": 100}),
+        (
+            "as_of",
+            {"at": "2026-11-21T09:00:00+01:00", "known_at": "2026-11-20T00:00:00Z", "after": {"icao": "EDDF"}},
+            {
+                "at": "2026-11-21T08:00:00+00:00",
+                "known_at": "2026-11-20T00:00:00+00:00",
+                "after": {"icao": "EDDF"},
+                "limit": 100,
+            },
+        ),
+        ("changes", {"run_id": "good", "op": "D"}, {"run_id": "good", "op": "D", "limit": 100}),
+        ("changes", {"run_id": "good", "op": "R"}, {"run_id": "good", "op": "I", "only": "R", "limit": 100}),
+    ],
+)
+def test_each_kind_reaches_the_runner_with_its_arguments(
+    reader: Client, airport: TargetDataset, kind: str, body: dict, arguments: dict
+):
+    assert ask(reader, airport, kind, **body).status_code == 202
+    assert ReadRequest.objects.get().arguments == arguments
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "field"),
+    [
+        ("sample", {"at": "2026-11-21"}, "at"),
+        ("sample", {"colour": "red"}, "colour"),
+        ("sample", {"limit": 1001}, "limit"),
+        ("as_of", {}, "at"),
+        ("as_of", {"at": "yesterday"}, "at"),
+        ("as_of", {"at": "2026-11-21", "after": {"name": "x"}}, "after"),
+        ("changes", {}, "run_id"),
+        ("changes", {"run_id": "good", "op": "X"}, "op"),
+        ("versions", {}, "entity_key"),
+        ("versions", {"entity_key": "'; DROP TABLE"}, "entity_key"),
+        ("versions", {"entity_key": "a" * 64, "business_key": {"icao": "EDDF"}}, "entity_key"),
+        ("versions", {"business_key": {"icao": "EDDF", "x": "1"}}, "business_key"),
+        ("everything", {}, "kind"),
+    ],
+)
+def test_what_a_question_does_not_take_is_refused_at_its_field(
+    reader: Client, airport: TargetDataset, kind: str, body: dict, field: str
+):
+    refused = ask(reader, airport, kind, **body)
+    assert refused.status_code == 400
+    assert field in refused.json()["errors"]
+    assert not ReadRequest.objects.exists()
+
+
+def test_a_dataset_without_a_history_has_no_versions(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    stage = TargetDataset.objects.get(schema__layer="stage")
+    assert ask(reader, stage, "sample").json()["code"] == "NO_TABLE"
+    TargetDataset.objects.filter(pk=airport.pk).update(historize=False)
+    assert ask(reader, airport, "changes", run_id="good").status_code == 422
+    assert ask(reader, raw, "sample").status_code == 202
+
+
+def test_one_person_asks_only_so_much_at_once(reader: Client, airport: TargetDataset, person: User):
+    ReadRequestFactory.create_batch(MOST_WAITING, kind="sample", dataset=airport, requested_by=person)
+    refused = ask(reader, airport, "sample")
+    assert (refused.status_code, refused.json()["code"], refused.headers["Retry-After"]) == (429, "TOO_MANY_READS", "2")
+    end(ReadRequest.objects.first().pk, answer=ANSWER)
+    assert ask(reader, airport, "sample").status_code == 202
+
+
+def test_a_token_that_may_only_read_may_ask(client: Client, airport: TargetDataset, person: User):
+    _, token = create_token(user=person, scope="read")
+    asked = {"dataset": str(airport.key), "kind": "sample"}
+    sent = {"content_type": "application/json", "headers": {"Authorization": f"Token {token}"}}
+    assert client.post("/api/v1/reads/", asked, **sent).status_code == 202
+    assert client.post("/api/v1/load-runs/", {}, **sent).json()["code"] == "token_scope"
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def test_an_answer_says_what_its_rows_are_and_where_the_next_begin(reader: Client, airport: TargetDataset):
+    airport.columns.filter(name="name").update(pii=True)
+    answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["name"]})).json()["answer"]
+    assert (answer["table_version"], answer["rows"], answer["truncated"]) == (7, 2, True)
+    assert answer["next"] == {"icao": "EDDM"}
+    assert answer["columns"][0]["role"] == "business key"
+    assert [column["personal"] for column in answer["columns"]] == [False, True, False]
+    assert [column["masked"] for column in answer["columns"]] == [False, True, False]
+
+
+def test_the_next_part_is_not_named_by_a_masked_key(reader: Client, airport: TargetDataset):
+    airport.columns.filter(name="icao").update(sensitivity="restricted")
+    answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["icao"]})).json()["answer"]
+    assert (answer["truncated"], answer["next"]) == (True, None)
+
+
+def test_the_rows_name_their_masked_columns(reader: Client, airport: TargetDataset):
+    where = answered(reader, airport, ANSWER | {"masked": ["name", "größe"]})
+    assert reader.get(f"{where}rows/").headers["X-Masked-Columns"] == "name, gr%C3%B6%C3%9Fe"
+
+
+@pytest.mark.parametrize("body", [{"text": "E"}, {"after": {"icao": "EDDF"}}])
+def test_rows_are_not_found_by_a_masked_key(reader: Client, airport: TargetDataset, body: dict):
+    airport.columns.filter(name="icao").update(sensitivity="restricted")
+    refused = ask(reader, airport, "key_search", **body)
+    assert (refused.status_code, refused.json()["code"]) == (403, "MASKED_COLUMN")
+
+
+def test_an_answer_that_holds_what_was_classified_since_is_withheld(reader: Client, airport: TargetDataset):
+    where = answered(reader, airport, ANSWER)
+    assert reader.get(where).status_code == 200
+    airport.columns.filter(name="name").update(pii=True)
+    for address in (where, f"{where}rows/"):
+        refused = reader.get(address)
+        assert (refused.status_code, refused.json()["code"]) == (403, "NOT_PERMITTED")
+
+
+def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=airport.schema.name)
+    client.force_login(vera)
+    assert ask(client, airport, "sample").status_code == 202
+    refused = ask(client, raw, "sample")
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_permitted")
+    assert client.get(f"/api/v1/datasets/{raw.key}/").status_code == 200
+
+
+def test_rows_come_as_a_json_object_a_line(reader: Client, airport: TargetDataset):
+    rows = reader.get(f"{answered(reader, airport, ANSWER)}rows/")
+    assert rows.streaming
+    assert rows.headers["Content-Type"] == "application/x-ndjson; charset=utf-8"
+    assert (rows.headers["X-Truncated"], rows.headers["X-Table-Version"]) == ("true", "7")
+    assert lines(rows) == [
+        {"icao": "EDDF", "name": "Frankfurt", "elevation": "364"},
+        {"icao": "EDDM", "name": None, "elevation": ""},
+    ]
+
+
+@pytest.mark.parametrize(("query", "headers"), [("?format=csv", {}), ("", {"Accept": "text/csv"})])
+def test_rows_come_as_csv_where_that_is_asked(reader: Client, airport: TargetDataset, query: str, headers: dict):
+    rows = reader.get(f"{answered(reader, airport, ANSWER)}rows/{query}", headers=headers)
+    assert rows.headers["Content-Type"] == "text/csv; charset=utf-8"
+    expected = '"icao","name","elevation"\r\n"EDDF","Frankfurt","364"\r\n"EDDM",,""\r\n'
+    assert rows.getvalue().decode() == expected
+
+
+def test_changes_tell_each_key_with_both_versions(reader: Client, airport: TargetDataset):
+    where = answered(reader, airport, CHANGED, "changes", run_id="good")
+    updated, back = lines(reader.get(f"{where}rows/"))
+    assert (updated["op"], updated["before"]["elevation"], updated["after"]["elevation"]) == ("U", "360", "364")
+    assert (back["op"], back["before"], back["versions"]) == ("R", None, 1)
+    (flat, _) = csv.DictReader(io.StringIO(reader.get(f"{where}rows/?format=csv").getvalue().decode()))
+    assert (flat["op"], flat["before.elevation"], flat["after.elevation"]) == ("U", "360", "364")
+
+
+def test_keys_that_came_back_are_told_apart_from_new_ones(reader: Client, airport: TargetDataset):
+    where = answered(reader, airport, CHANGED, "changes", run_id="good", op="R")
+    assert [one["op"] for one in lines(reader.get(f"{where}rows/"))] == ["R"]
+    assert reader.get(where).json()["answer"]["rows"] == 1
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def test_rows_that_are_not_there_yet_are_asked_for_again(reader: Client, airport: TargetDataset):
+    where = ask(reader, airport, "sample").headers["Location"]
+    early = reader.get(f"{where}rows/")
+    assert (early.status_code, early.json()["code"], early.headers["Retry-After"]) == (409, "READ_UNFINISHED", "2")
+
+
+def test_a_question_that_failed_says_why(reader: Client, airport: TargetDataset):
+    asked = ask(reader, airport, "sample")
+    end(asked.json()["id"], "failed", error={"code": "NO_TABLE", "message": "it is not there"})
+    assert reader.get(asked.headers["Location"]).json()["error"]["code"] == "NO_TABLE"
+    refused = reader.get(f"{asked.headers['Location']}rows/")
+    assert (refused.status_code, refused.json()["code"]) == (409, "NO_ROWS")
+    assert "it is not there" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        ("?format=xml", {}, 400),
+        ("?formt=csv", {}, 400),
+        ("", {"Accept": "application/xml"}, 406),
+    ],
+)
+def test_rows_in_another_form_are_refused(
+    reader: Client, airport: TargetDataset, query: str, headers: dict, status: int
+):
+    assert reader.get(f"{answered(reader, airport, ANSWER)}rows/{query}", headers=headers).status_code == status
+
+
+def test_an_answer_is_its_askers_alone(reader: Client, operator: Client, airport: TargetDataset):
+    where = answered(reader, airport, ANSWER)
+    for place in (where, f"{where}rows/"):
+        assert operator.get(place).status_code == 404
+    assert operator.get("/api/v1/reads/").json()["count"] == 0
+    (listed,) = reader.get("/api/v1/reads/").json()["results"]
+    assert "answer" not in listed

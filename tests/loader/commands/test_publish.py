@@ -1,0 +1,166 @@
+"""Names published after loads and executions, and by the command, with a scripted runner."""
+
+import json
+
+import pytest
+from django.core.management import call_command
+
+from architecture.selectors.environments import described_states
+from architecture.services.previews import make_preview
+from architecture.services.reports import build_report, table_keys
+from architecture.services.states import current_environment, keep_what_was_seen
+from elevata.accounts.cli import CommandExit
+from loader.management.commands import publish as command
+from loader.models import LoadRun, RunEvent
+from metadata.services.lifecycle import rename_dataset
+from tests.loader.airports import target
+from tests.loader.services.test_executions import asked, olga, work
+from tests.loader.services.test_load_work import perform, queued
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+CORE, STAGE = "rawcore.rc_air_airport", "stage.stg_air_airport"
+DOWN = {"code": "CATALOG_DOWN", "message": "the catalog thrift://m:9083 does not answer", "hint": "start it"}
+TAKEN = {"name": CORE, "kind": "table", "problem": "foreign", "message": "the catalog has a table of that name"}
+
+
+@pytest.fixture(autouse=True)
+def metastore(settings):
+    settings.CATALOG = "thrift://m:9083"
+
+
+def published(script) -> list[dict]:
+    return [request["body"] for request in script.seen("publish")]
+
+
+def names(manifest: dict) -> set[str]:
+    return {name["name"] for name in manifest["names"]}
+
+
+def warnings(run: LoadRun) -> list[str]:
+    return list(RunEvent.objects.filter(run=run, level="warning").values_list("message", flat=True))
+
+
+def renaming():
+    """Return the preview of a report that renames a table."""
+    core = target(CORE)
+    rename_dataset(dataset=core, name="rc_air_field", expected_version=core.version)
+    return make_preview(report=build_report(environment=current_environment()), user=olga())
+
+
+def creating():
+    """Return the preview of a report that makes every table and view of an empty warehouse."""
+    environment = current_environment()
+    keys = table_keys(described_states(environment=environment))
+    keep_what_was_seen(environment=environment, asked=keys, tables={})
+    return make_preview(report=build_report(environment=environment), user=olga())
+
+
+def test_the_first_load_publishes_all_names(airports, runner, script):
+    assert perform(queued(), runner).status == "succeeded"
+    (manifest,) = published(script)
+    assert names(manifest) >= {"raw.raw_air_airport", STAGE, CORE, f"{CORE}_hist"}
+    assert (manifest["whole"], manifest["check"], manifest["address"]) == (True, False, "thrift://m:9083")
+    assert {"raw", "stage", "rawcore"} <= set(manifest["schemas"])
+
+
+def test_a_load_that_changes_no_table_publishes_its_own_names(airports, runner, script):
+    perform(queued(), runner)
+    perform(queued(), runner)
+    assert published(script)[-1]["whole"] is False
+    assert names(published(script)[-1]) >= {CORE, STAGE}
+
+
+def test_nothing_is_published_in_the_embedded_catalog(airports, runner, script, settings):
+    settings.CATALOG = "embedded"
+    assert perform(queued(), runner).status == "succeeded"
+    assert published(script) == []
+
+
+def test_a_load_succeeds_while_the_catalog_is_down_and_says_so(airports, runner, script):
+    script.add(no_catalog=DOWN)
+    run = perform(queued(), runner)
+    assert run.status == "succeeded"
+    assert warnings(run) == ["names were not published: the catalog thrift://m:9083 does not answer; start it"]
+
+
+def test_a_load_succeeds_although_a_name_is_taken_and_names_it(airports, runner, script):
+    script.add(findings=[TAKEN])
+    run = perform(queued(), runner)
+    assert run.status == "succeeded"
+    assert warnings(run) == [f"not published: {CORE}: foreign, the catalog has a table of that name"]
+
+
+def test_an_execution_publishes_the_new_names(airports, runner, script):
+    perform(queued(), runner)
+    assert work(asked(renaming()), runner).status == "succeeded"
+    manifest = published(script)[-1]
+    assert "rawcore.rc_air_field" in names(manifest)
+    assert CORE not in names(manifest)
+    assert manifest["whole"] is True
+
+
+def test_an_execution_of_tables_succeeds_while_the_catalog_is_down_and_its_log_says_so(airports, runner, script):
+    perform(queued(), runner)
+    preview = renaming()
+    script.add(no_catalog=DOWN)
+    done = work(asked(preview), runner)
+    assert done.status == "succeeded"
+    assert done.events.filter(level="warning", message__contains="thrift://m:9083 does not answer").exists()
+
+
+def test_a_report_makes_its_view_and_the_record_says_so(airports, runner, script):
+    preview = creating()
+    done = work(asked(preview), runner)
+    assert done.status == "succeeded"
+    row = done.operations.get(qualified_name=STAGE)
+    assert row.statement.startswith("CREATE OR REPLACE VIEW `stage`.`stg_air_airport`")
+    assert "CREATE OR REPLACE VIEW `stage`.`stg_air_airport`" in json.dumps(done.record.document)
+
+
+@pytest.mark.parametrize("problem", [{"no_catalog": DOWN}, {"findings": [{**TAKEN, "name": STAGE, "kind": "view"}]}])
+def test_a_view_that_the_catalog_does_not_show_fails_the_report_which_can_be_resumed(
+    airports, runner, script, problem
+):
+    preview = creating()
+    script.add(**problem)
+    done = work(asked(preview), runner)
+    assert done.status == "failed"
+    row = done.operations.get(qualified_name=STAGE)
+    assert (row.status, bool(row.error), row.statement) == ("failed", True, "")
+    script.tell(observed=script.told()["observed"])
+    again = work(asked(preview), runner)
+    assert (again.status, again.attempt) == ("succeeded", 2)
+
+
+def run(runner, monkeypatch, *options: str) -> None:
+    monkeypatch.setattr(command, "Runner", lambda holder: runner)
+    call_command("publish", "--local", *options)
+
+
+def test_the_command_ends_with_0_where_the_catalog_holds_every_name(airports, runner, script, monkeypatch, capsys):
+    run(runner, monkeypatch, "--json")
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+def test_a_check_changes_nothing_lists_what_differs_and_ends_with_1(airports, runner, script, monkeypatch, capsys):
+    script.add(findings=[TAKEN])
+    with pytest.raises(CommandExit) as ended:
+        run(runner, monkeypatch, "--check", "--json")
+    assert (ended.value.returncode, str(ended.value)) == (1, "1 names differ from the catalog")
+    assert published(script)[-1]["check"] is True
+    assert '"foreign"' in capsys.readouterr().out
+
+
+def test_the_command_names_a_catalog_that_is_down(airports, runner, script, monkeypatch):
+    script.add(no_catalog=DOWN)
+    with pytest.raises(CommandExit, match="thrift://m:9083 does not answer; start it") as ended:
+        run(runner, monkeypatch)
+    assert ended.value.returncode == 1
+
+
+def test_the_embedded_catalog_has_nothing_to_publish(db, settings):
+    settings.CATALOG = "embedded"
+    with pytest.raises(CommandExit, match="lives in the runner alone") as ended:
+        call_command("publish")
+    assert ended.value.returncode == 4

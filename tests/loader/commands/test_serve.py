@@ -1,0 +1,87 @@
+"""``manage.py serve``: three processes that start and stop together."""
+
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.loader.processes import below, manage, start
+from tests.loader.services.test_supervisor import lives, wait_until
+from tests.services.process import free_port
+
+# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Running installation: process, port and output."""
+    port = free_port()
+    output = tmp_path / "serve.log"
+    with output.open("w") as file:
+        process = start(tmp_path / "data", "serve", "--port", str(port), output=file)
+    try:
+        wait_until(lambda: "elevata is at" in output.read_text() or process.poll() is not None, 60)
+        yield process, port, output
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def answers(port: int) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as response:
+            return response.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_one_interrupt_stops_all(served):
+    process, port, output = served
+    folder = Path(output.parent / "data")
+    assert f"http://localhost:{port}/" in output.read_text()
+    assert str(folder) in output.read_text()
+    assert answers(port) < 500
+    wait_until(lambda: manage(folder, "worker_health").returncode == 0, 60)
+    busy = manage(folder, "serve", "--port", str(free_port()))
+    assert (busy.returncode, "is in use by worker" in busy.stderr) == (1, True)
+    family = below(process.pid)
+    assert len(family) >= 4
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    wait_until(lambda: not any(lives(pid) for pid in family), 15)
+    assert manage(folder, "worker_health").returncode == 1
+
+
+def test_a_part_that_dies_brings_all_down_and_is_named(served):
+    process, _, output = served
+    family = below(process.pid)
+    beat = next(pid for pid in family if b"\0beat\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(beat, signal.SIGKILL)
+    assert process.wait(60) == 1
+    assert "the scheduler ended with code -9, so everything was stopped" in output.read_text()
+    wait_until(lambda: not any(lives(pid) for pid in family), 15)
+
+
+def test_a_killed_parent_leaves_nobody_behind(served):
+    process, _, _ = served
+    family = below(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(10)
+    wait_until(lambda: not any(lives(pid) for pid in family), 40)
+
+
+def test_a_port_in_use_is_one_line(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = manage(tmp_path, "serve", "--port", str(port))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"cannot listen at 127.0.0.1:{port}")
+    assert refused.stderr.count("\n") == 1

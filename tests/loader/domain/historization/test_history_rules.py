@@ -1,0 +1,79 @@
+"""Checks before every load of a history."""
+
+import pytest
+
+from loader.domain.historization.history import DeleteGuard, check_holds_applied, check_keeps_history, check_later
+from loader.domain.refusals import Refusal
+
+
+def test_a_run_that_is_not_later_is_refused():
+    with pytest.raises(Refusal, match="not later") as refused:
+        check_later(name="t", at="2024-01-01T00:00:00Z", newest=["2024-01-01T01:00:00+01:00"])
+    assert refused.value.code == "NOT_LATER"
+
+
+def test_a_first_run_is_never_too_early():
+    check_later(name="t", at="1970-01-01T00:00:00Z", newest=[None])
+
+
+@pytest.mark.parametrize(("rows", "would_close", "allowed"), [(1, 5, False), (0, 0, False), (0, 5, True)])
+def test_an_empty_snapshot_is_taken_if_it_closes_nothing_or_is_allowed(rows, would_close, allowed):
+    DeleteGuard(allow_empty=allowed).check(name="t", rows=rows, would_close=would_close, open_keys=5)
+
+
+@pytest.mark.parametrize("allow_deletes", [False, True])
+def test_an_empty_snapshot_that_would_close_versions_is_refused(allow_deletes):
+    with pytest.raises(Refusal) as refused:
+        DeleteGuard(allow_deletes=allow_deletes).check(name="t", rows=0, would_close=7, open_keys=7)
+    assert (refused.value.code, refused.value.count) == ("EMPTY_SNAPSHOT", 7)
+
+
+@pytest.mark.parametrize(
+    ("would_close", "open_keys", "guard"),
+    [
+        (1000, 1000, DeleteGuard()),
+        (2000, 10_000, DeleteGuard()),
+        (9000, 10_000, DeleteGuard(allow_deletes=True)),
+        (9000, 10_000, DeleteGuard(share=0.9)),
+        (9000, 10_000, DeleteGuard(keys=9000)),
+    ],
+)
+def test_a_snapshot_that_lacks_few_keys_or_is_allowed_to_is_taken(would_close, open_keys, guard):
+    guard.check(name="t", rows=1, would_close=would_close, open_keys=open_keys)
+
+
+def test_a_snapshot_that_lacks_many_keys_is_refused_with_count_and_share():
+    with pytest.raises(Refusal) as refused:
+        DeleteGuard().check(name="t", rows=7999, would_close=2001, open_keys=10_000)
+    assert (refused.value.code, refused.value.count) == ("TOO_MANY_DELETES", 2001)
+    assert "lacks 2001 of the 10000 open keys (20%)" in refused.value.message
+    assert "--allow-deletes" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("applied", "held", "run"),
+    [(None, None, 1), (None, 3, 4), (3, 3, 4), (3, 4, 5), (3, 3, 3)],
+    ids=["never loaded", "control database restored", "as it was left", "a run died after its commit", "run again"],
+)
+def test_a_table_with_the_newest_applied_run_is_loaded(applied, held, run):
+    check_holds_applied(name="t", applied=applied, held=held, run=run)
+
+
+@pytest.mark.parametrize(("held", "said"), [(None, "no run"), (2, "up to number 2")])
+def test_a_table_without_the_newest_applied_run_is_refused(held, said):
+    with pytest.raises(Refusal, match=said) as refused:
+        check_holds_applied(name="t", applied=3, held=held, run=4)
+    assert (refused.value.code, "accept_table" in refused.value.hint) == ("TABLE_BEHIND", True)
+
+
+@pytest.mark.parametrize("input", ["effective", "cdc"])
+def test_a_feed_without_a_history_is_refused(input):
+    with pytest.raises(Refusal, match="history is switched off") as refused:
+        check_keeps_history(name="t", input=input, historized=False)
+    assert refused.value.code == "HISTORY_OFF"
+    check_keeps_history(name="t", input=input, historized=True)
+
+
+@pytest.mark.parametrize("input", ["snapshot", "delta", "batch_files"])
+def test_other_inputs_need_no_history(input):
+    check_keeps_history(name="t", input=input, historized=False)

@@ -1,0 +1,59 @@
+"""Effect of another history policy on an existing history."""
+
+import pytest
+
+from loader.domain.historization.history import FROM_NOW, NEXT_LOAD, REFUSED, effects
+from metadata.domain.history_policy import HistoryPolicy
+
+EFFECTIVE = {"input": "effective", "time": "at"}
+
+
+def kinds(before: dict, now: dict) -> list[str]:
+    return [one.kind for one in effects(HistoryPolicy.from_dict(before), HistoryPolicy.from_dict(now))]
+
+
+def test_the_same_policy_means_nothing():
+    assert kinds(EFFECTIVE, EFFECTIVE) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"time": "at"}, {"time": "other"}),
+        ({}, {"deletes": "tombstone"}),
+        ({}, {"open_end": "9999-12-31"}),
+        ({}, {"state_labels": {"new": "I"}}),
+        ({}, {"profile": "scd2"}),
+    ],
+)
+def test_another_form_of_versions_is_refused_while_there_are_any(before: dict, now: dict):
+    assert kinds(before, now) == [REFUSED]
+
+
+@pytest.mark.parametrize("now", [{"track": ["a"]}, {"track": ["a"], "untracked": "keep"}])
+def test_what_is_compared_holds_from_now_on(now: dict):
+    assert kinds({}, now) == [FROM_NOW]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({}, {"deletes": "ignore"}),
+        ({}, {"input": "delta"}),
+        ({}, {"views": ["current"]}),
+        (EFFECTIVE, EFFECTIVE | {"late": "refuse"}),
+        (EFFECTIVE, EFFECTIVE | {"late_horizon": 7}),
+        (EFFECTIVE, EFFECTIVE | {"absent_keys": "deleted", "deletes": "ignore"}),
+    ],
+)
+def test_all_else_holds_from_the_next_load_on(before: dict, now: dict):
+    assert kinds(before, now) == [NEXT_LOAD]
+
+
+def test_each_kind_is_told_once_with_all_it_is_about():
+    now = {"deletes": "tombstone", "track": ["a"], "views": ["current"], "profile": "dbt"}
+    refused, from_now, next_load = effects(HistoryPolicy(), HistoryPolicy.from_dict(now))
+    assert "whether a delete leaves a tombstone" in refused.said
+    assert "which columns its versions have" in refused.said
+    assert from_now.said.startswith("The tracked columns: what is in the history stays")
+    assert next_load.said.startswith("Views: so from the next load on")

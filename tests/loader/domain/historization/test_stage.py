@@ -1,0 +1,293 @@
+"""Views inlined into the runner's queries, and their SQL for users."""
+
+from dataclasses import replace
+from uuid import NAMESPACE_DNS, uuid5
+
+import pytest
+import sqlglot
+
+from loader.domain.historization.layers import history_sql, layer_sql
+from loader.domain.historization.stage import stage_inputs
+from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.refusals import Refusal
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+
+
+def key(name: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def col(dataset: str, name: str, type_: str = "string", reads: tuple[str, ...] = (), **more) -> ColumnState:
+    return ColumnState(key(f"{dataset}.{name}"), name, type_, inputs=tuple(key(one) for one in reads), **more)
+
+
+def dataset(layer: str, name: str, columns, inputs=(), **more) -> DatasetState:
+    view = layer == "stage"
+    return DatasetState(
+        key(name),
+        layer,
+        layer,
+        name,
+        tuple(columns),
+        materialization="view" if view else "table",
+        inputs=tuple(key(one) for one in inputs),
+        **more,
+    )
+
+
+def raw(name: str, *columns: str) -> DatasetState:
+    return dataset("raw", name, [col(name, one) for one in columns], ["source"])
+
+
+def known(*states: DatasetState) -> dict[str, DatasetState]:
+    return {state.key: state for state in states}
+
+
+def expressions(state: DatasetState, by_key) -> list[dict[str, str]]:
+    return [{c.name: c.expression for c in one.columns} for one in stage_inputs(state, by_key)]
+
+
+RAW = raw("raw_a", "id", "height", "odd `name`")
+STAGE = dataset(
+    "stage",
+    "stg_a",
+    [
+        col("stg_a", "id", reads=("raw_a.id",)),
+        col("stg_a", "metres", "float", reads=("raw_a.height",)),
+        col("stg_a", "odd", reads=("raw_a.odd `name`",)),
+    ],
+    ["raw_a"],
+)
+CORE = dataset(
+    "rawcore",
+    "rc_a",
+    [
+        col("rc_a", "id", reads=("stg_a.id",), role="business_key"),
+        col("rc_a", "metres", "float", reads=("stg_a.metres",)),
+        col("rc_a", "odd", reads=("stg_a.odd",)),
+    ],
+    ["stg_a"],
+    historize=True,
+    history_key=key("rc_a_hist"),
+)
+
+
+def test_a_plain_column_stays_a_plain_column():
+    """The runner checks and types bare columns itself; a cast around one would hide values that do not fit."""
+    (one,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
+    assert one.table.qualified_name == "raw.raw_a"
+    assert {c.name: (c.type, c.expression) for c in one.columns} == {
+        "id": ("string", "`id`"),
+        "metres": ("float", "`height`"),
+        "odd": ("string", "`odd ``name```"),
+    }
+    assert (one.filter, one.options) == (None, {"timezone": "UTC"})
+
+
+def test_a_type_that_only_the_view_has_is_cast_on_the_way():
+    core = dataset("rawcore", "rc_b", [col("rc_b", "metres", "string", reads=("stg_a.metres",))], ["stg_a"])
+    assert expressions(core, known(RAW, STAGE, core)) == [{"metres": "CAST(`height` AS DOUBLE)"}]
+
+
+def test_an_expression_over_a_view_has_the_view_put_in_its_place():
+    core = dataset(
+        "rawcore",
+        "rc_c",
+        [col("rc_c", "feet", "float", reads=("stg_a.metres",), expression="round(metres * 3.28, 1)")],
+        ["stg_a"],
+    )
+    (found,) = expressions(core, known(RAW, STAGE, core))
+    assert found["feet"] == "round((CAST(`height` AS DOUBLE)) * 3.28, 1)"
+
+
+def test_an_expression_over_a_table_stands_as_it_was_written():
+    text = "nullif(trim(id), '') -- never\n"
+    core = dataset("rawcore", "rc_d", [col("rc_d", "id", reads=("raw_a.id",), expression=text)], ["raw_a"])
+    assert expressions(core, known(RAW, core)) == [{"id": text}]
+
+
+def test_an_expression_over_a_view_reaches_no_column_below_it():
+    narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
+    core = dataset("rawcore", "rc_n", [col("rc_n", "h", expression="upper(height)")], ["stg_n"])
+    with pytest.raises(Refusal, match="names 'height', which is no column of stage.stg_n") as refused:
+        stage_inputs(core, known(RAW, narrow, core))
+    assert refused.value.code == "UNKNOWN_INPUT"
+
+
+def test_a_filter_over_a_view_reaches_no_column_below_it():
+    narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
+    core = dataset("rawcore", "rc_n", [col("rc_n", "id", reads=("stg_n.id",))], ["stg_n"], filter="height > 1")
+    with pytest.raises(Refusal, match="names 'height'"):
+        stage_inputs(core, known(RAW, narrow, core))
+
+
+@pytest.mark.parametrize("technical", ["rc_a_key", "row_hash", "load_run_id"])
+def test_an_expression_reaches_no_column_that_the_loader_adds(technical):
+    core = dataset("rawcore", "rc_t", [col("rc_t", "k", expression=f"lower({technical})")], ["rc_a"])
+    with pytest.raises(Refusal, match=f"names '{technical}', which is no column of rawcore.rc_a"):
+        stage_inputs(core, known(RAW, STAGE, CORE, core))
+
+
+def test_filters_of_view_and_table_are_both_kept_with_placeholders():
+    stage = dataset("stage", "stg_a", STAGE.columns, ["raw_a"], filter="id <> 'X' OR height IS NULL")
+    core = dataset("rawcore", "rc_e", CORE.columns, ["stg_a"], filter="metres > 1 AND '2020' < {{ load_timestamp }}")
+    (one,) = stage_inputs(core, known(RAW, stage, core))
+    assert one.filter == (
+        "(id <> 'X' OR height IS NULL) AND ((CAST(`height` AS DOUBLE)) > 1 AND '2020' < {{ load_timestamp }})"
+    )
+
+
+def test_several_inputs_are_united_and_lack_what_they_lack():
+    other = raw("raw_b", "code")
+    stage = dataset(
+        "stage",
+        "stg_u",
+        [
+            col("stg_u", "id", reads=("raw_a.id", "raw_b.code")),
+            col("stg_u", "metres", "float", reads=("raw_a.height",)),
+            col("stg_u", "origin", reads=("raw_b.code",), expression="concat('b', code)"),
+            col("stg_u", "loaded", "timestamp", expression="{{ load_timestamp }}"),
+        ],
+        ["raw_a", "raw_b"],
+    )
+    core = dataset(
+        "rawcore",
+        "rc_u",
+        [col("rc_u", c.name, c.type, reads=(f"stg_u.{c.name}",)) for c in stage.columns],
+        ["stg_u"],
+    )
+    first, second = expressions(core, known(RAW, other, stage, core))
+    assert first == {
+        "id": "`id`",
+        "metres": "`height`",
+        "origin": "NULL",
+        "loaded": "{{ load_timestamp }}",
+    }
+    assert second["id"] == "`code`"
+    assert second["metres"] == "NULL"
+    assert second["origin"] == "concat('b', code)"
+
+
+def test_a_retired_column_below_reads_as_null():
+    below = dataset("raw", "raw_a", [col("raw_a", "id"), col("raw_a", "height", active=False)], ["source"])
+    (found,) = expressions(CORE, known(below, STAGE, CORE))
+    assert found["metres"] == "NULL"
+
+
+def test_a_dataset_that_reads_nothing_is_refused():
+    core = dataset("rawcore", "rc_x", [col("rc_x", "id")])
+    with pytest.raises(Refusal) as refused:
+        stage_inputs(core, known(core))
+    assert refused.value.code == "NO_INPUT"
+
+
+SOURCE = SourceSpec("a.a", "/d/a.csv", "csv", (DeliveredColumn(key("s"), "ID", "string"),))
+CHILD = dataset(
+    "rawcore",
+    "rc_child",
+    [col("rc_child", "id", reads=("raw_a.id",), role="business_key"), col("rc_child", "height")],
+    ["raw_a"],
+    historize=True,
+    history_key=key("rc_child_hist"),
+    references=(ReferenceState(key("r"), "parent_key", CORE.key, ((key("rc_child.height"), key("rc_a.id")),)),),
+)
+
+
+@pytest.mark.parametrize("state", [RAW, STAGE, CORE, CHILD], ids=lambda state: state.name)
+def test_what_people_read_is_sql(state):
+    text = layer_sql(state, known(RAW, STAGE, CORE, CHILD), SOURCE)
+    assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
+
+
+def history_of(policy: dict) -> str:
+    columns = (*CHILD.columns, col("rc_child", "odd", reads=("raw_a.odd `name`",)))
+    return history_sql(replace(CHILD, columns=columns, history_policy=policy), known(RAW, STAGE, CORE, CHILD))
+
+
+def rawcore_of(policy: dict, historize: bool = True) -> str:
+    state = replace(CHILD, history_policy=policy, historize=historize)
+    return layer_sql(state, known(RAW, STAGE, CORE, CHILD))
+
+
+def parsed(text: str) -> list:
+    bound = text.replace("{{ load_run_id }}", "'r'").replace("{{ load_timestamp }}", "current_timestamp()")
+    return [one for one in sqlglot.parse(bound, read="spark") if one is not None]
+
+
+CDC = {"input": "cdc", "time": "height", "op": "op"}
+POLICIES = {
+    "snapshot": {},
+    "delta": {"input": "delta"},
+    "deletes ignored": {"deletes": "ignore"},
+    "tombstones": {"deletes": "tombstone"},
+    "tracked": {"track": ["odd"]},
+    "other columns": {"profile": "dbt"},
+    "with a flag": {"profile": "scd2", "open_end": "9999-12-31"},
+    "effective": {"input": "effective", "time": "height"},
+    "effective, absent deleted": {"input": "effective", "time": "height", "absent_keys": "deleted"},
+    "cdc": CDC,
+    "batch files": {"input": "batch_files", "time": "_fivetran_start"},
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_policy_is_shown_as_sql(policy):
+    assert parsed(history_of(policy))
+    assert parsed(rawcore_of({} if "track" in policy else policy))
+
+
+@pytest.mark.parametrize("name", ["delta", "deletes ignored", "effective", "cdc", "batch files"])
+def test_no_statement_removes_absent_keys_where_the_load_leaves_them(name):
+    assert "NOT MATCHED BY SOURCE" not in history_of(POLICIES[name]) + rawcore_of(POLICIES[name])
+
+
+@pytest.mark.parametrize("name", ["snapshot", "tombstones", "effective, absent deleted"])
+def test_absent_keys_go_from_rawcore_where_they_count_as_deleted(name):
+    assert "WHEN NOT MATCHED BY SOURCE THEN DELETE" in rawcore_of(POLICIES[name])
+
+
+def test_a_key_that_went_gets_a_tombstone_where_the_policy_says_so():
+    text = history_of({"deletes": "tombstone"})
+    assert len(parsed(text)) == 3
+    assert "'deleted' AS `version_state`" in text
+
+
+def test_rows_with_a_time_of_their_own_are_placed_by_it():
+    text = history_of(CDC)
+    assert "-- each row holds from its 'height'" in text
+    assert "-- 'op' = 'D' ends a key's version" in text
+
+
+def test_rawcore_follows_the_open_versions_of_dated_rows():
+    text = rawcore_of(CDC)
+    assert "WHEN MATCHED AND s.`rc_child_key` IS NULL THEN DELETE" in text
+    assert "h.`version_segment` = 'open'" in text
+
+
+def test_columns_that_are_not_tracked_are_updated_where_they_stand():
+    text = history_of({"track": ["odd"]})
+    assert "WHEN MATCHED AND (NOT h.`height` <=> s.`height`) THEN UPDATE SET\n  `height` = s.`height`" in text
+
+
+def test_the_history_is_told_in_two_sentences_of_sql():
+    text = history_of({})
+    assert len(parsed(text)) == 2
+    assert "`version_segment` = 'deleted'" in text
+    assert "sha256(`height`) AS `parent_key`" in text
+
+
+def test_the_stage_view_types_and_renames():
+    assert layer_sql(STAGE, known(RAW, STAGE)) == (
+        "CREATE VIEW `stage`.`stg_a` AS\n"
+        "SELECT\n"
+        "  CAST(`id` AS STRING) AS `id`,\n"
+        "  CAST(`height` AS DOUBLE) AS `metres`,\n"
+        "  CAST(`odd ``name``` AS STRING) AS `odd`\n"
+        "FROM `raw`.`raw_a`"
+    )
+
+
+def test_raw_says_what_is_read_from_where():
+    text = layer_sql(RAW, known(RAW), SOURCE)
+    assert "FROM csv.`/d/a.csv`" in text
+    assert "INSERT OVERWRITE `raw`.`raw_a`" in text

@@ -1,0 +1,70 @@
+"""Stage checks that a checked delivery makes unnecessary."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.tables import raw_table
+from loader.domain.historization.layers import row_hash_components
+from loader.domain.historization.stage import delivery_checked
+from loader.domain.manifest import DeliveredColumn, SourceSpec, StageColumn, StageInput
+from metadata.domain.state import ColumnState, DatasetState
+
+TYPES = {"id": "integer", "load": "string", "t": "timestamp"}
+KEYS = {name: f"00000000-0000-4000-8000-00000000000{n}" for n, name in enumerate((*TYPES, "raw", "core", "hist"))}
+SOURCE = SourceSpec(
+    "s.item",
+    "item.csv",
+    "csv",
+    tuple(DeliveredColumn(f"source {name}", name, type_, business_key=name == "id") for name, type_ in TYPES.items()),
+)
+RAW = DatasetState(
+    KEYS["raw"],
+    "raw",
+    "raw",
+    "raw_s_item",
+    tuple(ColumnState(KEYS[name], name, "string", inputs=(f"source {name}",)) for name in TYPES),
+)
+INPUT = StageInput(raw_table(RAW), tuple(StageColumn(name, type_, f"`{name}`") for name, type_ in TYPES.items()))
+
+
+def core(**policy) -> DatasetState:
+    columns = tuple(
+        ColumnState(KEYS[name], name, type_, role="business_key" if name == "id" else "attribute")
+        for name, type_ in TYPES.items()
+    )
+    return DatasetState(
+        KEYS["core"],
+        "rawcore",
+        "rawcore",
+        "rc_s_item",
+        columns,
+        historize=True,
+        history_key=KEYS["hist"],
+        history_policy=policy,
+    )
+
+
+def checked(dataset: DatasetState, source: SourceSpec = SOURCE) -> bool:
+    return delivery_checked(dataset, (INPUT,), {RAW.key: RAW}, {RAW.key: source})
+
+
+def test_a_delivery_with_one_row_per_key_needs_no_second_look():
+    assert checked(core())
+
+
+FEED = replace(SOURCE, one_row_per_key=False)
+
+
+@pytest.mark.parametrize("dataset", [core(), replace(core(input="effective", time="t"), historize=False)])
+def test_in_a_feed_nobody_looked_for_a_second_row_of_a_key(dataset):
+    assert not checked(dataset, FEED)
+
+
+def test_a_history_of_dated_rows_expects_several_of_a_key():
+    assert checked(core(input="effective", time="t"), FEED)
+
+
+def test_the_row_hash_covers_a_column_called_load():
+    assert [part.column for part in row_hash_components(core())] == ["load", "t"]
+    assert [part.column for part in row_hash_components(core(input="effective", time="t"))] == ["load"]

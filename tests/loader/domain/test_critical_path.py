@@ -1,0 +1,122 @@
+"""Critical path of a load run: examples, and properties of every run."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.domain.dependencies import CriticalPath, critical_path
+
+# --- examples ----------------------------------------------------------------------------------
+
+
+def test_a_run_without_datasets_has_no_path():
+    assert critical_path({}, {}) == CriticalPath()
+
+
+def test_of_datasets_side_by_side_the_longest_is_the_path():
+    found = critical_path({"a": 3, "b": 5, "c": 1}, {})
+    assert (found.path, found.seconds) == (("b",), 5)
+
+
+def test_the_path_follows_what_a_dataset_waits_for():
+    seconds = {"raw_a": 2, "raw_b": 7, "core_a": 10, "core_b": 4}
+    found = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
+    assert (found.path, found.seconds) == (("raw_a", "core_a", "core_b"), 16)
+
+
+def test_slack_is_how_much_longer_a_dataset_may_take():
+    seconds = {"raw_a": 2, "raw_b": 7, "core_a": 10, "core_b": 4}
+    found = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
+    assert found.slack == {"raw_a": 0, "core_a": 0, "core_b": 0, "raw_b": 5}
+
+
+def test_what_is_not_in_the_run_is_not_waited_for():
+    assert critical_path({"core": 3}, {"core": ["raw"], "other": ["core"]}).path == ("core",)
+
+
+def test_nothing_that_takes_no_time_is_on_the_path():
+    assert critical_path({"a": 0, "b": 0}, {"b": ["a"]}) == CriticalPath(slack={"a": 0, "b": 0})
+    assert critical_path({"a": 0, "b": 2}, {"b": ["a"]}).path == ("b",)
+    assert critical_path({"b": 2, "a": 0}, {"a": ["b"]}).path == ("b",)
+
+
+def test_of_equally_long_chains_the_first_by_name_is_taken():
+    assert critical_path({"b": 2, "a": 2, "c": 1}, {"c": ["b", "a"]}).path == ("a", "c")
+
+
+def test_a_circle_is_refused_by_name():
+    with pytest.raises(ValueError, match="in a circle: "):
+        critical_path({"a": 1, "b": 1}, {"a": ["b"], "b": ["a"]})
+
+
+# --- what holds for every run ------------------------------------------------------------------
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Return datasets with whole seconds; each may wait for any of the previous ones."""
+    names = [f"d{number}" for number in range(draw(st.integers(1, 8)))]
+    seconds = {name: draw(st.integers(0, 9)) for name in names}
+    waits_for = {
+        name: draw(st.lists(st.sampled_from(names[:place]), unique=True)) if place else []
+        for place, name in enumerate(names)
+    }
+    return seconds, waits_for
+
+
+def longest_chain(key: str, seconds: dict[str, int], waits_for: dict[str, list[str]]) -> int:
+    """Return the length of the longest chain ending here, by trying all of them."""
+    return seconds[key] + max((longest_chain(one, seconds, waits_for) for one in waits_for[key]), default=0)
+
+
+@given(runs())
+def test_the_path_is_a_chain_and_takes_as_long_as_it_says(run):
+    seconds, waits_for = run
+    found = critical_path(seconds, waits_for)
+    assert all(before in waits_for[after] for before, after in pairwise(found.path))
+    assert sum(seconds[key] for key in found.path) == found.seconds
+    assert all(seconds[key] > 0 for key in (*found.path[:1], *found.path[-1:]))
+
+
+@given(runs())
+def test_no_chain_takes_longer(run):
+    seconds, waits_for = run
+    assert critical_path(seconds, waits_for).seconds == max(longest_chain(key, seconds, waits_for) for key in seconds)
+
+
+@given(runs())
+def test_on_the_path_there_is_no_slack_and_beside_it_never_less_than_none(run):
+    found = critical_path(*run)
+    assert set(found.slack) == set(run[0])
+    assert all(found.slack[key] == 0 for key in found.path)
+    assert all(slack >= 0 for slack in found.slack.values())
+
+
+@given(runs(), st.data())
+def test_a_dataset_may_take_its_slack_longer_and_no_second_more(run, data):
+    seconds, waits_for = run
+    found = critical_path(seconds, waits_for)
+    key = data.draw(st.sampled_from(sorted(seconds)))
+    within = seconds | {key: seconds[key] + found.slack[key]}
+    beyond = seconds | {key: seconds[key] + found.slack[key] + 1}
+    assert critical_path(within, waits_for).seconds == found.seconds
+    assert critical_path(beyond, waits_for).seconds == found.seconds + 1
+
+
+@given(runs(), st.randoms())
+def test_the_order_in_which_datasets_are_told_does_not_matter(run, random):
+    seconds, waits_for = run
+    names = list(seconds)
+    random.shuffle(names)
+    told_otherwise = {name: seconds[name] for name in names}
+    assert critical_path(told_otherwise, waits_for) == critical_path(seconds, waits_for)
+
+
+@given(st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=12))
+def test_measured_seconds_leave_no_slack_on_a_chain(measured):
+    names = [f"d{place:02}" for place in range(len(measured))]
+    found = critical_path(dict(zip(names, measured, strict=True)), {b: [a] for a, b in pairwise(names)})
+    assert found.seconds == pytest.approx(sum(measured))
+    assert all(slack == pytest.approx(0, abs=1e-6) for slack in found.slack.values())

@@ -1,0 +1,170 @@
+"""Selection and order of loaded datasets."""
+
+from uuid import NAMESPACE_DNS, uuid5
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.domain.dependencies import DATASET, SCHEMA, Scope, dependencies, load_steps, with_upstreams
+from loader.domain.refusals import Refusal
+from metadata.domain.state import ColumnState, DatasetState, ReferenceState
+
+
+def key(name: str) -> str:
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def state(layer: str, name: str, inputs=(), *, parents=(), **more) -> DatasetState:
+    references = tuple(ReferenceState(key(f"{name}>{p}"), f"{p}_key", key(p), ()) for p in parents)
+    return DatasetState(
+        key=key(name),
+        schema=layer,
+        layer=layer,
+        name=name,
+        columns=(ColumnState(key(f"{name}.id"), "id", "string", role="business_key"),),
+        materialization="view" if layer == "stage" else "table",
+        inputs=tuple(key(one) for one in inputs),
+        references=references,
+        **more,
+    )
+
+
+def chain(name: str, *, parents=(), **more) -> tuple[DatasetState, ...]:
+    return (
+        state("raw", f"raw_{name}", [f"source {name}"]),
+        state("stage", f"stg_{name}", [f"raw_{name}"]),
+        state("rawcore", f"rc_{name}", [f"stg_{name}"], parents=parents, historize=True, history_key=key("h"), **more),
+    )
+
+
+TWO = chain("airport") + chain("route", parents=["rc_airport"])
+
+
+def names(steps) -> list[str]:
+    return [step.dataset.name for step in steps]
+
+
+def test_raw_comes_before_what_reads_it_and_parents_before_children():
+    steps = load_steps(TWO)
+    assert names(steps) == ["raw_airport", "raw_route", "rc_airport", "rc_route"]
+    assert steps[3].depends_on == (key("raw_route"), key("rc_airport"))
+
+
+def test_a_dataset_brings_what_it_depends_on():
+    assert names(load_steps(TWO, Scope(DATASET, "rawcore.rc_airport"))) == ["raw_airport", "rc_airport"]
+    assert names(load_steps(TWO, Scope(DATASET, "rawcore.rc_route"))) == names(load_steps(TWO))
+
+
+def test_target_only_leaves_it_out():
+    (step,) = load_steps(TWO, Scope(DATASET, "rawcore.rc_route", target_only=True))
+    assert (step.dataset.name, step.depends_on) == ("rc_route", ())
+
+
+@pytest.mark.parametrize("name", ["rawcore.rc_airport_hist", "stage.stg_airport"])
+def test_history_and_stage_mean_the_table_they_belong_to(name):
+    (step,) = load_steps(TWO, Scope(DATASET, name, target_only=True))
+    assert step.dataset.name == "rc_airport"
+
+
+def test_a_schema_means_its_datasets_and_what_they_need():
+    assert names(load_steps(TWO, Scope(SCHEMA, "raw"))) == ["raw_airport", "raw_route"]
+    assert names(load_steps(TWO, Scope(SCHEMA, "rawcore"))) == names(load_steps(TWO))
+    assert names(load_steps(TWO, Scope(SCHEMA, "stage"))) == names(load_steps(TWO))
+
+
+@pytest.mark.parametrize(
+    ("scope", "code", "said"),
+    [
+        (Scope(SCHEMA, "rawcor"), "UNKNOWN_SCHEMA", "did you mean rawcore"),
+        (Scope(DATASET, "rawcore.rc_airprt"), "UNKNOWN_DATASET", "did you mean rawcore.rc_airport"),
+        (Scope(DATASET, "rc_airport"), "UNKNOWN_DATASET", "did you mean rawcore.rc_airport?"),
+        (Scope(DATASET, "x.y"), "UNKNOWN_DATASET", "known: "),
+    ],
+)
+def test_a_name_nobody_has_is_refused_with_near_ones(scope, code, said):
+    with pytest.raises(Refusal) as refused:
+        load_steps(TWO, scope)
+    assert refused.value.code == code
+    assert said in refused.value.hint
+
+
+def test_nothing_to_load_is_refused():
+    lonely = state("stage", "stg_x", ["raw_x"])
+    for states, scope in (((), Scope()), ((lonely,), Scope(DATASET, "stage.stg_x"))):
+        with pytest.raises(Refusal) as refused:
+            load_steps(states, scope)
+        assert refused.value.code == "NOTHING_TO_LOAD"
+
+
+def test_a_retired_dataset_is_not_loaded():
+    retired = chain("airport", active=False)
+    assert names(load_steps(retired)) == ["raw_airport"]
+    with pytest.raises(Refusal) as refused:
+        load_steps(retired, Scope(DATASET, "rawcore.rc_airport"))
+    assert refused.value.code == "RETIRED"
+
+
+def test_reading_in_a_circle_is_refused_and_named():
+    states = (
+        state("rawcore", "rc_a", ["stg_a"]),
+        state("stage", "stg_a", ["rc_b"]),
+        state("rawcore", "rc_b", ["rc_a"]),
+    )
+    with pytest.raises(Refusal) as refused:
+        load_steps(states)
+    assert refused.value.code == "CIRCULAR_INPUTS"
+    assert "rawcore.rc_a" in refused.value.message
+    assert "rawcore.rc_b" in refused.value.message
+
+
+def test_views_in_a_circle_are_refused_too():
+    states = (
+        state("rawcore", "rc_a", ["stg_a"]),
+        state("stage", "stg_a", ["stg_b"]),
+        state("stage", "stg_b", ["stg_a"]),
+    )
+    with pytest.raises(Refusal) as refused:
+        load_steps(states)
+    assert refused.value.message.endswith("stage.stg_a → stage.stg_b → stage.stg_a")
+
+
+def test_references_may_form_a_circle():
+    states = (state("rawcore", "rc_a", parents=["rc_b", "rc_a"]), state("rawcore", "rc_b", parents=["rc_a"]))
+    assert len(load_steps(states)) == 2
+
+
+@st.composite
+def warehouses(draw) -> tuple[DatasetState, ...]:
+    """Draw rawcore tables that read raw tables, earlier rawcore tables and views over both."""
+    size = draw(st.integers(1, 8))
+    made: list[DatasetState] = []
+    for i in range(size):
+        made.append(state("raw", f"raw_{i}", [f"source {i}"]))
+        earlier = [one.name for one in made]
+        read = draw(st.lists(st.sampled_from(earlier), min_size=1, max_size=3, unique=True))
+        parents = draw(st.lists(st.integers(0, size - 1), max_size=2, unique=True))
+        if draw(st.booleans()):
+            made.append(state("stage", f"stg_{i}", read))
+            read = [f"stg_{i}"]
+        made.append(state("rawcore", f"rc_{i}", read, parents=[f"rc_{p}" for p in parents]))
+    return tuple(draw(st.permutations(made)))
+
+
+@given(warehouses())
+def test_the_order_is_topological_and_the_same_whatever_order_states_come_in(states):
+    steps = load_steps(states)
+    seen: set[str] = set()
+    for step in steps:
+        assert set(step.depends_on) <= seen
+        seen.add(step.dataset.key)
+    assert names(load_steps(tuple(sorted(states, key=lambda one: one.key)))) == names(steps)
+
+
+@given(warehouses(), st.data())
+def test_a_scope_brings_all_it_depends_on_and_nothing_else(states, data):
+    chosen = data.draw(st.sampled_from([one for one in states if one.layer == "rawcore"]))
+    steps = load_steps(states, Scope(DATASET, chosen.qualified_name))
+    keys = {step.dataset.key for step in steps}
+    assert keys == with_upstreams({chosen.key}, dependencies({one.key: one for one in states}))
+    assert all(set(step.depends_on) <= keys for step in steps)

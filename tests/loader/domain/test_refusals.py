@@ -1,0 +1,125 @@
+"""Messages about failures: the cause, the path and the remedy."""
+
+import pytest
+
+from loader.domain.refusals import Thrown, cause_of, cause_of_death, worker_accident
+from loader.spark.session import accident
+
+SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage failure")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "code", "path"),
+    [
+        ("java.io.IOException", "No space left on device", "DISK_FULL", ""),
+        ("java.io.FileNotFoundException", "/w/t/a.parquet (Read-only file system)", "READ_ONLY", "/w/t/a.parquet"),
+        ("java.io.FileNotFoundException", "/w/t/a.parquet (Permission denied)", "NOT_PERMITTED", "/w/t/a.parquet"),
+        (
+            "java.io.IOException",
+            "Mkdirs failed to create file:/w/t/_delta_log",
+            "NOT_PERMITTED",
+            "file:/w/t/_delta_log",
+        ),
+        (
+            "java.lang.RuntimeException",
+            "file:/w/t/a.parquet is not a Parquet file. Expected magic number at tail",
+            "BROKEN_FILE",
+            "file:/w/t/a.parquet",
+        ),
+        ("org.apache.hadoop.fs.ChecksumException", "Checksum error: /w/a.csv at 0", "BROKEN_FILE", "/w/a.csv"),
+        ("java.io.FileNotFoundException", "File file:/w/a.parquet does not exist", "FILE_MISSING", "file:/w/a.parquet"),
+        ("io.delta.exceptions.ConcurrentAppendException", "[DELTA_CONCURRENT_APPEND] moved", "TABLE_MOVED", ""),
+        ("DeltaIllegalStateException", "[DELTA_STATE_RECOVER_ERROR] cannot", "TABLE_REFUSED", ""),
+        (
+            "org.apache.hadoop.fs.s3a.UnknownStoreException",
+            "`s3a://gone/w': Bucket does not exist",
+            "BUCKET_MISSING",
+            "s3a://gone/w",
+        ),
+        (
+            "org.apache.hadoop.fs.s3a.AWSBadRequestException",
+            "PUT on w/a.parquet: S3Exception: expired (Service: S3, Status Code: 400):ExpiredToken",
+            "CREDENTIALS_EXPIRED",
+            "",
+        ),
+        (
+            "java.nio.file.AccessDeniedException",
+            "s3a://b/w: getFileStatus on s3a://b/w: S3Exception: null (Service: S3, Status Code: 403)",
+            "STORE_REFUSES",
+            "s3a://b/w",
+        ),
+        (
+            "java.lang.ClassNotFoundException",
+            "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+            "S3_CLIENT_MISSING",
+            "",
+        ),
+        ("java.lang.OutOfMemoryError", "Java heap space", "OUT_OF_MEMORY", ""),
+        ("org.apache.spark.SparkException", "ExecutorLostFailure (executor 1 exited)", "EXECUTOR_LOST", ""),
+        ("py4j.protocol.Py4JNetworkError", "Answer from Java side is empty", "SPARK_GONE", ""),
+        ("py4j.protocol.Py4JError", "An error occurred while calling o17.sc", "SPARK_GONE", ""),
+        ("builtins.ConnectionRefusedError", "[Errno 111] Connection refused", "SPARK_GONE", ""),
+    ],
+)
+def test_a_known_cause_is_found_below_what_spark_says(name, message, code, path):
+    found = cause_of("crm.customer", (SPARK, Thrown(name, message)))
+    assert (found.code, found.file) == (code, path)
+    assert found.message.startswith("crm.customer: ")
+    assert found.hint
+
+
+def test_the_path_may_stand_in_an_outer_exception():
+    outer = Thrown("org.apache.spark.SparkException", "Task failed while writing rows to file:/w/t.")
+    found = cause_of("t", (outer, Thrown("java.io.IOException", "No space left on device")))
+    assert found.message == "t: no space is left on the disk (file:/w/t): No space left on device"
+
+
+def test_a_database_that_refuses_connections_is_not_taken_for_sparks_own_process():
+    assert cause_of("t", (Thrown("org.postgresql.util.PSQLException", "Connection to db refused"),)) is None
+    assert cause_of("t", (Thrown("java.net.ConnectException", "Connection refused"),)) is None
+
+
+def test_the_log_folder_in_a_path_is_no_condition_of_delta():
+    assert cause_of("t", (Thrown("java.lang.IllegalStateException", "at file:/w/t/_delta_log"),)) is None
+
+
+def test_an_unknown_accident_has_no_cause():
+    assert cause_of("t", (SPARK, Thrown("java.lang.ArithmeticException", "/ by zero"))) is None
+
+
+@pytest.mark.parametrize("code", [-9, 137])
+def test_a_killed_runner_points_to_memory(code):
+    how, hint = cause_of_death(code)
+    assert how == "was killed by signal 9 (SIGKILL)"
+    assert "memory" in hint
+
+
+def test_a_crashed_java_points_to_its_error_file():
+    assert "hs_err" in cause_of_death(-11)[1]
+
+
+def test_a_plain_end_is_told_as_it_is():
+    assert cause_of_death(1) == ("ended with code 1", "")
+
+
+def test_an_accident_of_the_worker_names_its_cause_and_path():
+    told = worker_accident(OSError(28, "No space left on device", "/data/logs/runner.log"))
+    assert (told.code, told.file) == ("DISK_FULL", "/data/logs/runner.log")
+    assert "Make room there" in told.hint
+
+
+def test_an_accident_of_the_worker_that_nobody_knows_says_its_first_line():
+    told = worker_accident(KeyError("a\nb"))
+    assert (told.code, told.message) == ("UNEXPECTED", "KeyError: 'a\\nb'")
+    assert "worker's log" in told.hint
+
+
+def test_a_step_that_fails_for_a_known_cause_names_it():
+    told = accident("add_column rawcore.a.b failed", OSError(30, "Read-only file system", "/w"), code="STEP_FAILED")
+    assert (told.code, told.file) == ("READ_ONLY", "/w")
+    assert told.message.startswith("add_column rawcore.a.b failed: ")
+
+
+def test_a_step_that_fails_otherwise_keeps_its_code():
+    told = accident("add_column rawcore.a.b failed", ValueError("what\nelse"), code="STEP_FAILED")
+    assert (told.code, told.message) == ("STEP_FAILED", "add_column rawcore.a.b failed: what")

@@ -1,0 +1,66 @@
+"""Answers as lines for programs: complete, and paged without gaps."""
+
+import csv
+import io
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader.domain.query_results import csv_lines, json_lines, next_after, rows_of
+
+VALUES = st.none() | st.text(st.characters(blacklist_characters="\x00", blacklist_categories=("Cs",)))
+ROWS = st.lists(st.lists(VALUES, min_size=2, max_size=2), max_size=5)
+COLUMNS = ["id", "v"]
+
+
+def answer(rows: list, truncated: bool = False) -> dict:
+    return {"columns": COLUMNS, "rows": rows, "truncated": truncated}
+
+
+def changed(*ops: str, truncated: bool = False) -> dict:
+    changes = [
+        {"op": op, "key": f"k{place}", "before": None, "after": [str(place), "x"], "versions": 1}
+        for place, op in enumerate(ops)
+    ]
+    return {"columns": COLUMNS, "changes": changes, "truncated": truncated}
+
+
+@given(ROWS)
+def test_json_lines_hold_every_value_and_one_row_a_line(rows: list):
+    lines = list(json_lines(answer(rows)))
+    assert [list(json.loads(line).values()) for line in lines] == rows
+    assert all(line.count("\n") == 1 for line in lines)
+
+
+@given(ROWS)
+def test_csv_lines_hold_the_same_rows_under_a_header(rows: list):
+    text = "".join(csv_lines(answer(rows)))
+    found = list(csv.reader(io.StringIO(text, newline="")))
+    assert found == [COLUMNS, *([value or "" for value in row] for row in rows)]
+
+
+def test_an_empty_text_is_told_from_null():
+    assert list(csv_lines(answer([["", None]])))[1] == '"",\r\n'
+
+
+def test_only_the_wanted_changes_are_told():
+    told = [json.loads(line)["entity_key"] for line in json_lines(changed("I", "R", "I"), "R")]
+    assert (told, rows_of(changed("I", "R", "I"), "R")) == (["k1"], 1)
+
+
+def test_the_next_part_begins_after_the_last_row_even_if_that_is_not_told():
+    assert next_after("as_of", answer([["1", "a"], ["2", "b"]], truncated=True), ["id"]) == {"id": "2"}
+    assert next_after("changes", changed("R", "I", truncated=True), ["id"]) == {"id": "1"}
+
+
+def test_a_deleted_key_is_where_the_next_part_begins_too():
+    gone = changed("D", truncated=True)
+    gone["changes"][0] |= {"before": ["7", "x"], "after": None}
+    assert next_after("changes", gone, ["id"]) == {"id": "7"}
+
+
+def test_nothing_follows_a_whole_answer_or_one_that_has_no_order():
+    assert next_after("as_of", answer([["1", "a"]]), ["id"]) is None
+    assert next_after("sample", answer([["1", "a"]], truncated=True), ["id"]) is None
+    assert next_after("as_of", answer([["1", "a"]], truncated=True), ["renamed"]) is None

@@ -1,0 +1,171 @@
+"""Settings of Spark: which an installation may give, and what the product sets beneath them."""
+
+import pytest
+
+from elevata.core.properties import parse_properties
+from elevata.ops import checks
+from loader import tasks
+from loader.domain import spark_settings
+from loader.domain.refusals import Refusal
+from loader.domain.spark_settings import PROMISES, is_cluster, problems_of, settings_of
+from loader.services.spark_settings import own_settings
+from loader.services.supervisor import runner_config
+
+CLUSTER = "spark://host:7077"
+
+
+def reasons(text):
+    return [problem.reason for problem in problems_of(parse_properties(text))]
+
+
+def settings(text="", *, master="local[*]"):
+    return settings_of(master=master, cores=4, own={one.name: one.value for one in parse_properties(text)})
+
+
+@pytest.mark.parametrize("name", sorted(PROMISES))
+def test_a_setting_that_holds_a_promise_is_refused_whatever_its_value(name):
+    (reason,) = reasons(f"{name} {PROMISES[name].value or 'x'}")
+    assert reason.startswith("cannot be given here")
+    assert reason.endswith(PROMISES[name].reason)
+
+
+@pytest.mark.parametrize("name", ["spark.sql.legacy.timeParserPolicy", "spark.elevata.sources"])
+def test_settings_of_these_groups_are_refused(name):
+    assert reasons(f"{name} x")[0].startswith("cannot be given here")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spark.executor.memory 4g",
+        "spark.sql.shuffle.partitions 64",
+        "spark.jars.packages org.example:thing:1.0",
+        "spark.kubernetes.container.image=example/spark:1",
+        "spark.hadoop.fs.s3a.endpoint=http://localhost:9000",
+        "spark.hadoop.fs.s3a.secret.key={{ secret ELEVATA_SPARK_SECRET_S3 }}",
+    ],
+)
+def test_other_settings_are_accepted(line):
+    assert reasons(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("executor.memory 4g", "is no setting of Spark"),
+        ("spark.executor.memory", "has no value"),
+        ("spark.hadoop.fs.s3a.secret.key abc", "is a secret: write"),
+        ("spark.hadoop.fs.s3a.bucket.b.access.key abc", "is a secret: write"),
+        ("spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net abc", "is a secret: write"),
+        ("spark.hadoop.fs.s3a.secret.key {{ secret PATH }}", "names the variable PATH"),
+        ("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SECRET_KEY }}", "names the variable ELEVATA_SECRET_KEY"),
+        ("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_ }}", "names the variable"),
+        ("spark.hadoop.fs.s3a.secret.key {{ env X }}", "has a {{"),
+        ("spark.executor.memory {{ secret ELEVATA_SPARK_SECRET_M }}", "cannot be a secret by reference"),
+    ],
+)
+def test_what_is_wrong_with_a_setting_is_its_reason(line, reason):
+    assert reasons(line)[0].startswith(reason)
+
+
+def test_own_settings_stand_above_the_defaults_and_below_the_promises():
+    own = "spark.ui.enabled true\nspark.sql.ansi.enabled false\nspark.executor.cores 2"
+    result = settings(own)
+    assert (result["spark.ui.enabled"], result["spark.executor.cores"]) == ("true", "2")
+    assert result["spark.sql.ansi.enabled"] == "true"
+    assert settings()["spark.ui.enabled"] == "false"
+
+
+def test_packages_are_for_set_up_alone():
+    assert [name for name in settings("spark.jars.packages a:b:1") if name.startswith("spark.jars")] == []
+
+
+def test_shuffles_follow_the_machine_without_a_cluster():
+    assert settings()[spark_settings.SHUFFLE_PARTITIONS] == "4"
+
+
+def test_shuffles_of_a_cluster_are_left_to_its_cores():
+    assert spark_settings.SHUFFLE_PARTITIONS not in settings(master=CLUSTER)
+    assert spark_settings.PARALLELISM not in settings(master=CLUSTER)
+
+
+def test_a_given_number_of_shuffle_partitions_holds_on_a_cluster_too():
+    result = settings("spark.sql.shuffle.partitions 64", master=CLUSTER)
+    assert result[spark_settings.SHUFFLE_PARTITIONS] == "64"
+
+
+@pytest.mark.parametrize(
+    ("master", "answer"),
+    [("local", False), ("local[*]", False), ("local[2,3]", False), ("local-cluster[2,1,1024]", True), ("yarn", True)],
+)
+def test_a_master_is_a_cluster_if_its_executors_are_processes(master, answer):
+    assert is_cluster(master) is answer
+
+
+# --- the file --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conf(tmp_path, settings):
+    """Return a function that makes a file the installation's settings of Spark."""
+
+    def write(text):
+        file = tmp_path / "spark.conf"
+        file.write_text(text)
+        settings.SPARK_CONF = str(file)
+        return file
+
+    return write
+
+
+def test_the_runner_gets_the_files_settings_with_their_places(conf):
+    file = conf("# ours\nspark.executor.memory 4g\n")
+    config = runner_config()
+    assert config["conf"] == {"spark.executor.memory": "4g"}
+    assert config["places"] == {"spark.executor.memory": f"{file}:2"}
+
+
+def test_secrets_are_read_by_their_names_and_are_no_settings_of_the_session(conf, monkeypatch, tmp_path):
+    held = tmp_path / "held"
+    held.write_text("sesame\n")
+    monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3_FILE", str(held))
+    conf("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_S3 }}")
+    config = runner_config()
+    assert config["secrets"] == {"spark.hadoop.fs.s3a.secret.key": "sesame"}
+    assert config["conf"] == {}
+
+
+def test_a_secret_that_is_not_there_is_refused_with_its_place(conf):
+    file = conf("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_GONE }}")
+    with pytest.raises(Refusal, match=rf"{file}:1: .*ELEVATA_SPARK_SECRET_GONE is not set"):
+        own_settings()
+
+
+def test_a_refused_setting_stops_check_worker_and_runner_with_file_and_line(conf):
+    file = conf("spark.executor.memory 4g\nspark.sql.session.timeZone Europe/Berlin\n")
+    (error,) = checks.spark_settings_are_accepted()
+    assert error.msg.startswith(f"{file}:2: spark.sql.session.timeZone cannot be given here (it is UTC)")
+    assert error.id == "elevata.E002"
+    with pytest.raises(Refusal, match=f"{file}:2"):
+        runner_config()
+    with pytest.raises(SystemExit, match=f"{file}:2"):
+        tasks._check()
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_check(settings, tmp_path):
+    settings.SPARK_CONF = str(tmp_path / "gone.conf")
+    assert "gone.conf cannot be read: No such file" in checks.spark_settings_are_accepted()[0].msg
+
+
+def test_an_accepted_file_passes_check(conf):
+    conf("spark.executor.memory 4g\n")
+    assert checks.spark_settings_are_accepted() == []
+
+
+def test_packages_that_set_up_did_not_fetch_are_a_warning(settings, tmp_path, monkeypatch):
+    settings.SPARK_JARS = str(tmp_path)
+    (tmp_path / "coordinates").write_text("io.delta:delta-spark_4.2_2.13:4.4.0\norg.example:thing:1.0\n")
+    monkeypatch.setenv("ELEVATA_SPARK_PACKAGES", "org.example:thing:1.0")
+    assert checks.packages_were_fetched() == []
+    monkeypatch.setenv("ELEVATA_SPARK_PACKAGES", "org.example:thing:2.0")
+    assert "org.example:thing:2.0" in checks.packages_were_fetched()[0].msg

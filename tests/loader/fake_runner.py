@@ -1,0 +1,272 @@
+"""Stand-in for the Spark runner that speaks the protocol and follows a script.
+
+The script is a JSON file named by the argument, read anew for every request:
+
+    fatal          refuse to start with this refusal
+    mute           never send ready
+    die_on         kind of request at which the process kills itself
+    hang_on        kinds that are never answered (cancel works)
+    deaf_on        kinds that are never answered, even when cancelled
+    ignore_ping    pings are not answered
+    observed       tables of the warehouse by stable key (changes with every step)
+    sizes          rows, bytes and files of every existing table
+    dry run      the answer of every dry run
+    fail_steps     table names whose steps fail
+    fail           dataset names that fail, with the refusal
+    held           number of the newest run in an accepted table
+    seen           the newest number that the table of a maintenance run has seen
+    unreadable     stable keys of tables with a damaged log
+    crowded        dataset names whose tables have too many small files
+    answers        answers of reads, by kind; of checks, by the history's name
+    findings       what publishing leaves, as rows of its answer
+    no_catalog     refusal of every publication
+    pause          seconds that each dataset takes
+    step_pause     seconds that each step takes
+    print          output on standard error for every request except pings, line by line
+    log            message of an error with a traceback that is logged for it, as the real runner logs
+
+Every request is appended to ``<script>.log`` for the tests.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from architecture.domain.steps.step import becomes
+from loader.domain.manifest import ExecuteManifest, from_json
+from loader.domain.protocol import MarkedLines
+
+SCRIPT = Path(sys.argv[1])
+EVENTS = os.fdopen(int(os.environ["ELEVATA_EVENTS_FD"]), "w", buffering=1)
+LOCK = threading.Lock()
+CANCELED: dict[str, threading.Event] = {}
+
+
+def script() -> dict:
+    return json.loads(SCRIPT.read_text())
+
+
+def emit(event: str, **fields) -> None:
+    with LOCK:
+        EVENTS.write(json.dumps({"event": event, **fields}) + "\n")
+
+
+def answer(request: dict) -> None:
+    kind, request_id, told = request["kind"], request["id"], script()
+    stop = CANCELED[request_id]
+    if kind != "ping":
+        speak(told)
+    if told.get("die_on") == kind:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind in told.get("deaf_on", ()):
+        threading.Event().wait()
+    if kind in told.get("hang_on", ()):
+        stop.wait()
+        emit("finished", id=request_id, status="canceled")
+        return
+    emit("finished", id=request_id, **ANSWERS[kind](request_id, request.get("body"), told, stop))
+
+
+def speak(told: dict) -> None:
+    for line in told.get("print", ()):
+        print(line, file=sys.stderr, flush=True)
+    if "log" in told:
+        try:
+            raise ConnectionError(told["log"])
+        except ConnectionError:
+            logging.getLogger("loader.spark.load").exception("it failed: %s", told["log"])
+
+
+def observe(_id, body, told, _stop) -> dict:
+    known = told.get("observed", {})
+    there = [key for key in body["tables"] if key in known]
+    shown = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
+    unreadable = [key for key in body["tables"] if key in told.get("unreadable", ())]
+    if unreadable and not body["skip_unreadable"]:
+        return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
+    answer = {key: table for key, table in shown.items() if key not in unreadable}
+    return {"status": "succeeded", "answer": answer, "unreadable": unreadable}
+
+
+def execute(request_id, body, told, stop) -> dict:
+    """Change each step's table to the step's result, and update the script at once."""
+    known = told.get("observed", {})
+    manifest = from_json(ExecuteManifest, body)
+    for ordinal, step in enumerate(manifest.steps):
+        if ordinal in manifest.done:
+            continue
+        if stop.wait(told.get("step_pause", 0)):
+            return {"status": "canceled"}
+        key = step.table.key
+        before = known.get(key, {}).get("version")
+        emit("step_started", id=request_id, ordinal=ordinal, statement=f"do {step.op}", version_before=before)
+        if step.table.name in told.get("fail_steps", ()):
+            error = {"code": "STEP_FAILED", "message": f"{step.op} did not work"}
+            emit("step_finished", id=request_id, ordinal=ordinal, status="failed", error=error)
+            return {"status": "failed"}
+        shape, version = becomes(step), 0 if before is None else before + 1
+        known[key] = {"key": key, "version": version, **asdict(shape)}
+        SCRIPT.write_text(json.dumps({**told, "observed": known}))
+        emit(
+            "step_finished",
+            id=request_id,
+            ordinal=ordinal,
+            status="succeeded",
+            observed=None if shape.dropped else known[key],
+            version_after=version,
+            seconds=0.01,
+        )
+    return {"status": "succeeded"}
+
+
+def publish(_id, body, told, _stop) -> dict:
+    if "no_catalog" in told:
+        return {"status": "failed", "error": told["no_catalog"]}
+    return {"status": "succeeded", "answer": {"names": len(body["names"]), "findings": told.get("findings", [])}}
+
+
+def sizes(_id, body, told, _stop) -> dict:
+    known = told.get("observed", {})
+    said = told.get("sizes", {"rows": 3, "bytes": 1000, "files": 1})
+    return {
+        "status": "succeeded",
+        "answer": {key: {"version": known[key]["version"], **said} for key in body["tables"] if key in known},
+    }
+
+
+def dry_run(_id, body, told, _stop) -> dict:
+    answer = {"succeeded": True, "error": None, "steps": [], "tables": {}, "queries": []}
+    return {"status": "succeeded", "answer": told.get("dry_run", answer)}
+
+
+def load(request_id, body, told, stop) -> dict:
+    done = dict.fromkeys(body["already_done"], "succeeded")
+    names = {one["dataset"]: one["name"] for one in body["raw"] + body["rawcore"]}
+    emit("log", id=request_id, level="info", message=f"loading {len(names)} datasets")
+    for one in body["raw"] + body["rawcore"]:
+        key, name = one["dataset"], one["name"]
+        if key in done:
+            continue
+        stopped = [upstream for upstream in one["depends_on"] if done.get(upstream) != "succeeded"]
+        if stop.is_set():
+            done[key] = "canceled"
+            emit("dataset_finished", id=request_id, dataset=key, status="canceled")
+            continue
+        if stopped:
+            done[key] = "skipped"
+            because = names[stopped[0]]
+            emit("dataset_finished", id=request_id, dataset=key, status="skipped", skipped_because=because)
+            continue
+        emit("dataset_started", id=request_id, dataset=key)
+        emit("dataset_phase", id=request_id, dataset=key, phase="working")
+        stop.wait(told.get("pause", 0))
+        if name in told.get("fail", {}):
+            done[key] = "failed"
+            refusal = told["fail"][name]
+            emit("dataset_finished", id=request_id, dataset=key, status="failed", error=refusal, seconds=0.1)
+            continue
+        if stop.is_set():
+            done[key] = "canceled"
+            emit("dataset_finished", id=request_id, dataset=key, status="canceled")
+            continue
+        done[key] = "succeeded"
+        counts = {"rows": 3, "duplicates": 0} | ({"new": 3, "open": 3, "versions": 3} if one.get("history") else {})
+        emit(
+            "dataset_finished",
+            id=request_id,
+            dataset=key,
+            status="succeeded",
+            counts=counts,
+            version_before=0,
+            version_after=1,
+            seconds=0.1,
+            crowded=[name] if name in told.get("crowded", ()) else None,
+        )
+    if stop.is_set():
+        return {"status": "canceled"}
+    ok = all(status == "succeeded" for status in done.values())
+    return {"status": "succeeded" if ok else "failed"}
+
+
+def govern(request_id, body, told, stop) -> dict:
+    """Answer a revert, prune, compaction or acceptance, which fails if its dataset is listed in ``fail``."""
+    about = body.get("load", body)
+    key = about["dataset"]
+    emit("dataset_started", id=request_id, dataset=key)
+    stop.wait(told.get("pause", 0))
+    refusal = told.get("fail", {}).get(about["name"])
+    status = "failed" if refusal else "canceled" if stop.is_set() else "succeeded"
+    counts = {"versions": 2, "open": 2} if status == "succeeded" and "load" in body else {}
+    counts |= told.get("disk_use", {})
+    emit("dataset_finished", id=request_id, dataset=key, status=status, counts=counts, error=refusal, seconds=0.1)
+    found = {"version_before": 4, "version_after": 5}
+    if "held" in told:
+        found |= {"held": told["held"], "sequence": max(body["load"]["sequence"], told.get("seen", 0) + 1)}
+    found |= told.get("disk_use", {})
+    tables = {about["name"]: found}
+    return {"status": status, "answer": {"tables": tables if status == "succeeded" else {}}}
+
+
+def read(_id, body, told, _stop) -> dict:
+    answers = told.get("answers", {})
+    if body["kind"] not in answers:
+        return {"status": "failed", "error": {"code": "NO_TABLE", "message": "it is not there"}}
+    return {"status": "succeeded", "answer": answers[body["kind"]]}
+
+
+def check(_id, body, told, _stop) -> dict:
+    answers = told.get("answers", {})
+    if body["name"] not in answers:
+        return {"status": "failed", "error": {"code": "NO_TABLE", "message": "it is not there"}}
+    answer = answers[body["name"]]
+    return {"status": "failed", "error": answer} if "code" in answer else {"status": "succeeded", "answer": answer}
+
+
+def ping(_id, _body, _told, _stop) -> dict:
+    return {"status": "succeeded"}
+
+
+ANSWERS = {
+    "publish": publish,
+    "observe": observe,
+    "execute": execute,
+    "sizes": sizes,
+    "dry_run": dry_run,
+    "load": load,
+    "read": read,
+    "check": check,
+    "ping": ping,
+}
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum"), govern)
+
+
+def main() -> None:
+    printed = logging.StreamHandler()
+    printed.setFormatter(MarkedLines())
+    logging.basicConfig(level=logging.INFO, handlers=[printed])
+    told = script()
+    if "fatal" in told:
+        emit("fatal", error=told["fatal"])
+        sys.exit(1)
+    if not told.get("mute"):
+        emit("ready", pid=os.getpid(), seconds=0.0)
+    for line in sys.stdin:
+        request = json.loads(line)
+        with SCRIPT.with_suffix(".log").open("a") as seen:
+            seen.write(line)
+        if request["kind"] == "cancel":
+            CANCELED.get(request["id"], threading.Event()).set()
+        elif request["kind"] != "ping" or not script().get("ignore_ping"):
+            CANCELED[request["id"]] = threading.Event()
+            threading.Thread(target=answer, args=(request,), name=request["id"], daemon=True).start()
+    os._exit(0)
+
+
+main()

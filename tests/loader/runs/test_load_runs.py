@@ -1,0 +1,181 @@
+"""Load runs on the real engine: started on the command line, killed, repeated, and in the demo."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.loader.processes import make_folder, manage, start
+from tests.loader.services.test_supervisor import wait_until
+
+# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+pytestmark = pytest.mark.spark
+
+SYSTEM = """
+format: metadata/v1
+system:
+  short_name: shop
+  name: Shop
+  location: '{{ data_dir }}/landing'
+  datasets:
+    - name: item
+      location: item.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: name, type: string}
+"""
+
+PREPARE = """
+from metadata.models import SourceDataset
+from metadata.services.generation import generate_targets
+for source in SourceDataset.objects.all():
+    generate_targets(source_dataset=source)
+"""
+
+
+@pytest.fixture
+def shop(tmp_path) -> Path:
+    """Data folder with one source of items."""
+    folder = tmp_path / "data"
+    make_folder(folder)
+    (folder / "landing").mkdir()
+    (folder / "shop.yaml").write_text(SYSTEM)
+    for arguments in (
+        ("import_metadata", str(folder / "shop.yaml")),
+        ("shell", "--command", PREPARE),
+    ):
+        done = manage(folder, *arguments)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def deliver(folder: Path, *rows: str) -> None:
+    (folder / "landing" / "item.csv").write_text("\n".join(("id,name", *rows)) + "\n")
+
+
+def load(folder: Path, *arguments: str) -> tuple[int, dict]:
+    done = manage(folder, "load", "--local", "--json", *arguments)
+    document = json.loads(done.stdout) if done.stdout else {"said": done.stderr}
+    return done.returncode, document
+
+
+def counts(document: dict) -> dict:
+    rawcore = next(one for one in document["datasets"] if one["kind"] == "rawcore")
+    return {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
+
+
+@pytest.mark.takes(seconds=50)
+@pytest.mark.parametrize(
+    "phases",
+    [
+        pytest.param(["writing rawcore"], id="between-the-two-commits"),
+        pytest.param(
+            ["reading", "writing raw", "comparing", "writing history", "writing rawcore"],
+            id="everywhere",
+            marks=pytest.mark.nightly,
+        ),
+    ],
+)
+def test_a_run_killed_and_started_again_ends_right(shop, phases):
+    deliver(shop, *(f"{i},a{i}" for i in range(500)))
+    code, first = load(shop, "--at", "2024-01-01", "--run-id", "one")
+    assert (code, counts(first)["versions"]) == (0, 500)
+    deliver(shop, *(f"{i},{'b' if i < 50 else 'a'}{i}" for i in range(400)))
+    for phase in phases:
+        _kill_in(shop, phase)
+    code, again = load(shop, "--run-id", "two")
+    assert code == 0, again
+    code, after = load(shop, "--at", "2024-01-03", "--run-id", "three")
+    assert code == 0, after
+    found = counts(after)
+    assert (found["new"], found["changed"], found["deleted"]) == (0, 0, 0)
+    assert (found["versions"], found["open"]) == (550, 400)
+    checked = manage(shop, "check_history", "--local", "--json")
+    assert (checked.returncode, json.loads(checked.stdout)["findings"]) == (0, 0), checked.stdout
+
+
+def _kill_in(folder: Path, phase: str) -> None:
+    """Start the second run and kill its process as soon as it reports this phase."""
+    process = start(folder, "load", "--local", "--run-id", "two", "--at", "2024-01-02")
+    said: list[str] = []
+
+    def listen():
+        for line in process.stdout:
+            said.append(line)
+
+    threading.Thread(target=listen, daemon=True).start()
+    database = folder / "control.sqlite3"
+
+    def is_there() -> bool:
+        import sqlite3
+
+        with sqlite3.connect(database, timeout=10) as connection:
+            rows = connection.execute(
+                "SELECT d.phase FROM loader_datasetrun d JOIN loader_loadrun r ON r.job_id = d.run_id "
+                "JOIN jobs_job j ON j.id = d.run_id WHERE r.run_id = 'two' AND j.status = 'running'"
+            ).fetchall()
+        return any(phase in row[0] for row in rows) or process.poll() is not None
+
+    wait_until(is_there, 120)
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def test_a_missing_file_fails_the_run_in_one_line_and_writes_nothing(shop):
+    done = manage(shop, "load", "--local", "--run-id", "r")
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert "item.csv" in line
+    assert "1 of 2 datasets failed, 1 skipped" in line
+
+
+# By day the walk through the browser has the demo of the releases that it is made for.
+@pytest.mark.nightly
+def test_the_demo_on_other_releases(tmp_path):
+    """Needs the package index, as the demo does."""
+    folder = tmp_path / "demo"
+    done = manage(
+        tmp_path,
+        *("demo", "--data-dir", str(folder), "--json"),
+        *("--releases", "20220406", "20201205", "20210926"),
+        seconds=400,
+    )
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)
+    keys = ("release", "rows", "new", "changed", "deleted", "reappeared", "versions", "open")
+    assert [tuple(line[key] for key in keys) for line in table] == [
+        ("20201205", 28863, 28863, 0, 0, 0, 28863, 28863),
+        ("20210926", 28867, 4, 17, 0, 0, 28884, 28867),
+        ("20220406", 28875, 13, 40, 5, 0, 28937, 28875),
+    ]
+    assert all(tuple(line) == keys for line in table)
+    assert "on serving.timetable waits for an approval" in done.stderr
+    assert "on serving.departure_board is blocked" in done.stderr
+    assert "│ Berlin Brandenburg Airport              │ 2021-09-26 00:00:00+00   │ NULL" in done.stderr
+
+    seen = manage(folder, "drift", "--local", "--json")
+    drifted = [one for one in json.loads(seen.stdout)["datasets"] if one["status"] != "in_sync"]
+    column = {"table": "serving.airports", "what": "column_unexpected", "column": "remark", "observed": "string"}
+    assert [(one["dataset"], one["differences"]) for one in drifted] == [("serving.airports", [column])]
+
+    again = manage(folder, "load", "--local", "--json", "--at", "2022-05-01", seconds=120)
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_release_that_does_not_exist_is_one_line(tmp_path):
+    done = manage(tmp_path, "demo", "--data-dir", str(tmp_path / "demo"), "--releases", "19990101")
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert "release 19990101 of airportsdata cannot be fetched" in line
+    assert not _java_below(tmp_path)
+
+
+def _java_below(folder: Path) -> list[str]:
+    """Return the Java processes still running in the folder."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if "java" in line and str(folder) in line]

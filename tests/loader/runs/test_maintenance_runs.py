@@ -1,0 +1,87 @@
+"""Maintenance runs on the real engine, started by a user and performed by a worker."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.loader.installation import Installation, working
+from tests.loader.processes import make_folder
+
+# On the embedded stores whatever the session runs on: the test has a data folder of its own.
+pytestmark = pytest.mark.spark
+
+SYSTEM = """
+format: metadata/v1
+system:
+  short_name: shop
+  name: Shop
+  location: '{{ data_dir }}/landing'
+  datasets:
+    - name: item
+      location: item.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: name, type: string}
+    - name: member
+      location: member
+      history_policy: {input: batch_files, time: _fivetran_start, unmodified_string: '<same>'}
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: label, type: string}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Installation:
+    """An installation with an operator."""
+    folder = tmp_path / "data"
+    make_folder(folder)
+    (folder / "landing").mkdir()
+    made = Installation(folder)
+    made.import_text(SYSTEM, by="")
+    made.tokens["eve"] = made.json("create_user", "eve", "--role", "operator", "--token")["token"]
+    return made
+
+
+def run(shop: Installation, *arguments: str) -> tuple[int, dict]:
+    done = shop.run(*arguments, "--json", by="eve")
+    assert "Traceback" not in done.stderr
+    document = json.loads(done.stdout)
+    return done.returncode, document
+
+
+@pytest.mark.takes(seconds=40)
+def test_load_batch_revert_and_prune(shop: Installation):
+    landing, item = shop.folder / "landing", "rawcore.rc_shop_item"
+    with working(shop):
+        (landing / "item.csv").write_text("id,name\n1,a\n2,b\n")
+        assert run(shop, "load", "--at", "2024-01-01")[0] == 0
+        (landing / "item.csv").write_text("id,name\n1,WRONG\n")
+        code, loaded = run(shop, "load", "--at", "2024-01-05", "--run-id", "wrong")
+        assert (code, len(loaded["datasets"])) == (0, 2)
+
+        files = landing / "member.csv"
+        files.write_text("id,label,_fivetran_start\n1,x,2024-01-01T00:00:00Z\n")
+        code, batch = run(shop, "load_history_batch", "rawcore.rc_shop_member", "--upsert", str(files))
+        assert (code, batch["datasets"][0]["counts"]["opened"]) == (0, 1)
+
+        code, reverted = run(shop, "revert_run", "wrong", item, "--reason", "test data")
+        assert (code, reverted["error"]) == (0, None)
+        assert reverted["datasets"][0]["counts"] == {"versions": 2, "open": 2}
+        versions = reverted["details"]["tables"][f"{item}_hist"]
+        assert versions["version_after"] == versions["version_before"] + 1
+        (landing / "item.csv").write_text("id,name\n1,A\n2,b\n")
+        code, again = run(shop, "load", "--at", "2024-01-03")
+        assert (code, again["datasets"][1]["counts"]["changed"]) == (0, 1)
+        assert shop.run("check_history").returncode == 0
+
+    # Without a worker, too: the command does it itself.
+    kept = ("--ended-before", "2024-01-04", "--reason", "kept for a day")
+    code, pruned = run(shop, "prune_history", item, *kept, "--local")
+    assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
+
+    records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
+    told = [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
+    assert told == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]
+    assert shop.run("verify_audit").returncode == 0

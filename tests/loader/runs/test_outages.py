@@ -1,0 +1,155 @@
+"""Loads during outages of databases, brokers and locks, on real servers and real Spark."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.loader.installation import ITEM, Installation, make_installation, working
+from tests.loader.services.test_supervisor import wait_until
+from tests.services.postgres import start_postgres
+from tests.services.process import Server
+from tests.services.redis import start_redis
+
+# Each test has a data folder, and where it needs them servers, of its own. By day the parts are tested one by one:
+# test_supervisor (lock), test_execute_once_services (messages), test_broker (folder).
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]
+
+MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_000)))
+PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
+TOLD_AGAIN = """
+from loader.models import LoadRun
+from elevata.jobs.services import wake
+for _ in range(20):
+    assert not wake(LoadRun.objects.get(run_id="one").pk)
+"""
+ATTEMPTS = "from loader.models import LoadRun; print(*LoadRun.objects.values_list('run_id', 'attempt', 'status'))"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Installation:
+    return make_installation(tmp_path / "data")
+
+
+@contextmanager
+def served(start: Callable[[Path], tuple[Server, str]], folder: Path) -> Iterator[tuple[Server, str]]:
+    server, url = start(folder)
+    try:
+        yield server, url
+    finally:
+        server.stop()
+
+
+def ended(process: subprocess.Popen, seconds: float = 300) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=seconds)
+    return process.returncode, out, err
+
+
+def check(shop: Installation, items: int) -> None:
+    """Check that the newest load is complete and stored once, in rawcore and history."""
+    done = shop.run("check_history", "--local", "--json")
+    assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, 0), done.stdout + done.stderr
+    loaded = shop.json("load", "--local")
+    (rawcore,) = (row for row in loaded["datasets"] if row["dataset"] == ITEM)
+    found = {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
+    assert found == {"new": 0, "changed": 0, "deleted": 0, "versions": items, "open": items}
+
+
+def is_loading(shop: Installation) -> bool:
+    with closing(sqlite3.connect(shop.folder / "control.sqlite3", timeout=10)) as connection:
+        return bool(connection.execute(PHASE).fetchall())
+
+
+def test_of_two_local_loads_at_once_one_is_refused(shop):
+    shop.deliver(item=MANY)
+    both = [shop.start("load", "--local", "--run-id", name) for name in ("one", "two")]
+    codes = {code: err for code, _, err in map(ended, both)}
+    assert sorted(codes) == [0, 1], codes
+    assert "is in use by" in codes[1]
+    assert "Traceback" not in codes[1]
+    check(shop, items=20_000)
+
+
+def test_a_message_that_comes_many_times_starts_one_attempt(shop):
+    shop.deliver(item=MANY)
+    with working(shop):
+        load = shop.start("load", "--run-id", "one")
+        wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
+        shop.shell(TOLD_AGAIN)
+        assert ended(load)[0] == 0
+        shop.shell(TOLD_AGAIN)
+        wait_until(lambda: not list((shop.folder / "broker" / "messages").glob("*.msg")), 30)
+        assert shop.shell(ATTEMPTS).strip() == "('one', 1, 'succeeded')"
+    check(shop, items=20_000)
+
+
+def test_a_broker_whose_folder_is_removed_goes_on(shop):
+    shop.deliver(item=MANY)
+    with working(shop):
+        load = shop.start("load", "--run-id", "one")
+        wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
+        shutil.rmtree(shop.folder / "broker")
+        assert ended(load)[0] == 0
+        shutil.rmtree(shop.folder / "broker", ignore_errors=True)
+        code, _, err = ended(shop.start("load", "--run-id", "two"))
+        assert code == 0, err
+    check(shop, items=20_000)
+
+
+@pytest.mark.parametrize("in_worker", [True, False])
+def test_a_load_outlasts_a_database_and_a_broker_that_crash(tmp_path, in_worker):
+    with (
+        # PostgreSQL runs as another user, who does not get into pytest's folders.
+        TemporaryDirectory(prefix="elevata-test-") as servers_folder,
+        served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),
+        served(start_redis, Path(servers_folder, "redis")) as (redis, broker),
+    ):
+        servers = {"DATABASE_URL": database, "CELERY_BROKER_URL": broker}
+        shop = make_installation(tmp_path / "data", servers=servers)
+        shop.deliver(item=MANY)
+        if not in_worker:
+            disturb(shop.start("load", "--local", "--run-id", "one"), shop, postgres, redis)
+        else:
+            with working(shop):
+                disturb(shop.start("load", "--run-id", "one"), shop, postgres, redis)
+                # The worker listens to the broker again.
+                code, _, err = ended(shop.start("load", "--run-id", "two"))
+                assert code == 0, err
+        assert "('one', 1, 'succeeded')" in shop.shell(ATTEMPTS)
+        check(shop, items=20_000)
+
+
+def disturb(load: subprocess.Popen, shop: Installation, postgres: Server, redis: Server) -> None:
+    """Crash both servers during the load, for longer than a heartbeat, and restart them."""
+    running = "from loader.models import DatasetRun; print(DatasetRun.objects.filter(status='running').count())"
+    wait_until(lambda: int(shop.shell(running)) > 0 or load.poll() is not None, 60)
+    assert load.poll() is None, "the load ended before it could be disturbed"
+    postgres.kill()
+    redis.kill()
+    threading.Event().wait(12)
+    postgres.start_again()
+    redis.start_again()
+    code, _, err = ended(load)
+    assert code == 0, err
+    assert "Traceback" not in err
+
+
+def test_a_load_outlasts_a_control_database_that_is_locked(shop):
+    """The lock lasts longer than SQLite's own wait (30 s)."""
+    shop.deliver(item=MANY)
+    load = shop.start("load", "--local", "--run-id", "one")
+    wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
+    with closing(sqlite3.connect(shop.folder / "control.sqlite3", timeout=30, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        threading.Event().wait(45)
+        connection.execute("ROLLBACK")
+    code, _, err = ended(load)
+    assert code == 0, err
+    check(shop, items=20_000)

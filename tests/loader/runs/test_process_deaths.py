@@ -1,0 +1,199 @@
+"""Executions whose runner or worker is killed between any two steps, on the real engine, end correctly."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from architecture.domain.steps.step import ADD_COLUMN, CREATE_TABLE, REBUILD_TABLE, WITHOUT_TRACE
+from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
+from tests.loader.processes import environment
+
+# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+pytestmark = pytest.mark.spark
+
+WORKER = Path(__file__).with_name("dying_worker.py")
+STEPS = 12
+BEFORE = (
+    SHOP.replace("{name: colour, type: string}", "{name: since, type: date}\n        - {name: shade, type: string}")
+    + """
+    - name: badge
+      location: badge.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+"""
+)
+AFTER = (
+    BEFORE.replace("{name: price, type: integer}", "{name: price, type: bigint}").replace(
+        "{name: since, type: date}", "{name: since, type: date}\n        - {name: note, type: string}"
+    )
+    + """
+    - name: member
+      location: member.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: label, type: string}
+"""
+)
+ITEMS = ("id,name,price,since,shade", "1,Anvil,100,2024-01-31,dark", "2,Bell,7,,", "3,,12,1999-12-31,")
+ROWS = {
+    ("1", "Anvil", "100", "2024-01-31 00:00:00", None),
+    ("2", "Bell", "7", None, None),
+    ("3", None, "12", "1999-12-31 00:00:00", None),
+}
+RETIRED = {"retired_at": "2026-01-01T00:00:00Z", "retired_by": "person"}
+COLUMNS = ("id", "label", "price", "since", "note")
+
+REQUEST = """
+from architecture.selectors.environments import report_named
+from architecture.services.executions import request_execution
+from elevata.accounts.services.users import user_named
+asked = request_execution(report=report_named("{fingerprint}"), user=user_named("aron"), command="a test")
+print(asked.execution.pk)
+"""
+
+
+@dataclass(frozen=True)
+class Death:
+    """Process to kill after a step; ``told`` is true if the worker received the step's event."""
+
+    step: int
+    who: str
+    told: bool
+
+
+def everywhere(who: str, told: bool) -> list[Death]:
+    return [Death(step, who, told) for step in range(STEPS)]
+
+
+@pytest.mark.takes(seconds=60)
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        pytest.param(
+            [Death(1, "worker", True), Death(7, "runner", False)],
+            id="at-two-boundaries",
+        ),
+        pytest.param(
+            [Death(4, "worker", False), Death(10, "runner", True)],
+            id="at-two-more-boundaries",
+            marks=pytest.mark.nightly,
+        ),
+        *(
+            pytest.param(everywhere(who, told), id=f"{who}-{'after' if told else 'before'}-it-is-told", marks=nightly)
+            for nightly in [pytest.mark.nightly]
+            for who in ("runner", "worker")
+            for told in (True, False)
+        ),
+    ],
+)
+def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: list[Death]):
+    shop = make_installation(tmp_path / "data", BEFORE)
+    shop.deliver(item=ITEMS, badge=("id", "1"))
+    execution = queued(shop)
+    for death in deaths:
+        died = attempt(shop, execution, death)
+        assert died is (death.who == "worker")
+        finished = recorded(shop, execution)
+        before = commits(shop, execution)
+        assert set(range(death.step)) <= finished <= set(range(death.step + 1))
+        assert {step for step, count in before.items() if count} >= finished
+    assert attempt(shop, execution, None) is False
+
+    assert {"retire_column", "retire_table"} <= succeeded_without_statement(shop, execution)
+    rows = steps_of(shop, execution)
+    assert {status for _, _, status, _ in rows} == {"succeeded"}
+    expected = {ordinal: commits_of(op, statement) for ordinal, op, _, statement in rows}
+    assert commits(shop, execution) == Counter({ordinal: count for ordinal, count in expected.items() if count})
+    with working(shop):
+        assert shop.json("plan", by="edda")["status"] == "no_changes"
+        assert set(shop.rows(ITEM, *COLUMNS)) == set(shop.rows(f"{ITEM}_hist", *COLUMNS)) == ROWS
+    (record,) = [one for one in shop.json("records")["records"] if one["requested_by"] == "aron"]
+    assert (record["outcome"], record["findings"]) == ("succeeded", [])
+
+
+def queued(shop: Installation) -> int:
+    """Create a load and an approved, previewed and requested change of many steps; return the execution's id."""
+    with working(shop):
+        shop.json("load", "--at", "2024-01-01")
+        shop.import_text(AFTER, by="edda")
+        shop.edit_columns("stage.stg_shop_item", by="edda", price={"type": "bigint"}, since={"type": "timestamp"})
+        shop.edit_columns(
+            ITEM,
+            by="edda",
+            price={"type": "bigint"},
+            since={"type": "timestamp"},
+            name={"name": "label"},
+            shade=RETIRED,
+        )
+        shop.edit_columns("rawcore.rc_shop_badge", by="edda", facts=RETIRED)
+        fingerprint = shop.json("plan", by="edda")["fingerprint"]
+        shop.json("approve", fingerprint, by="aron")
+        assert len(shop.json("preview", fingerprint, by="aron")["steps"]) == STEPS
+        return int(shop.shell(REQUEST.format(fingerprint=fingerprint)))
+
+
+def attempt(shop: Installation, execution: int, death: Death | None) -> bool:
+    """Run one worker's attempt to its end or to a kill; return True if the worker died."""
+    told = shop.folder / "death.json"
+    if death is not None:
+        told.write_text(json.dumps({"step": death.step, "who": death.who, "told": death.told}))
+    done = subprocess.run(
+        [sys.executable, str(WORKER), str(execution)],
+        cwd=settings.BASE_DIR,
+        env=environment(shop.folder) | {"ELEVATA_TEST_DEATH": str(told)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert not told.exists(), done.stderr
+    if done.returncode >= 0:
+        said = done.stdout.strip()
+        assert said == ("failed" if death else "succeeded"), done.stderr
+    return done.returncode < 0
+
+
+def steps_of(shop: Installation, execution: int) -> list[tuple[int, str, str, str]]:
+    """Return ordinal, kind, status and statement of every row with a statement."""
+    rows = shop.shell(
+        "import json; from architecture.models import ExecutionOperation as Row\n"
+        f"rows = Row.objects.filter(execution={execution}).exclude(statement='').order_by('ordinal')\n"
+        "print(json.dumps(list(rows.values_list('ordinal', 'op', 'status', 'statement'))))"
+    )
+    return [tuple(row) for row in json.loads(rows)]
+
+
+def succeeded_without_statement(shop: Installation, execution: int) -> set[str]:
+    """Return the kinds of executed operations that change no table."""
+    rows = shop.shell(
+        "import json; from architecture.models import ExecutionOperation as Row\n"
+        f"rows = Row.objects.filter(execution={execution}, statement='', status='succeeded')\n"
+        "print(json.dumps(list(rows.values_list('op', flat=True))))"
+    )
+    return set(json.loads(rows))
+
+
+def recorded(shop: Installation, execution: int) -> set[int]:
+    return {ordinal for ordinal, _, status, _ in steps_of(shop, execution) if status == "succeeded"}
+
+
+def commits(shop: Installation, execution: int) -> Counter:
+    """Return the number of Delta commits of each step of the execution, over all tables."""
+    found = (one for signatures in shop.commits().values() for one in signatures)
+    return Counter(one["step"] for one in found if one["execution"] == str(execution))
+
+
+def commits_of(op: str, statement: str) -> int:
+    """Return the number of commits of an undisturbed step.
+
+    They are its own, one for the keys of new columns, and one that switches on a table feature which it needs first.
+    """
+    if op in WITHOUT_TRACE:
+        return 0
+    switches_on = op != CREATE_TABLE and any(feature in statement for feature in ("columnMapping", "TypeWidening"))
+    return 1 + (op in (CREATE_TABLE, ADD_COLUMN, REBUILD_TABLE)) + switches_on

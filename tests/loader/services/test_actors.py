@@ -1,0 +1,97 @@
+"""Actor of jobs: a worker acts as the user who requested the job, and only during it."""
+
+import pytest
+
+from architecture.services.executions import request_execution
+from architecture.services.previews import make_preview, request_dry_run
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment
+from elevata.accounts.permissions import acting_as, current_actor
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.change_log import record_change
+from loader import tasks
+from loader.models import LoadRun
+from loader.services.load_runs import request_load_run
+from loader.services.worker import Workplace
+from metadata.services.lifecycle import rename_column
+from tests.loader.airports import column
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def workplace(make_runner, monkeypatch):
+    """Worker that writes its runner requests to the change log."""
+    place = Workplace(make_runner=make_runner)
+    ask = place.runner.request
+
+    def request(kind, manifest):
+        record_change(action="asked", subject_kind="runner", subject_key=kind, subject_name=kind)
+        return ask(kind, manifest)
+
+    monkeypatch.setattr(place.runner, "request", request)
+    monkeypatch.setattr(tasks, "_workplace", place)
+    yield place
+    place.close()
+
+
+def noted() -> list[tuple[str, str, str]]:
+    """Return each request to the runner with its actor."""
+    entries = ChangeLogEntry.objects.filter(subject_kind="runner").order_by("pk")
+    return list(entries.values_list("subject_key", "actor", "actor_kind"))
+
+
+def olga():
+    return ensure_user(name="olga", roles=[Role.OPERATOR])
+
+
+@pytest.fixture
+def loaded(airports, workplace) -> LoadRun:
+    """Load that Olga requested."""
+    run = request_load_run(user=olga(), wake_worker=False).run
+    tasks.perform(run.pk)
+    return LoadRun.objects.get(pk=run.pk)
+
+
+@pytest.fixture
+def preview(loaded):
+    renamed = column("rawcore.rc_air_airport.name")
+    rename_column(column=renamed, name="title", expected_version=renamed.version)
+    return make_preview(report=build_report(environment=current_environment()), user=olga())
+
+
+def test_a_load_is_done_by_who_asked_for_it(loaded):
+    assert loaded.status == "succeeded"
+    assert noted() == [("observe", "olga", "person"), ("execute", "olga", "person"), ("load", "olga", "person")]
+    assert current_actor().kind == "system"
+
+
+def test_a_load_that_nobody_asked_for_is_done_by_the_system(airports, workplace):
+    tasks.perform(request_load_run(wake_worker=False).run.pk)
+    assert {(actor, kind) for _, actor, kind in noted()} == {("system", "system")}
+
+
+def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
+    before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
+    execution = request_execution(report=preview.report, user=otto).execution
+    tasks.perform(execution.pk)
+    execution.refresh_from_db()
+    assert (execution.status, execution.record.document["requested_by"]) == ("succeeded", "otto")
+    assert noted()[before:] == [("observe", "otto", "person"), ("execute", "otto", "person")]
+    assert current_actor().kind == "system"
+
+
+def test_a_dry_run_is_done_by_who_asked_for_it(preview):
+    before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
+    tasks.perform(request_dry_run(preview=preview, user=otto).job.pk)
+    assert noted()[before:] == [("dry_run", "otto", "person")]
+
+
+def test_who_works_by_a_token_goes_on_to_do_so(preview):
+    before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
+    execution = request_execution(report=preview.report, user=otto).execution
+    with acting_as(otto, by_token=True):
+        tasks.perform(execution.pk)
+    assert {(actor, kind) for _, actor, kind in noted()[before:]} == {("otto", "token")}

@@ -1,0 +1,147 @@
+"""Breaking a lease locks its holder out: its later writes match no row."""
+
+import pytest
+
+from architecture.domain.workflow import Refused
+from architecture.models import Execution, Lease
+from architecture.selectors.environments import leases_held
+from architecture.services.executions import claim_execution, end_attempt
+from architecture.services.states import current_environment
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.models import ChangeLogEntry
+from elevata.jobs.services import Fenced
+from loader.domain.refusals import Refusal
+from loader.models import DatasetRun, LoadRun
+from loader.services.load_runs import attempt_of, request_load_run, shut_out_holder
+from loader.services.load_work import claim_with_leases
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import customers, make_world
+from tests.loader.factories import EnvironmentFactory
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture(autouse=True)
+def no_broker(monkeypatch):
+    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "")
+
+
+@pytest.fixture
+def olga(db):
+    return ensure_user(name="olga", roles=[Role.OPERATOR])
+
+
+def claimed(run_id: str = "busy"):
+    """Return the attempt, with its leases, of a run that a worker has started."""
+    run = request_load_run(run_id=run_id).run
+    work = claim_with_leases(run_pk=run.pk, worker="w1")
+    attempt = attempt_of(work.run)
+    attempt = type(attempt)(attempt.job_pk, attempt.number, work.leases)
+    attempt.prepare(steps=work.planned().steps)
+    return attempt
+
+
+def a_lease() -> Lease:
+    return leases_held(environment=current_environment()).first()
+
+
+def broken(person, *, reason: str = "the machine is gone", lease: Lease | None = None) -> Lease:
+    lease = lease or a_lease()
+    return shut_out_holder(lease=lease, fence=lease.fence, user=person, reason=reason)
+
+
+def test_the_holders_next_heartbeat_fails(airports, olga):
+    attempt = claimed()
+    assert attempt.heartbeat() == "running"
+    broken(olga)
+    with pytest.raises(Fenced):
+        attempt.heartbeat()
+
+
+def test_nothing_the_holder_writes_arrives(airports, olga):
+    attempt = claimed()
+    key = str(DatasetRun.objects.first().dataset_key)
+    broken(olga)
+    before = list(DatasetRun.objects.order_by("pk").values())
+    for write in (
+        lambda: attempt.enter("loading"),
+        lambda: attempt.say("still here"),
+        lambda: attempt.dataset(key, "running") or attempt.heartbeat(),
+    ):
+        with pytest.raises(Fenced):
+            write()
+    assert attempt.finish(status="succeeded") is None
+    assert list(DatasetRun.objects.order_by("pk").values()) == before
+    assert LoadRun.objects.get().status == "lost"
+
+
+def test_the_run_says_who_broke_it_and_why(airports, olga):
+    claimed()
+    broken(olga)
+    error = LoadRun.objects.get().error
+    assert (error["code"], error["message"]) == (
+        "LEASE_BROKEN",
+        "olga broke one of its leases: the machine is gone",
+    )
+    entry = ChangeLogEntry.objects.get(subject_kind="lease")
+    assert (entry.actor, entry.action, entry.reason) == ("olga", "broken", "the machine is gone")
+
+
+def test_all_its_leases_are_free_and_the_fence_has_moved(airports, olga):
+    claimed()
+    lease = a_lease()
+    assert broken(olga, lease=lease).fence == lease.fence + 1
+    assert not leases_held(environment=current_environment()).exists()
+
+
+def test_it_can_be_run_again_and_takes_the_leases_anew(airports, olga):
+    old = claimed()
+    broken(olga)
+    new = claimed()
+    assert (new.number, new.heartbeat()) == (2, "running")
+    with pytest.raises(Fenced):
+        old.heartbeat()
+
+
+def test_who_may_not_breaks_nothing(airports, olga):
+    attempt = claimed()
+    viewer = ensure_user(name="vera", roles=[Role.VIEWER])
+    for person, reason in ((viewer, "why not"), (olga, "  ")):
+        with pytest.raises(Refused):
+            broken(person, reason=reason)
+    assert attempt.heartbeat() == "running"
+
+
+def test_a_lease_that_moved_on_is_not_taken_from_its_new_holder(airports, olga):
+    claimed()
+    seen = a_lease()
+    broken(olga)
+    again = claimed()
+    with pytest.raises(Refusal) as said:
+        broken(olga, lease=seen)
+    assert (said.value.code, "load run busy has it" in said.value.message) == ("LEASE_MOVED", True)
+    assert again.heartbeat() == "running"
+
+
+def test_a_free_lease_cannot_be_broken(airports, olga):
+    lease = Lease.objects.create(environment=EnvironmentFactory(), dataset_key="a" * 32)
+    with pytest.raises(Refusal, match="it is free"):
+        broken(olga, lease=lease)
+
+
+def test_an_execution_is_shut_out_too():
+    world = make_world()
+    customers(world.author)
+    world.executed()
+    rename(world, "full_name", "display_name")
+    execution = world.queued()
+    attempt = claim_execution(execution_pk=execution.pk, worker="w1")
+    broken(world.operator)
+    with pytest.raises(Fenced):
+        attempt.heartbeat()
+    with pytest.raises(Fenced):
+        attempt.step_finished(0, succeeded=True)
+    assert end_attempt(attempt=attempt, wanted="succeeded") is None
+    stored = Execution.objects.get(pk=execution.pk)
+    assert (stored.status, stored.error["code"]) == ("lost", "LEASE_BROKEN")

@@ -1,0 +1,140 @@
+"""Dry runs without a worker: marked as lost, reported, and no obstacle to the next one."""
+
+import subprocess
+from datetime import timedelta
+from socket import gethostname
+
+import pytest
+from django.utils import timezone
+
+from architecture.models import DryRun, Preview
+from architecture.services.previews import end_dry_run, make_preview, request_dry_run
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.core.processes import process_name
+from elevata.jobs.models import Job
+from elevata.jobs.registry import next_work
+from elevata.jobs.services import Attempt, Fenced, claim, mark_lost
+from loader.services import worker
+from loader.services.executions import perform_dry_run
+from loader.services.schedules import sweep
+from loader.services.worker import Workplace
+from metadata.services.lifecycle import rename_column
+from tests.loader.airports import column
+from tests.loader.services.test_load_work import perform, queued, wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def preview(airports, runner) -> Preview:
+    """Preview of a report that renames a column of a historized table."""
+    perform(queued(), runner)
+    renamed = column("rawcore.rc_air_airport.name")
+    rename_column(column=renamed, name="title", expected_version=renamed.version)
+    return make_preview(report=build_report(environment=current_environment()), user=olga())
+
+
+def olga():
+    return ensure_user(name="olga", roles=[Role.OPERATOR])
+
+
+def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> DryRun:
+    """Return a dry run that a worker claimed, with its last heartbeat some time ago."""
+    asked = request_dry_run(preview=preview, user=olga()).dry_run
+    claim(job_pk=asked.pk, worker=by)
+    Job.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
+    asked.refresh_from_db()
+    return asked
+
+
+@pytest.fixture
+def sent(monkeypatch) -> list[int]:
+    """Wake-ups that the sweeper sent."""
+    messages: list[int] = []
+    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: messages.append(pk) or "")
+    return messages
+
+
+def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
+    silent = under_way(preview, silent_for=timedelta(minutes=5))
+    assert [job.pk for job in sweep().lost] == [silent.pk]
+    silent.refresh_from_db()
+    assert (silent.status, silent.error["code"], silent.error["hint"]) == (
+        "failed",
+        "WORKER_LOST",
+        "repeat the dry run",
+    )
+    assert "worker w1 sent its last heartbeat at" in silent.error["message"]
+    assert silent.finished_at is not None
+
+
+def test_the_sweeper_leaves_one_alone_that_is_under_way(preview, sent):
+    alive = under_way(preview)
+    assert sweep().lost == ()
+    alive.refresh_from_db()
+    assert alive.status == "running"
+
+
+def test_one_whose_worker_is_gone_for_certain_is_given_up_at_once(preview, sent):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    lost = under_way(preview, by=f"{gethostname()}:{gone.pid}")
+    assert [job.pk for job in sweep().lost] == [lost.pk]
+
+
+def test_one_whose_worker_may_be_there_is_not(preview):
+    under_way(preview, by=process_name())
+    assert mark_lost() == []
+
+
+def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypatch, tmp_path):
+    monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
+    lost = under_way(preview, silent_for=timedelta(minutes=5))
+    place = Workplace(make_runner=lambda holder: make_runner(holder, tmp_path / "its"))
+    try:
+        place.open()
+        wait_until(lambda: DryRun.objects.get(pk=lost.pk).status == "failed")
+    finally:
+        place.close()
+
+
+def test_who_was_given_up_writes_nothing_any_more(preview, sent):
+    slow = under_way(preview, silent_for=timedelta(minutes=5))
+    sweep()
+    attempt = Attempt(slow.pk, slow.attempt)
+    with pytest.raises(Fenced):
+        attempt.heartbeat()
+    assert not end_dry_run(attempt=attempt, result={"succeeded": True})
+    slow.refresh_from_db()
+    assert (slow.status, slow.result) == ("failed", None)
+
+
+def test_one_heard_of_in_that_very_moment_is_not_given_up(preview, monkeypatch):
+    late = under_way(preview, silent_for=timedelta(minutes=5))
+
+    def heard_of(_: str) -> bool:
+        return bool(Attempt(late.pk, late.attempt).heartbeat())
+
+    monkeypatch.setattr("elevata.jobs.services.is_gone", heard_of)
+    assert mark_lost(older_than=timedelta(hours=1)) == []
+    late.refresh_from_db()
+    assert late.status == "running"
+
+
+def test_after_one_was_given_up_the_next_is_performed(preview, sent, runner):
+    under_way(preview, silent_for=timedelta(minutes=5))
+    sweep()
+    again = request_dry_run(preview=preview, user=olga()).dry_run
+    assert next_work().pk == again.pk
+    done = perform_dry_run(dry_run_pk=again.pk, worker="w2", runner=runner)
+    assert done.status == "succeeded"
+
+
+def test_the_sweeper_wakes_a_worker_for_one_that_waits(preview, sent):
+    waiting = request_dry_run(preview=preview, user=olga()).dry_run
+    DryRun.objects.update(requested_at=timezone.now() - timedelta(minutes=1))
+    assert [job.pk for job in sweep().woken] == [waiting.pk]
+    assert sent == [waiting.pk]

@@ -1,0 +1,98 @@
+"""Execution performed by a worker with a scripted runner."""
+
+import json
+
+import pytest
+
+from architecture.models import Execution
+from architecture.selectors.environments import leases_held
+from architecture.services.executions import request_execution
+from architecture.services.previews import make_preview, request_dry_run
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from loader.services.executions import perform_dry_run, perform_execution
+from metadata.services.lifecycle import rename_column
+from tests.loader.airports import column
+from tests.loader.services.test_load_work import perform, queued
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture
+def preview(airports, runner):
+    """Preview of a report that renames a column of a historized table."""
+    perform(queued(), runner)
+    renamed = column("rawcore.rc_air_airport.name")
+    rename_column(column=renamed, name="title", expected_version=renamed.version)
+    report = build_report(environment=current_environment())
+    return make_preview(report=report, user=olga())
+
+
+def olga():
+    return ensure_user(name="olga", roles=[Role.OPERATOR])
+
+
+def asked(preview) -> Execution:
+    return request_execution(report=preview.report, user=olga()).execution
+
+
+def work(execution: Execution, runner) -> Execution | None:
+    return perform_execution(execution_pk=execution.pk, worker="w1", runner=runner)
+
+
+def test_it_observes_verifies_runs_the_steps_and_seals_the_record(preview, runner, script):
+    before = len(script.seen())
+    done = work(asked(preview), runner)
+    assert (done.status, done.error) == ("succeeded", None)
+    assert [request["kind"] for request in script.seen()][before:] == ["observe", "execute"]
+    assert done.record.document["outcome"] == "succeeded"
+    assert done.events.exists()
+    assert not leases_held(environment=current_environment()).exists()
+
+
+def test_the_same_message_again_does_nothing(preview, runner):
+    execution = asked(preview)
+    assert work(execution, runner).status == "succeeded"
+    assert work(execution, runner) is None
+
+
+def test_a_table_that_moved_fails_it_before_the_first_statement(preview, runner, script):
+    execution, told = asked(preview), script
+    observed = json.loads(told.path.read_text())["observed"]
+    (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
+    core["columns"] = [one for one in core["columns"] if one["name"] != "elevation"]
+    told.add(observed=observed)
+    before = len(script.seen("execute"))
+    done = work(execution, runner)
+    assert (done.status, done.error["code"]) == ("failed", "TABLE_MOVED")
+    assert len(script.seen("execute")) == before
+
+
+def test_a_failed_step_fails_it_and_the_next_attempt_goes_on(preview, runner, script):
+    script.add(fail_steps=["rc_air_airport_hist"])
+    execution = asked(preview)
+    done = work(execution, runner)
+    assert (done.status, done.error["code"]) == ("failed", "STEP_FAILED")
+    (failed,) = done.operations.filter(status="failed")
+    assert (failed.qualified_name, failed.error) == ("rawcore.rc_air_airport_hist", "rename_column did not work")
+    script.add(fail_steps=[])
+    ended = work(asked(preview), runner)
+    assert (ended.status, ended.attempt) == ("succeeded", 2)
+    assert len(script.seen("execute")[-1]["body"]["done"]) == 1
+
+
+def test_a_dead_runner_fails_it_and_it_can_be_resumed(preview, runner, script):
+    script.add(die_on="execute")
+    assert work(asked(preview), runner).error["code"] == "RUNNER_DIED"
+    script.add(die_on=None)
+    assert work(asked(preview), runner).status == "succeeded"
+
+
+def test_a_dry_run_ends_with_what_the_runner_saw(preview, runner, script):
+    dry_run = request_dry_run(preview=preview, user=olga()).dry_run
+    done = perform_dry_run(dry_run_pk=dry_run.pk, worker="w1", runner=runner)
+    assert (done.status, done.result["succeeded"]) == ("succeeded", True)
+    (request,) = script.seen("dry_run")
+    assert [step["op"] for step in request["body"]["steps"]] == ["rename_column", "rename_column"]

@@ -1,0 +1,122 @@
+"""Names published in a real Hive metastore, read there by a second, plain Spark session."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.loader.installation import ITEM, Installation, make_installation, working
+from tests.services.metastore import VERSION, Metastore, running_metastore
+
+pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(300)]
+
+READER = Path(__file__).parents[2] / "readers" / "metastore_rows.py"
+HISTORY = f"{ITEM}_hist"
+THING = "rawcore.rc_shop_thing"
+ONE_APPROVAL = {"approvals": {"safe": {"count": 1, "role": "approver"}}}
+
+
+@pytest.fixture
+def metastore() -> Iterator[Metastore]:
+    with running_metastore() as started:
+        yield started
+
+
+@pytest.fixture
+def shop(tmp_path: Path, metastore: Metastore) -> Iterator[Installation]:
+    """Shop whose history has views, with a worker that publishes in the metastore; nothing is loaded yet."""
+    made = make_installation(tmp_path / "data", servers=metastore.variables)
+    made.edit_columns(ITEM, by="edda", facts={"history_policy": {"views": ["current", "as_of"]}})
+    with working(made):
+        yield made
+
+
+def read(metastore: Metastore, folder: Path, *queries: str) -> list[list[list]]:
+    """Return the rows of queries in a plain Spark session on the metastore."""
+    done = subprocess.run(
+        [sys.executable, str(READER), settings.SPARK_JARS, metastore.uri, VERSION, metastore.client_jars]
+        + [str(folder / "spark-warehouse"), *queries],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def findings(shop: Installation, *options: str) -> dict[str, str]:
+    """Return what ``publish`` leaves, or with ``--check`` lists: problems by name."""
+    done = shop.run("publish", *options, "--json")
+    answer = json.loads(done.stdout)
+    assert done.returncode == (1 if answer["findings"] else 0), done.stderr
+    return {row["name"]: row["problem"] for row in answer["findings"]}
+
+
+def load(shop: Installation, at: str) -> None:
+    assert shop.json("load", "--at", at, by="aron")["status"] == "succeeded"
+
+
+def test_a_load_publishes_and_a_report_renames_for_every_reader(shop, metastore, tmp_path):
+    load(shop, "2024-01-01")
+    assert findings(shop, "--check") == {}
+    names = [entry["name"] for entry in json.loads(shop.run("catalog").stdout)]
+    counts = read(
+        metastore,
+        tmp_path,
+        *(f"SELECT count(*) FROM {name}" for name in names),
+        f"SELECT count(*) FROM {HISTORY}_as_of(TIMESTAMP '2024-06-01')",
+    )
+    assert {f"{ITEM}", HISTORY, f"{HISTORY}_current", "stage.stg_shop_item"} <= set(names)
+    assert counts == [[[3]]] * (len(names) + 1)
+
+    shop.allow(**ONE_APPROVAL)
+    shop.edit_columns(ITEM, by="edda", facts={"name": THING.partition(".")[2]})
+    report = shop.json("plan", by="edda")
+    shop.json("approve", report["fingerprint"], "--note", "agreed", by="aron")
+    preview = shop.json("preview", report["fingerprint"], by="aron")
+    done = shop.json("execute", report["fingerprint"], "--preview", preview["fingerprint"], by="aron")
+    assert done["status"] == "succeeded"
+    assert findings(shop, "--check") == {}
+    tables, rows, current = read(
+        metastore,
+        tmp_path,
+        "SHOW TABLES IN rawcore",
+        f"SELECT id, name FROM {THING} ORDER BY id",
+        f"SELECT count(*) FROM {THING}_hist_current",
+    )
+    assert not [row for row in tables if row[1].startswith("rc_shop_item")]
+    assert rows == [[1, "Anvil"], [2, "Bell"], [3, None]]
+    assert current == [[3]]
+
+
+def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, metastore, tmp_path):
+    foreign = tmp_path / "foreign"
+    read(
+        metastore,
+        tmp_path,
+        "CREATE SCHEMA rawcore",
+        f"CREATE TABLE {ITEM} USING delta LOCATION '{foreign}' AS SELECT 'not ours' AS text",
+    )
+    load(shop, "2024-01-01")
+    assert findings(shop) == {ITEM: "foreign"}
+    read(metastore, tmp_path, f"DROP TABLE {HISTORY}", f"DROP VIEW {HISTORY}_current", f"DROP TABLE {ITEM}")
+    assert findings(shop, "--check") == {ITEM: "missing", HISTORY: "missing", f"{HISTORY}_current": "missing"}
+    assert findings(shop) == {}
+    assert findings(shop, "--check") == {}
+    assert (foreign / "_delta_log").is_dir()
+
+
+def test_a_load_commits_while_the_metastore_is_down_and_publishing_repairs(shop, metastore, tmp_path):
+    metastore.server.kill()
+    load(shop, "2024-01-01")
+    assert len(shop.rows(ITEM, "id")) == 3
+    down = shop.json("publish", "--check", code=1)["error"]
+    assert (down["code"], metastore.uri in down["message"]) == ("CATALOG_DOWN", True)
+    metastore.server.start_again()
+    assert "missing" in findings(shop, "--check").values()
+    assert findings(shop) == {}
+    assert read(metastore, tmp_path, f"SELECT count(*) FROM {ITEM}") == [[[3]]]

@@ -1,0 +1,103 @@
+"""Warehouse, landing and archive on an object store: a real S3 server, reached by reference to secrets."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
+from tests.services.object_store import ACCESS_KEY, BUCKET, JARS, SECRET_KEY, ObjectStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(240)]
+
+CONF = """
+spark.hadoop.fs.s3a.endpoint {endpoint}
+spark.hadoop.fs.s3a.endpoint.region us-east-1
+spark.hadoop.fs.s3a.path.style.access true
+spark.hadoop.fs.s3a.access.key {{{{ secret ELEVATA_SPARK_SECRET_ID }}}}
+spark.hadoop.fs.s3a.secret.key {{{{ secret ELEVATA_SPARK_SECRET_KEY }}}}
+spark.hadoop.fs.s3a.attempts.maximum 2
+spark.hadoop.fs.s3a.retry.limit 2
+"""
+HISTORY = f"{ITEM}_hist"
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = ObjectStore(tmp_path / "buckets")
+    yield store
+    store.stop()
+
+
+@pytest.fixture
+def shop(tmp_path, store) -> Installation:
+    conf = tmp_path / "spark.conf"
+    conf.write_text(CONF.format(endpoint=store.endpoint))
+    return make_installation(
+        tmp_path / "data",
+        SHOP.replace("{{ data_dir }}/landing", f"s3a://{BUCKET}/landing"),
+        {
+            "ELEVATA_WAREHOUSE": f"s3a://{BUCKET}/tables",
+            "ELEVATA_SOURCE_ROOTS": f"s3a://{BUCKET}/landing/",
+            "ELEVATA_SPARK_CONF": str(conf),
+            "ELEVATA_SPARK_JARS": str(JARS),
+            "ELEVATA_SPARK_SECRET_ID": ACCESS_KEY,
+            "ELEVATA_SPARK_SECRET_KEY": SECRET_KEY,
+        },
+    )
+
+
+def deliver(store: ObjectStore, *rows: str) -> None:
+    store.put("landing/item.csv", "\n".join(("id,name,price,colour", *rows)) + "\n")
+
+
+def load(shop: Installation, run_id: str, status: str = "succeeded") -> str:
+    """Load everything; return the run's document, which must end in ``status``."""
+    done = shop.run("load", "--run-id", run_id, "--json", by="aron")
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout)["status"] == status, done.stdout
+    return done.stdout
+
+
+def command_lines() -> str:
+    return "".join(path.read_text(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+
+
+def test_a_shop_on_an_object_store_is_loaded_renamed_historized_pruned_and_survives_refusals(shop, store):
+    deliver(store, "1,Anvil,100,black", "2,Bell,7,", "3,Cup,12,red")
+    with working(shop):
+        load(shop, "r1")
+        assert shop.rows(ITEM, "id", "name") == [("1", "Anvil"), ("2", "Bell"), ("3", "Cup")]
+        assert (store.folder / BUCKET / "tables").is_dir()
+        assert SECRET_KEY not in command_lines()
+
+        shop.edit_columns(ITEM, "edda", price={"name": "cost", "former_names": ["price"]})
+        deliver(store, "1,Anvil,110,black", "3,Cup,12,red")
+        load(shop, "r2")
+        assert shop.rows(ITEM, "id", "cost") == [("1", "110"), ("3", "12")]
+        versions = [("1", "100"), ("1", "110"), ("2", "7"), ("3", "12")]
+        assert shop.rows(HISTORY, "id", "cost") == versions
+
+        deliver(store, "1,Anvil,120,black", "3,Cup,13,red")
+        with store.refusing(400, "ExpiredToken", after_writes=4):
+            failed = load(shop, "r3", "failed")
+        assert "the credentials of the object store have expired" in failed
+        load(shop, "r3")
+        assert shop.rows(ITEM, "id", "cost") == [("1", "120"), ("3", "13")]
+        assert len(shop.rows(HISTORY, "id")) == len(versions) + 2
+
+        with store.refusing(403, "AccessDenied"):
+            denied = load(shop, "r4", "failed")
+        assert "the object store refuses the credentials or the request" in denied
+        assert "damaged" not in denied
+
+        archive = f"s3a://{BUCKET}/archive/items"
+        pruned = shop.json(
+            *("prune_history", ITEM, "--older-than-days", "0", "--archive", archive, "--reason", "old"), by="aron"
+        )
+        assert pruned["datasets"][0]["counts"]["removed"] == 4
+        assert list((store.folder / BUCKET / "archive" / "items").rglob("*.parquet"))
+        assert len(shop.rows(HISTORY, "id")) == 2
+
+    written = [path.read_bytes() for path in shop.folder.rglob("*") if path.is_file()]
+    assert not any(SECRET_KEY.encode() in content for content in written)

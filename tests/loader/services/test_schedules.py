@@ -1,0 +1,313 @@
+"""Schedules: described by users, started by the clock, each due time exactly once."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError, StaleVersion
+from loader import tasks
+from loader.domain.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.refusals import Refusal
+from loader.models import LoadRun, Schedule
+from loader.services import schedules
+from loader.services.schedules import create_schedule, delete_schedule, run_now, start_due, update_schedule
+from tests.loader.factories import EnvironmentFactory
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch) -> list:
+    """Wake-ups that were sent."""
+    messages: list = []
+    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: messages.append(pk) or "")
+    return messages
+
+
+def nightly(**described) -> Schedule:
+    return create_schedule(**{"name": "nightly", "cron": "0 6 * * *", **described})
+
+
+def due(schedule: Schedule, ago: timedelta = timedelta(seconds=5)) -> datetime:
+    """Make the schedule due and return the due time."""
+    at = timezone.now().replace(microsecond=0) - ago
+    Schedule.objects.filter(pk=schedule.pk).update(next_at=at)
+    return at
+
+
+def fresh(schedule: Schedule) -> Schedule:
+    return Schedule.objects.select_related("last_run").get(pk=schedule.pk)
+
+
+def refused(call, **described) -> tuple[str, str]:
+    with pytest.raises(MetadataError) as said:
+        call(**described)
+    return said.value.field, said.value.message
+
+
+# --- by people --------------------------------------------------------------------------------------
+
+
+def test_a_new_schedule_knows_when_it_is_due(airports):
+    schedule = nightly(time_zone="Europe/Berlin")
+    assert schedule.next_at > timezone.now()
+    assert schedule.next_at.astimezone(schedules.timetable_of(schedule).zone).hour == 6
+    assert Scope.from_json(schedule.scope) == Scope()
+
+
+def test_one_that_is_off_is_never_due(airports):
+    assert nightly(active=False).next_at is None
+
+
+@pytest.mark.parametrize(
+    ("described", "field", "said"),
+    [
+        ({"name": " "}, "name", "needs a name"),
+        ({"name": "n" * 101}, "name", "is longer than 100"),
+        ({"cron": "0 25 * * *"}, "cron", "the hour"),
+        ({"time_zone": "Berlin"}, "time_zone", "Europe/Berlin"),
+        ({"scope": Scope(SCHEMA, "nope")}, "schema", "there is no schema nope"),
+        ({"scope": Scope(DATASET, "rawcore.rc_air_airprt")}, "dataset", "did you mean rawcore.rc_air_airport"),
+    ],
+)
+def test_what_cannot_be_is_said_at_its_field(airports, described, field, said):
+    at, message = refused(nightly, **described)
+    assert at == field
+    assert said in message
+    assert not Schedule.objects.exists()
+
+
+def test_a_name_is_given_once_in_an_environment(airports):
+    nightly()
+    assert refused(nightly) == ("name", "there is a schedule nightly already")
+    elsewhere = EnvironmentFactory(name="elsewhere")
+    Schedule.objects.update(environment=elsewhere)
+    assert nightly().environment != elsewhere
+
+
+def test_an_edit_counts_due_times_from_now_on(airports):
+    schedule = nightly()
+    due(schedule, timedelta(hours=3))
+    edited = update_schedule(schedule=schedule, expected_version=1, cron="0 7 * * *")
+    assert (edited.version, edited.next_at > timezone.now()) == (2, True)
+
+
+def test_an_edit_of_anything_else_keeps_the_due_time(airports):
+    schedule = nightly()
+    at = due(schedule)
+    update_schedule(schedule=schedule, expected_version=1, name="each morning")
+    assert fresh(schedule).next_at == at
+
+
+def test_what_passed_while_it_was_off_is_not_made_up_for(airports):
+    schedule = nightly()
+    due(schedule, timedelta(days=3))
+    update_schedule(schedule=schedule, expected_version=1, active=False)
+    assert fresh(schedule).next_at is None
+    update_schedule(schedule=schedule, expected_version=2, active=True)
+    assert start_due() == []
+    assert fresh(schedule).next_at > timezone.now()
+
+
+def test_who_comes_second_is_told(airports):
+    schedule = nightly()
+    update_schedule(schedule=schedule, expected_version=1, cron="0 7 * * *")
+    with pytest.raises(StaleVersion):
+        update_schedule(schedule=schedule, expected_version=1, cron="0 8 * * *")
+    with pytest.raises(StaleVersion):
+        delete_schedule(schedule=schedule, expected_version=1)
+    assert fresh(schedule).cron == "0 7 * * *"
+
+
+def test_the_clock_edits_nothing(airports):
+    schedule = nightly()
+    due(schedule)
+    start_due()
+    assert update_schedule(schedule=schedule, expected_version=1, allow_empty=True).version == 2
+
+
+def test_edits_stand_in_the_change_log(airports, django_user_model):
+    with acting_as(django_user_model.objects.create_user("olga")):
+        schedule = nightly()
+        update_schedule(schedule=schedule, expected_version=1, cron="0 7 * * *", scope=Scope(SCHEMA, "raw"))
+        update_schedule(schedule=schedule, expected_version=2, cron="0 7 * * *")
+        update_schedule(schedule=schedule, expected_version=2, name="each morning")
+        delete_schedule(schedule=schedule, expected_version=3)
+    found = ChangeLogEntry.objects.filter(subject_kind="schedule", subject_key=str(schedule.key)).order_by("pk")
+    assert [(entry.actor, entry.action) for entry in found] == [
+        ("olga", "created"),
+        ("olga", "changed"),
+        ("olga", "renamed"),
+        ("olga", "deleted"),
+    ]
+    assert '"cron":{"after":"0 7 * * *","before":"0 6 * * *"}' in found[1].changes
+    assert '"scope":{"after":"schema raw","before":"everything"}' in found[1].changes
+
+
+def test_the_runs_of_a_deleted_schedule_stay(airports):
+    schedule = nightly()
+    due(schedule)
+    (run,) = start_due()
+    delete_schedule(schedule=schedule, expected_version=1)
+    run.refresh_from_db()
+    assert (run.schedule, run.who) == (None, "schedule nightly")
+
+
+# --- by the clock -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_started_before_its_time(airports):
+    nightly()
+    assert start_due() == []
+
+
+def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, sent):
+    schedule = nightly(scope=Scope(SCHEMA, "raw"), allow_empty=True)
+    at = due(schedule)
+    (run,) = start_due()
+    assert (run.status, run.scope["name"], run.allow_empty) == ("queued", "raw", True)
+    assert (run.who, run.schedule) == ("schedule nightly", schedule)
+    assert run.run_id.startswith(f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-")
+    assert sent == [run.pk]
+    row = fresh(schedule)
+    assert (row.outcome, row.last_run, row.last_due_at) == ("started", run, at)
+    assert row.next_at > timezone.now()
+
+
+def test_a_run_is_dated_by_when_it_starts(airports):
+    due(nightly(), timedelta(hours=5))
+    (run,) = start_due()
+    assert timezone.now() - run.load_timestamp < timedelta(minutes=1)
+
+
+def test_the_sweep_starts_what_is_due(airports, monkeypatch):
+    monkeypatch.setattr("elevata.jobs.services._send", lambda task, pk: "")
+    due(nightly())
+    tasks.sweep()
+    assert LoadRun.objects.count() == 1
+
+
+def test_many_missed_times_come_to_one_run(airports):
+    schedule = nightly(cron="*/5 * * * *")
+    due(schedule, timedelta(days=2))
+    assert len(start_due()) == 1
+    assert start_due() == []
+    assert fresh(schedule).next_at > timezone.now()
+
+
+def test_a_time_that_another_scheduler_saw_to_is_left_alone(airports):
+    schedule = nightly()
+    at = due(schedule)
+    assert len(schedules._start_due(schedule.pk, at, timezone.now())) == 1
+    assert schedules._start_due(schedule.pk, at, timezone.now()) == []
+    assert LoadRun.objects.count() == 1
+
+
+def test_many_schedulers_at_once_start_one_run(airports, in_threads):
+    due(nightly())
+    due(nightly(name="other"))
+    started = in_threads(*[start_due] * 6)
+    assert sorted(run.who for runs in started for run in runs) == ["schedule nightly", "schedule other"]
+    assert LoadRun.objects.count() == 2
+
+
+def test_a_clock_that_was_set_back_starts_nothing_twice(airports):
+    schedule = nightly()
+    at = due(schedule)
+    (run,) = start_due()
+    LoadRun.objects.update(status="failed")
+    Schedule.objects.update(next_at=at)
+    start_due()
+    assert (LoadRun.objects.count(), fresh(schedule).last_run) == (1, run)
+    assert LoadRun.objects.get().status == "failed"
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "canceling"])
+def test_while_the_run_before_goes_on_a_time_is_skipped(airports, status):
+    schedule = nightly()
+    due(schedule)
+    (run,) = start_due()
+    LoadRun.objects.update(status=status, heartbeat_at=timezone.now())
+    at = due(schedule)
+    assert start_due() == []
+    row = fresh(schedule)
+    assert (row.outcome, row.last_due_at, row.last_run) == ("skipped", at, run)
+    assert row.remark["message"] == f"load run {run.run_id} was still {status}"
+    assert row.next_at > timezone.now()
+
+
+def test_a_run_whose_worker_is_gone_holds_nothing_up(airports):
+    schedule = nightly()
+    due(schedule, timedelta(minutes=10))
+    start_due()
+    LoadRun.objects.update(status="running", heartbeat_at=timezone.now() - timedelta(minutes=5))
+    due(schedule)
+    assert len(start_due()) == 1
+    assert set(LoadRun.objects.values_list("status", flat=True)) == {"lost", "queued"}
+
+
+def test_after_a_skip_the_next_time_starts_again(airports):
+    schedule = nightly()
+    due(schedule, timedelta(minutes=10))
+    start_due()
+    due(schedule, timedelta(minutes=5))
+    start_due()
+    LoadRun.objects.update(status="succeeded")
+    due(schedule)
+    assert len(start_due()) == 1
+    assert (fresh(schedule).outcome, fresh(schedule).remark) == ("started", None)
+
+
+def test_schedules_of_other_environments_are_not_ours(airports):
+    schedule = nightly()
+    due(schedule)
+    Schedule.objects.update(environment=EnvironmentFactory(name="elsewhere"))
+    assert start_due() == []
+
+
+def test_a_schedule_that_breaks_keeps_no_other_waiting(airports, caplog):
+    due(nightly(name="broken"), timedelta(hours=1))
+    Schedule.objects.update(time_zone="Mars")
+    due(nightly())
+    assert [run.who for run in start_due()] == ["schedule nightly"]
+    assert "was not started" in caplog.text
+
+
+def test_what_a_schedule_loads_may_have_gone_and_its_run_says_so(airports):
+    schedule = nightly()
+    Schedule.objects.update(scope=Scope(SCHEMA, "gone").as_json())
+    due(schedule)
+    (run,) = start_due()
+    assert run.status == "queued"
+
+
+# --- now ----------------------------------------------------------------------------------------------
+
+
+def test_run_now_is_the_persons_and_leaves_the_due_time(airports):
+    user = ensure_user(name="olga", roles=["operator"])
+    schedule = nightly(active=False)
+    run = run_now(schedule=schedule, user=user).run
+    assert (run.requested_by, run.schedule) == (user, schedule)
+    assert (fresh(schedule).last_run, fresh(schedule).next_at) == (run, None)
+
+
+def test_run_now_waits_for_the_run_before(airports):
+    schedule = nightly()
+    first = run_now(schedule=schedule, user=None).run
+    with pytest.raises(Refusal) as said:
+        run_now(schedule=schedule, user=None)
+    assert said.value.code == "STILL_GOING"
+    assert first.run_id in said.value.message
+
+
+def test_run_now_says_what_is_not_there_any_more(airports):
+    schedule = nightly()
+    Schedule.objects.update(scope=Scope(SCHEMA, "gone").as_json())
+    with pytest.raises(Refusal, match="there is no schema gone"):
+        run_now(schedule=schedule, user=None)
+    assert not LoadRun.objects.exists()

@@ -1,0 +1,99 @@
+"""An execution runs once, for any number of requests, broker messages and workers."""
+
+import threading
+
+import pytest
+from celery import signals
+from celery.contrib.testing.worker import start_worker
+from django.db import connection
+
+from architecture.models import ChangeReport, Execution, ExecutionRecord
+from architecture.services.executions import request_execution
+from architecture.services.previews import make_preview
+from architecture.services.reports import build_report
+from architecture.services.states import current_environment
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.celery import app
+from elevata.jobs.services import WAKE_JOB
+from loader import tasks
+from loader.services.worker import Workplace
+from metadata.services.lifecycle import rename_column
+from tests.loader.airports import column
+from tests.loader.services.test_load_work import perform, queued, wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
+
+
+@pytest.fixture
+def report(airports, make_runner) -> ChangeReport:
+    """Previewed report that renames a column of a historized table made by a load."""
+    runner = make_runner("the load")
+    perform(queued(), runner)
+    runner.close()
+    renamed = column("rawcore.rc_air_airport.name")
+    rename_column(column=renamed, name="title", expected_version=renamed.version)
+    found = build_report(environment=current_environment())
+    make_preview(report=found, user=olga())
+    return found
+
+
+def olga():
+    return ensure_user(name="olga", roles=[Role.OPERATOR])
+
+
+@pytest.fixture
+def heard():
+    """Executions of the messages that a worker of this process has finished, without those of earlier tests."""
+    app.control.purge()
+    found: list[int] = []
+
+    def hear(task=None, args=(), **_) -> None:
+        if task.name == WAKE_JOB:
+            found.append(args[0])
+
+    signals.task_postrun.connect(hear)
+    yield found
+    signals.task_postrun.disconnect(hear)
+
+
+def test_pressed_twice_delivered_twice_and_heard_by_two_workers_it_runs_once(
+    report, make_runner, script, tmp_path, monkeypatch, in_threads, heard
+):
+    script.add(step_pause=0.2)
+    first, second = (
+        Workplace(make_runner=lambda holder, name=name: make_runner(holder, tmp_path / name)) for name in ("1", "2")
+    )
+    monkeypatch.setattr(tasks, "_workplace", first)
+    person = olga()
+
+    def press():
+        asked = request_execution(report=report, user=person)
+        asked.send_wakeup()
+        assert asked.reason == ""
+        return asked
+
+    asked = in_threads(press, press)
+    execution = asked[0].execution
+    assert sorted(one.requested for one in asked) == [False, True]
+    assert asked[1].execution == execution
+    asked[0].send_wakeup()  # and once more, the very same message
+    other = threading.Thread(target=load, args=(second,))
+    with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
+        other.start()
+        wait_until(lambda: heard.count(execution.pk) == 3, 60)
+    other.join(60)
+    second.close()
+    execution.refresh_from_db()
+    assert (execution.status, execution.attempt, execution.error) == ("succeeded", 1, None)
+    assert Execution.objects.filter(report=report).count() == 1
+    assert ExecutionRecord.objects.filter(execution=execution).count() == 1
+    # One for the load that made the tables, one for the execution.
+    assert len(script.seen("execute")) == 2
+
+
+def load(place: Workplace) -> None:
+    try:
+        place.work()
+    finally:
+        connection.close()

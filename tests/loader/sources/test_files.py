@@ -1,0 +1,241 @@
+"""Sampling of files: refusals and their messages equal those of a load."""
+
+import bz2
+import gzip
+import json
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.sources.file_formats import data_type
+from loader.sources.files import Sample, list_folder, sample_files
+from loader.sources.limits import within
+from metadata.domain.locations import OutsideRoots, Roots
+
+
+def roots(*folders: Path) -> Roots:
+    return Roots.of(map(str, folders), folder="/")
+
+
+def sampled(path: Path, content: str | bytes, kind: str = "csv", options: dict | None = None, **how: Any) -> Sample:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return sample_files(path, kind, options, roots=roots(path.parent), **how)
+
+
+def types(sample: Sample) -> dict[str, str]:
+    return {column.name: str(column.type) for column in sample.columns}
+
+
+def refusal(path: Path, content: str | bytes, kind: str = "csv", options: dict | None = None) -> Refusal:
+    with pytest.raises(Refusal) as refused:
+        sampled(path, content, kind, options)
+    return refused.value
+
+
+# --- CSV -----------------------------------------------------------------------------------------
+
+
+def test_text_keeps_what_a_parser_would_lose(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "zip,n\n01067,1\n80331,2\n")
+    assert types(sample) == {"zip": "string", "n": "integer"}
+    assert sample.values[0] == ("01067", "80331")
+
+
+def test_only_the_first_rows_are_read_and_that_is_said(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "n\n" + "1\n" * 50 + "x\n", rows=50)
+    assert (sample.rows, sample.whole, types(sample)) == (50, False, {"n": "integer"})
+    assert sample.said == "the first 50 rows of a.csv"
+
+
+def test_empty_fields_count_as_nothing_unless_the_options_say_otherwise(tmp_path: Path):
+    content = "a,b\n1,\n2,x\n"
+    assert [c.nulls for c in sampled(tmp_path / "a.csv", content).columns] == [0, 1]
+    kept = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
+    assert [c.nulls for c in kept.columns] == [0, 0]
+
+
+def test_quotes_can_be_switched_off(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", 'a,b\n"x,5"\n', options={"quote": ""})
+    assert sample.values == (('"x',), ('5"',))
+
+
+def test_the_text_that_stands_for_null_counts_as_nothing(tmp_path: Path):
+    options = {"null_string": "-", "timezone": "Europe/Berlin"}
+    sample = sampled(tmp_path / "a.csv", "a,b\n1,-\n-,x\n", options=options)
+    assert (types(sample), [c.nulls for c in sample.columns]) == ({"a": "integer", "b": "string"}, [1, 1])
+    lines = sampled(tmp_path / "a.jsonl", '{"a": 1, "b": "-"}\n{"a": "-", "b": ""}\n', "jsonl", options)
+    assert [c.nulls for c in lines.columns] == [1, 1]
+    emptied = sampled(tmp_path / "b.jsonl", '{"a": 1, "b": ""}\n', "jsonl", {"empty_is_null": True})
+    assert [c.nulls for c in emptied.columns] == [0, 1]
+
+
+def test_quotes_delimiters_and_the_byte_order_mark_are_read(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", '\ufeffid;said\r\n1;"a ""b""\n; c"\r\n', options={"delimiter": ";"})
+    assert [column.name for column in sample.columns] == ["id", "said"]
+    assert sample.values[1] == ('a "b"\n; c',)
+
+
+def test_without_a_header_columns_are_numbered(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "1,x\n2,y\n", options={"header": False})
+    assert types(sample) == {"column_1": "integer", "column_2": "string"}
+    assert sample.rows == 2
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress)])
+def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
+    assert types(sampled(tmp_path / f"a{ending}", pack(b"n\n1\n"))) == {"n": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "code"),
+    [
+        ("", None, "EMPTY_FILE"),
+        ("\n\n", None, "EMPTY_FILE"),
+        ("a,a\n", None, "DUPLICATE_COLUMN"),
+        ("a,b\n1\n", None, "RAGGED_ROW"),
+        ('a\n"1', None, "UNREADABLE_ROW"),
+        (b"a\n\xff\n", None, "WRONG_ENCODING"),
+        ("a\n", {"encoding": "klingon"}, "BAD_OPTION"),
+    ],
+)
+def test_a_broken_file_is_refused(tmp_path: Path, content: Any, options: dict | None, code: str):
+    assert refusal(tmp_path / "a.csv", content, options=options).code == code
+
+
+def test_a_file_that_is_not_packed_as_it_says_is_refused(tmp_path: Path):
+    assert refusal(tmp_path / "a.csv.gz", "n\n1\n").code == "UNREADABLE_FILE"
+
+
+def test_a_header_alone_has_columns_without_rows(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "a,b\n")
+    assert types(sample) == {"a": "string", "b": "string"}
+    assert sample.rows == 0
+
+
+# --- JSON lines ------------------------------------------------------------------------------------
+
+
+def test_json_says_itself_what_is_a_number(tmp_path: Path):
+    rows = ['{"n": 1, "text": "1", "amount": 1.10, "deep": {"a": [1]}}', '{"n": 2, "text": "2", "late": true}']
+    sample = sampled(tmp_path / "a.jsonl", "\n".join(rows), "jsonl")
+    assert types(sample) == {
+        "n": "integer",
+        "text": "string",
+        "amount": "decimal(18,2)",
+        "deep": "json",
+        "late": "boolean",
+    }
+    assert sample.values[2] == ("1.10", None)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [("", "EMPTY_FILE"), ("[1]", "BAD_JSON"), ("{", "BAD_JSON"), ('{"a": 1, "a": 2}', "BAD_JSON")],
+)
+def test_a_line_that_is_no_object_is_refused(tmp_path: Path, content: str, code: str):
+    assert refusal(tmp_path / "a.jsonl", content, "jsonl").code == code
+
+
+# --- Parquet ---------------------------------------------------------------------------------------
+
+
+def test_parquet_says_its_types(tmp_path: Path):
+    table = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int64()),
+            "amount": pa.array([Decimal("1.50"), None], pa.decimal128(10, 2)),
+            "tags": pa.array([["a"], []], pa.list_(pa.string())),
+            "took": pa.array([1, 2], pa.duration("s")),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    sample = sample_files(tmp_path / "a.parquet", "parquet", {}, roots=roots(tmp_path))
+    assert types(sample) == {"id": "bigint", "amount": "decimal(10,2)", "tags": "json", "took": "string"}
+    assert sample.columns[0].evidence == "the file says int64"
+    assert sample.columns[0].key_ordinal == 1
+    assert sample.columns[1].nulls == 1
+    assert "cannot be held" in sample.columns[3].problem
+    assert (sample.typed, sample.whole, json.loads(sample.values[2][0])) == (True, True, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (pa.uint16(), "integer"),
+        (pa.uint32(), "bigint"),
+        (pa.uint64(), "decimal(20,0)"),
+        (pa.dictionary(pa.int8(), pa.string()), "string"),
+        (pa.decimal256(60, 2), "None"),
+    ],
+)
+def test_no_type_of_parquet_loses_a_value(kind: pa.DataType, expected: str):
+    assert str(data_type(kind)) == expected
+
+
+def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
+    assert refusal(tmp_path / "a.parquet", "id\n1\n", "parquet").code == "UNREADABLE_FILE"
+
+
+# --- folders ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_parts_is_one_delivery(tmp_path: Path):
+    for number in range(3):
+        part = tmp_path / "orders" / f"part-{number}.csv"
+        part.parent.mkdir(exist_ok=True)
+        part.write_text("id\n1\n")
+    (tmp_path / "orders" / "_SUCCESS").touch()
+    (tmp_path / ".hidden.csv").touch()
+    (tmp_path / "readme.pdf").touch()
+    (tmp_path / "b" / "c.jsonl").parent.mkdir()
+    (tmp_path / "b" / "c.jsonl").touch()
+    found = list_folder(tmp_path, roots(tmp_path)).items
+    assert [(one.location, one.format, one.files) for one in found] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
+    noted = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[0]
+    assert noted == "Only the first of 3 files was read; a load reads all."
+
+
+def test_a_link_out_of_the_folder_is_no_part_of_it(tmp_path: Path):
+    (tmp_path / "secret.csv").write_text("key\nx\n")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "link.csv").symlink_to(tmp_path / "secret.csv")
+    assert list_folder(folder, roots(folder)).items == ()
+    with pytest.raises(Refusal, match="holds no file"):
+        sample_files(folder, "csv", None, roots=roots(folder))
+
+
+def test_a_link_that_stays_below_the_roots_is_part_of_the_folder(tmp_path: Path):
+    (tmp_path / "stored.csv").write_text("key\nx\n")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "link.csv").symlink_to(tmp_path / "stored.csv")
+    assert [one.location for one in list_folder(folder, roots(tmp_path)).items] == ["link.csv"]
+    assert sample_files(folder, "csv", None, roots=roots(tmp_path)).rows == 1
+
+
+def test_a_folder_of_the_product_inside_a_root_is_not_listed(tmp_path: Path):
+    for name in ("data/warehouse/x.parquet", "data/export.csv", "orders.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    closed = Roots.of([str(tmp_path)], [str(tmp_path / "data")], folder="/")
+    assert [one.location for one in list_folder(tmp_path, closed).items] == ["orders.csv"]
+    with pytest.raises(OutsideRoots):
+        sample_files(tmp_path / "data" / "export.csv", "csv", None, roots=closed)
+
+
+def test_who_does_not_answer_in_time_is_not_waited_for():
+    with pytest.raises(Refusal) as refused:
+        within(0.01, "the share", lambda: threading.Event().wait(1))
+    assert refused.value.code == "TOO_SLOW"
+
+
+def test_what_goes_wrong_meanwhile_reaches_who_waits():
+    with pytest.raises(ZeroDivisionError):
+        within(5, "the share", lambda: 1 / 0)

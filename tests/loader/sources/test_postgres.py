@@ -1,0 +1,157 @@
+"""PostgreSQL as a source: connection, listing, sampling, import."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from django.conf import settings as configured
+from django.test import Client
+
+from elevata.accounts.roles import Role
+from loader.domain.refusals import Refusal
+from loader.sources.files import Sample
+from loader.sources.systems import list_tables, reach_database, sample_table
+from metadata.models import SourceDataset, System, TargetDataset
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.pages import read
+from tests.factories import SystemFactory
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services]
+
+TABLES = """
+DROP SCHEMA IF EXISTS shop CASCADE;
+CREATE SCHEMA shop;
+CREATE TYPE shop.mood AS ENUM ('good', 'bad');
+CREATE TABLE shop.orders (
+  order_no integer PRIMARY KEY, "Customer Name" varchar(40) NOT NULL, amount numeric(10,2), free numeric,
+  ordered_at timestamptz, tags text[], mood shop.mood, id uuid, note text);
+COMMENT ON COLUMN shop.orders.amount IS 'Without tax';
+INSERT INTO shop.orders SELECT n, 'c' || n, n * 1.5, 1, now(), '{a}', 'good', gen_random_uuid(), NULL
+  FROM generate_series(1, 30) AS n;
+CREATE VIEW shop.expensive AS SELECT * FROM shop.orders WHERE amount > 10;
+CREATE TABLE shop."weird ""name%" (x integer);
+ANALYZE shop.orders;
+"""
+
+
+@pytest.fixture
+def database(settings: Any) -> Iterator[System]:
+    """Test server as an outside system, with tables in a schema that is dropped after the test."""
+    place = configured.DATABASES["default"]
+    settings.SOURCE_HOSTS = ["127.0.0.1"]
+    named = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"]}
+    with psycopg.connect(dbname="postgres", autocommit=True, **named) as connection:
+        connection.execute(TABLES)
+        yield SystemFactory(
+            short_name="erp",
+            name="ERP",
+            kind="jdbc",
+            location=f"postgresql://{place['USER']}@127.0.0.1:{place['PORT']}/postgres",
+        )
+        connection.execute("DROP SCHEMA shop CASCADE")
+
+
+def types(sample: Sample) -> dict[str, str]:
+    return {column.name: str(column.type) for column in sample.columns}
+
+
+def test_a_database_is_reached_and_says_as_whom(database: System):
+    facts = dict(reach_database(database).facts)
+    assert facts["Signed in as"] == urlsplit(database.location).username
+    assert facts["Server"].startswith("PostgreSQL ")
+
+
+def test_tables_are_listed_with_sizes_and_estimates_and_found_by_name(database: System):
+    found = {one.location: one for one in list_tables(database, search="SHOP.").items}
+    assert sorted(found) == ["shop.expensive", "shop.orders", 'shop.weird "name%']
+    assert found["shop.orders"].rows == 30
+    assert found["shop.orders"].size > 0
+    assert (found["shop.expensive"].rows, found["shop.expensive"].note) == (None, "view")
+    assert list_tables(database, search="shop.%").total == 0
+
+
+def test_tables_come_a_page_at_a_time(database: System):
+    listing = list_tables(database, search="shop.", start=1, count=1)
+    assert ([one.location for one in listing.items], listing.total) == (["shop.orders"], 3)
+
+
+def test_columns_are_those_of_the_catalog_with_counts_of_the_first_rows(database: System):
+    sample = sample_table(database, "shop.orders")
+    assert types(sample) == {
+        "order_no": "integer",
+        "Customer Name": "string(40)",
+        "amount": "decimal(10,2)",
+        "free": "decimal(38,10)",
+        "ordered_at": "timestamp",
+        "tags": "json",
+        "mood": "string",
+        "id": "uuid",
+        "note": "string",
+    }
+    by_name = {column.name: column for column in sample.columns}
+    assert (by_name["order_no"].key_ordinal, by_name["order_no"].key_evidence) == (1, "the table's primary key")
+    assert by_name["Customer Name"].nullable is False
+    assert (by_name["note"].nulls, by_name["note"].rows) == (30, 30)
+    assert by_name["amount"].description == "Without tax"
+    assert by_name["amount"].evidence == "the database says numeric(10,2)"
+
+
+def test_a_name_with_quotes_is_only_a_name(database: System):
+    assert types(sample_table(database, 'shop.weird "name%')) == {"x": "integer"}
+
+
+@pytest.mark.parametrize("location", ["shop.gone", "shop.orders; DROP TABLE shop.orders", ""])
+def test_a_table_that_is_not_there_is_refused(database: System, location: str):
+    with pytest.raises(Refusal) as refused:
+        sample_table(database, location)
+    assert refused.value.code == "MISSING_TABLE"
+
+
+@pytest.mark.parametrize(
+    ("location", "code"),
+    [
+        ("postgresql://nobody_here@127.0.0.1:{port}/postgres", "SIGN_IN_REFUSED"),
+        ("postgresql://{user}@127.0.0.1:{port}/no_such_database", "NO_SUCH_DATABASE"),
+        ("postgresql://{user}@127.0.0.1:1/postgres", "NOT_REACHED"),
+        ("postgresql://{user}@localhost:{port}/postgres", "HOST_NOT_ALLOWED"),
+    ],
+)
+def test_why_a_database_is_not_reached_is_told(database: System, location: str, code: str):
+    place = configured.DATABASES["default"]
+    database.location = location.format(port=place["PORT"], user=place["USER"])
+    with pytest.raises(Refusal) as refused:
+        reach_database(database)
+    assert refused.value.code == code
+
+
+def test_a_password_is_in_no_message(database: System, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ELEVATA_SOURCE_ERP", "hunter2")
+    database.location = database.location.replace("elevata@", "nobody_here@")
+    database.secret = "ELEVATA_SOURCE_ERP"
+    with pytest.raises(Refusal) as refused:
+        reach_database(database)
+    assert "hunter2" not in json_of(refused.value)
+
+
+def json_of(refusal: Refusal) -> str:
+    return str(refusal.as_json())
+
+
+def test_a_table_is_imported_and_its_targets_generated_in_the_browser(database: System):
+    client = Client()
+    client.force_login(someone("mia", Role.EDITOR))
+    page = read(client, "/systems/erp/import/?location=shop.orders&show=now")
+    assert "the database says character varying(40)" in words(page)
+    answer = client.post("/systems/erp/import/", typed(page, having="lines"))
+    source = SourceDataset.objects.get()
+    assert answer.url == f"/sources/{source.key}/generate/"
+    assert (source.format, source.location, source.short_name) == ("table", "shop.orders", "shop_orders")
+    page = read(client, answer.url)
+    client.post(answer.url, typed(page, having="fingerprint"))
+    columns = TargetDataset.objects.get(name="rc_erp_shop_orders").columns
+    assert columns.get(name="customer_name").type.length == 40
+    page = read(client, f"/sources/{source.key}/columns/?show=now")
+    assert "Nothing differs" in page

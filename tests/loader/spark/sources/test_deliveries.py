@@ -1,0 +1,602 @@
+"""Accepted deliveries, and the refusal of each invalid one."""
+
+import bz2
+import gzip
+import json
+
+import pytest
+
+from loader.domain.manifest import DeliveredColumn, SourceSpec
+from loader.domain.refusals import Refusal
+from loader.spark.sources.deliveries import discover, read_delivery
+from tests.fixtures.spark import held_in_memory
+
+pytestmark = pytest.mark.spark
+
+KEY = DeliveredColumn("k-id", "id", "string", nullable=False, business_key=True)
+CONTRACT = (KEY, DeliveredColumn("k-name", "name", "string"), DeliveredColumn("k-n", "n", "integer"))
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Return a function that writes a file below the test's folder and returns its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
+def source_of(location, columns=CONTRACT, format_name="csv", **options):
+    return SourceSpec("src", str(location), format_name, tuple(columns), options)
+
+
+def rows_of(spark, *args, **kwargs):
+    """Return a delivery's rows as unordered tuples, and release it."""
+    delivery = read_delivery(spark, source_of(*args, **kwargs))
+    rows = sorted((tuple(row) for row in delivery.frame.collect()), key=repr)
+    assert len(rows) == delivery.rows - delivery.duplicates
+    delivery.release()
+    return rows
+
+
+def refused(spark, *args, **kwargs) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        read_delivery(spark, source_of(*args, **kwargs))
+    refusal = caught.value
+    assert refusal.hint
+    assert len(refusal.samples) <= 5
+    assert not held_in_memory(spark), "a refused delivery gives its memory back"
+    return refusal
+
+
+# Local times, where summer time begins and ends
+
+IN_BERLIN = (KEY, DeliveredColumn("k-at", "at", "timestamp"))
+
+
+def test_a_time_that_summer_time_skips_is_refused_with_its_row(spark, put):
+    path = put("a.csv", "id,at\na,2024-03-31 01:30\nb,2024-03-31 02:30\n")
+    refusal = refused(spark, path, IN_BERLIN, timezone="Europe/Berlin")
+    assert (refusal.code, refusal.row, refusal.samples) == ("VALUE_DOES_NOT_FIT", 3, ("line 3: 2024-03-31 02:30",))
+    assert "Europe/Berlin" in refusal.hint
+
+
+def test_times_that_come_twice_are_counted(spark, put):
+    texts = ["2024-10-27", "2024-10-27 01:59", "2024-10-27 02:00", "2024-10-27 02:59", "2024-10-27 02:30Z"]
+    path = put("a.csv", "id,at\n" + "".join(f"{key},{text}\n" for key, text in zip("abcde", texts, strict=True)))
+    delivery = read_delivery(spark, source_of(path, IN_BERLIN, timezone="Europe/Berlin"))
+    delivery.release()
+    (warning,) = delivery.warnings
+    assert warning.startswith("2 times of at come twice in Europe/Berlin")
+
+
+# CSV that is taken
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("id,name,n\na,x,1\n", [("a", "x", "1")]),
+        ("id,name,n\na,x,1", [("a", "x", "1")]),
+        ("id,name,n\r\na,x,1\r\nb,,\r\n", [("a", "x", "1"), ("b", None, None)]),
+        ('id,name,n\r\na,"x\r\ny\nz","1"\r\n', [("a", "x\r\ny\nz", "1")]),
+        ("id,name,n\ra,x,1\rb,,\r", [("a", "x", "1"), ("b", None, None)]),
+        ("id,name,n\na,x,1\r\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
+        ("id,name,n\r\na,x,1\nb,y,2\r\n", [("a", "x", "1"), ("b", "y", "2")]),
+        ('id,name,n\na,"line 1\nline 2",1\nb,"q""q, z",2\n', [("a", "line 1\nline 2", "1"), ("b", 'q"q, z', "2")]),
+        ("\ufeffid,name,n\na,x,1\n", [("a", "x", "1")]),
+        ('\ufeff"id","name","n"\r\n"a","x",1\r\n', [("a", "x", "1")]),
+        ("id,name,n\n\na,x,1\n\n\nb,y,2\n\n", [("a", "x", "1"), ("b", "y", "2")]),
+        ("id,name,n\r\n\r\na,x,1\r\n\r\n", [("a", "x", "1")]),
+        ("\r\n\r\nid,name,n\r\na,x,1\r\n", [("a", "x", "1")]),
+        ('id,name,n\na,"",\n', [("a", None, None)]),
+        ("id, name ,n\na, x ,1\n", [("a", " x ", "1")]),
+        ('"id","na\nme","n",name\na,?,1,x\n', [("a", "x", "1")]),
+        ("n,id,name\n1,a,x\n", [("a", "x", "1")]),
+        ("id,name,n\na,\ufffd genuine,1\n", [("a", "\ufffd genuine", "1")]),
+        ("id,name,n\n", []),
+    ],
+)
+def test_csv(spark, put, content, expected):
+    assert rows_of(spark, put("a.csv", content)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "expected"),
+    [
+        ({"delimiter": ";"}, "id;name;n\na;x,y;1\n", [("a", "x,y", "1")]),
+        ({"delimiter": "\\t"}, "id\tname\tn\na\tx\t1\n", [("a", "x", "1")]),
+        ({"quote": "'"}, "id,name,n\na,'x, ''y''',1\n", [("a", "x, 'y'", "1")]),
+        ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\"",1\n', [("a", 'x "y"', "1")]),
+        ({"quote": ""}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
+        ({"escape": ""}, 'id,name,n\na,"x,\\",1\n', [("a", "x,\\", "1")]),
+        ({"header": False}, "a,x,1\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
+        ({"header": "false"}, '\ufeff"a",x,1\r\n', [("a", "x", "1")]),
+        ({"header": False}, "", []),
+        ({"empty_is_null": False}, 'id,name,n\na,"",\nb,,"1"\n', [("a", "", None), ("b", None, "1")]),
+        ({"empty_is_null": False}, 'n,id,name\r\n,a,""\r\n1,b,\r\n', [("a", "", None), ("b", None, "1")]),
+        ({"null_string": "NULL"}, 'id,name,n\na,"NULL",NULL\nb,,2\n', [("a", None, None), ("b", None, "2")]),
+        ({"encoding": "ISO-8859-1"}, "id,name,n\na,Zürich,1\n".encode("latin-1"), [("a", "Zürich", "1")]),
+        ({"encoding": "windows-1252"}, "id,name,n\na,5 €,1\n".encode("cp1252"), [("a", "5 €", "1")]),
+        ({"encoding": "UTF-16"}, "id,name,n\r\na,Zürich,1\r\n".encode("utf-16"), [("a", "Zürich", "1")]),
+    ],
+)
+def test_csv_options(spark, put, options, content, expected):
+    assert rows_of(spark, put("a.csv", content), **options) == expected
+
+
+GOOD_QUOTES = [
+    ({}, 'id,name,n\na,5" pipe,1\nb,a "b" c,2\n', [("a", '5" pipe', "1"), ("b", 'a "b" c', "2")]),
+    ({}, 'id,name,n\na, "x",1\n', [("a", ' "x"', "1")]),
+    ({}, 'id,name,n\na,"x" ,1\n', [("a", "x", "1")]),
+    ({}, 'id,name,n\na,"""","1"', [("a", '"', "1")]),
+    ({}, 'n,id,name\r\n1,a,"x\r\n"\r\n', [("a", "x\r\n", "1")]),
+    ({"escape": "\\"}, 'id,name,n\na,"\\"x\\\\",1\n', [("a", '"x\\', "1")]),
+    ({"quote": "'"}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
+    ({"encoding": "UTF-16"}, 'id,name,n\r\na,"Zü\r\nrich",1\r\n'.encode("utf-16"), [("a", "Zü\r\nrich", "1")]),
+]
+
+
+@pytest.mark.parametrize(("options", "content", "expected"), GOOD_QUOTES)
+def test_quotes_that_are_closed_or_inside_a_plain_value_are_taken(spark, put, options, content, expected):
+    assert rows_of(spark, put("a.csv", content), **options) == expected
+
+
+UNCLOSED = 'id,n,name\na,1,x\nb,2,"y\nc,3,z\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "content"),
+    [
+        ("a.csv", {}, UNCLOSED),
+        ("a.csv", {}, UNCLOSED.removesuffix("\n")),
+        ("a.csv", {}, UNCLOSED.replace("n,name", "name,n").replace('2,"y', '"y,2')),
+        ("a.csv", {}, UNCLOSED.replace("\n", "\r\n")),
+        ("a.csv", {}, UNCLOSED.replace("\n", "\r")),
+        ("a.csv", {}, UNCLOSED.replace('"y', '"y""')),
+        ("a.csv", {"escape": "\\"}, UNCLOSED.replace('"y', '"y\\"')),
+        ("a.csv", {"quote": "'", "delimiter": ";"}, UNCLOSED.replace('"', "'").replace(",", ";")),
+        ("a.csv", {"encoding": "UTF-16"}, UNCLOSED.encode("utf-16")),
+        ("a.csv", {"encoding": "windows-1252"}, UNCLOSED.replace("x", "€").encode("cp1252")),
+        ("a.csv.gz", {}, gzip.compress(UNCLOSED.encode())),
+        ("a.csv.bz2", {}, bz2.compress(UNCLOSED.encode())),
+    ],
+)
+def test_a_quote_that_the_end_of_the_file_leaves_open_is_refused_with_its_line(spark, put, name, options, content):
+    refusal = refused(spark, put(name, content), **options)
+    assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 3)
+    assert refusal.file.endswith(name)
+
+
+def test_a_quote_left_open_in_one_of_several_files_names_that_file(spark, put, tmp_path):
+    put("day/1.csv", "id,name,n\na,x,1\n")
+    put("day/2.csv", 'n,id,name\n1,b,"x\ny"\n2,c,"z\n3,d,w\n')
+    refusal = refused(spark, tmp_path / "day")
+    assert (refusal.code, refusal.row, refusal.file[-9:]) == ("UNCLOSED_QUOTE", 4, "day/2.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "line"),
+    [
+        ({}, 'id,name,n\na,"x"y,1\n', 2),
+        # The quote that opens in line 3 is closed by the next row's first.
+        ({}, 'id,n,name\na,1,x\nb,2,"y\nc,3,"z"\nd,4,w\n', 3),
+        ({"escape": "\\"}, 'id,name,n\na,"x ""y""",1\n', 2),
+    ],
+)
+def test_text_after_a_closing_quote_is_refused_with_its_line(spark, put, options, content, line):
+    refusal = refused(spark, put("a.csv", content), **options)
+    assert (refusal.code, refusal.row) == ("STRAY_QUOTE", line)
+
+
+MANY = b"id,name,n\n" + b"".join(b"%d,name %d,1\n" % (n, n * 7919 % 1_000_003) for n in range(30_000))
+
+
+def bzip2_cut_after(block):
+    """Return the file cut after a block; blocks begin at any bit."""
+    packed = bz2.compress(MANY, 1)
+    bits = "".join(f"{byte:08b}" for byte in packed)
+    start = -1
+    for _ in range(block + 1):
+        start = bits.index(f"{0x314159265359:048b}", start + 1)
+    return packed[: start // 8 + 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.csv.bz2", bzip2_cut_after(1), "TRUNCATED_FILE"),
+        ("a.csv.bz2", bz2.compress(MANY)[:-10], "TRUNCATED_FILE"),
+        ("a.csv.bz2", bz2.compress(MANY)[:-4], "TRUNCATED_FILE"),
+        ("a.csv.gz", gzip.compress(MANY)[:-8], "UNREADABLE_FILE"),
+        ("a.csv.gz", gzip.compress(MANY)[:-4], "UNREADABLE_FILE"),
+        ("a.csv.gz", gzip.compress(MANY)[:-10_000], "UNREADABLE_FILE"),
+        ("a.csv.zst", b"\x28\xb5\x2f\xfd", "UNREADABLE_FILE"),
+    ],
+)
+def test_a_packed_file_that_was_cut_is_refused(spark, put, name, content, code):
+    refusal = refused(spark, put(name, content))
+    assert (refusal.code, refusal.file[-len(name) :]) == (code, name)
+
+
+@pytest.mark.parametrize("content", [bz2.compress(MANY), bz2.compress(MANY, 1), bz2.compress(MANY) * 2])
+def test_a_whole_bzip2_file_is_taken_at_whatever_bit_it_ends(spark, put, content):
+    contract = (DeliveredColumn("k-name", "name", "string"),)
+    delivery = read_delivery(spark, source_of(put("a.csv.bz2", content), contract))
+    assert delivery.rows in (30_000, 60_001)
+    delivery.release()
+
+
+def test_a_folder_whose_writer_has_not_finished_is_refused(spark, put, tmp_path):
+    put("day/part-00000.csv", "id,name,n\na,x,1\n")
+    put("day/_temporary/0/part-00001.csv", "id,name,n\nb,x,1\n")
+    assert refused(spark, tmp_path / "day").code == "UNFINISHED_FOLDER"
+
+
+@pytest.mark.parametrize(("cut", "rows"), [(1, None), (10, None), (0, 3)])
+def test_json_lines_cut_in_the_last_line_are_refused(spark, put, cut, rows):
+    text = "".join(json.dumps({"id": key, "name": "x", "n": 1}) + "\n" for key in "abc").rstrip()
+    path = put("a.jsonl", text[: len(text) - cut])
+    if rows:
+        assert len(rows_of(spark, path, format_name="jsonl")) == rows
+    else:
+        refusal = refused(spark, path, format_name="jsonl")
+        assert (refusal.code, refusal.row) == ("BAD_JSON", 3)
+
+
+def test_a_parquet_file_that_was_cut_is_refused(spark, put, tmp_path):
+    spark.range(100).selectExpr("cast(id AS string) id", "'x' name", "1 n").coalesce(1).write.parquet(
+        str(tmp_path / "whole")
+    )
+    whole = next((tmp_path / "whole").glob("*.parquet")).read_bytes()
+    for cut in (1, 100, len(whole) // 2):
+        assert refused(spark, put("a.parquet", whole[:-cut]), format_name="parquet").code == "UNREADABLE_FILE"
+
+
+def test_a_packed_file(spark, put):
+    assert rows_of(spark, put("a.csv.gz", gzip.compress(b"id,name,n\na,x,1\n"))) == [("a", "x", "1")]
+
+
+def test_a_folder_of_files_that_order_their_columns_differently(spark, put, tmp_path):
+    put("day/one.csv", "id,name,n\na,x,1\n")
+    put("day/two [b], {c}.csv", "n,id,name,more\r\n2,b,y,?\r\n")
+    put("day/deep/three.csv.gz", gzip.compress(b"id,name,n\nc,z,3\n"))
+    put("day/_SUCCESS", "")
+    delivery = read_delivery(spark, source_of(tmp_path / "day"))
+    assert sorted(tuple(row) for row in delivery.frame.collect()) == [("a", "x", "1"), ("b", "y", "2"), ("c", "z", "3")]
+    assert [column["name"] for column in delivery.unknown] == ["more"]
+    delivery.release()
+
+
+def test_locations(spark, put, tmp_path):
+    put("a b/one[1].csv", "id,name,n\na,x,1\n")
+    put("a b/two.csv", "id,name,n\nb,y,2\n")
+    folder = tmp_path / "a b"
+    one, both = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
+    assert rows_of(spark, folder / "one[1].csv") == one
+    assert rows_of(spark, f"file://{folder}/one[1].csv") == one
+    assert rows_of(spark, (folder / "one[1].csv").as_uri()) == one
+    assert rows_of(spark, folder / "*.csv") == both
+
+
+def test_rows_are_counted_and_identical_ones_collapse(spark, put):
+    """Rows compare by typed value: 1, 1.0 and 01 are the same integer."""
+    path = put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,1.0\na,x,01\n")
+    delivery = read_delivery(spark, source_of(path))
+    assert (delivery.rows, delivery.duplicates) == (4, 2)
+    assert sorted(row.id for row in delivery.frame.collect()) == ["a", "b"]
+    delivery.release()
+    assert not held_in_memory(spark)
+
+
+def test_without_a_key_all_rows_stay(spark, put):
+    path = put("a.csv", "id,name,n\na,x,1\na,x,1\n")
+    columns = [DeliveredColumn(c.key, c.name, c.type) for c in CONTRACT]
+    assert len(rows_of(spark, path, columns)) == 2
+
+
+def test_unknown_columns_are_left_out_and_described(spark, put):
+    path = put("a.csv", "zip,id,when,name,n,\n007,a,2020-01-01,x,1,?\n,b,2020-01-02,y,2,!\n")
+    delivery = read_delivery(spark, source_of(path))
+    assert delivery.frame.columns == ["id", "name", "n"]
+    assert delivery.unknown == [
+        {"name": "zip", "type": "string", "nullable_seen": True},
+        {"name": "when", "type": "date", "nullable_seen": False},
+        {"name": "(column 6)", "type": "string", "nullable_seen": False},
+    ]
+    delivery.release()
+
+
+def test_names_of_any_kind(spark, put):
+    columns = [DeliveredColumn("k", "a.b `c`", "string", business_key=True), DeliveredColumn("l", "größe, m", "float")]
+    path = put("a.csv", 'größe nicht,"größe, m",a.b `c`\n1,2.5,x\n')
+    assert rows_of(spark, path, columns) == [("x", "2.5")]
+
+
+# JSON lines and Parquet that are taken
+
+
+def test_json_lines_keep_the_literal_text(spark, put):
+    lines = ['{"id":"a","name":"x\\ny","n":1}', "", '{"n":1e0,"id":"b","name":null}', ' {"id":"c"} ']
+    assert rows_of(spark, put("a.jsonl", "\r\n".join(lines)), format_name="jsonl") == [
+        ("a", "x\ny", "1"),
+        ("b", None, "1e0"),
+        ("c", None, None),
+    ]
+    columns = [KEY, DeliveredColumn("d", "d", "decimal(10,2)"), DeliveredColumn("j", "j", "json")]
+    path = put("b.jsonl", '\ufeff{"id":"a","d":1.10,"j":{"x":1.50,"y":[true]}}\n{"id":"","d":1.00,"j":[]}\n')
+    assert rows_of(spark, path, columns, format_name="jsonl") == [
+        ("", "1.00", "[]"),
+        ("a", "1.10", '{"x":1.50,"y":[true]}'),
+    ]
+
+
+def test_json_lines_options(spark, put):
+    path = put("a.jsonl", '{"id":"a","name":"","n":"-"}\n')
+    assert rows_of(spark, path, format_name="jsonl", empty_is_null=True, null_string="-") == [("a", None, None)]
+
+
+def test_unknown_json_keys_are_described(spark, put):
+    path = put("a.jsonl", '{"id":"a","name":"x","n":1,"f":1.5}\n{"id":"b","zip":"12345","ID":2,"o":{"x":1}}\n')
+    delivery = read_delivery(spark, source_of(path, format_name="jsonl"))
+    assert {c["name"]: c["type"] for c in delivery.unknown}.keys() == {"f", "zip", "ID", "o"}
+    delivery.release()
+    path = put("b.jsonl", '{"id":"a","name":"x","n":1,"f":1.5}\n{"id":"b","zip":"12345","o":{"x":1}}\n')
+    delivery = read_delivery(spark, source_of(path, format_name="jsonl"))
+    assert {c["name"]: c["type"] for c in delivery.unknown} == {"f": "float", "zip": "string", "o": "json"}
+    delivery.release()
+
+
+def test_an_empty_json_file_is_a_delivery_without_rows(spark, put):
+    assert rows_of(spark, put("a.jsonl", ""), format_name="jsonl") == []
+
+
+def test_parquet(spark, tmp_path):
+    path = str(tmp_path / "p")
+    spark.sql(
+        "SELECT 'a' id, 'x' name, 1L n, named_struct('y', 2) s, 1.5D extra UNION ALL SELECT 'b', NULL, NULL, NULL, 2D"
+    ).write.parquet(path)
+    delivery = read_delivery(
+        spark, source_of(path, [*CONTRACT, DeliveredColumn("s", "s", "json")], format_name="parquet")
+    )
+    assert delivery.frame.dtypes == [("id", "string"), ("name", "string"), ("n", "int"), ("s", "string")]
+    assert sorted(map(tuple, delivery.frame.collect())) == [("a", "x", 1, '{"y":2}'), ("b", None, None, None)]
+    assert delivery.unknown == [{"name": "extra", "type": "float", "nullable_seen": False}]
+    delivery.release()
+
+
+# What is refused
+
+
+def test_missing_file(spark, tmp_path, put):
+    for location in (tmp_path / "nothing.csv", tmp_path / "*.csv", tmp_path):
+        refusal = refused(spark, location)
+        assert (refusal.code, refusal.file) == ("MISSING_FILE", str(location))
+    assert refused(spark, put("_hidden.csv", "id,name,n\n")).code == "MISSING_FILE"
+
+
+def test_a_folder_without_the_declared_number_of_files_is_refused(spark, put, tmp_path):
+    for name in ("a", "b"):
+        put(f"day/{name}.csv", f"id,name,n\n{name},x,1\n")
+    assert len(rows_of(spark, tmp_path / "day", expected_files=2)) == 2
+    short = refused(spark, tmp_path / "day", expected_files=3)
+    assert (short.code, short.count, short.file) == ("MISSING_FILE", 2, str(tmp_path / "day"))
+    assert refused(spark, tmp_path / "day", expected_files=1).code == "EXTRA_FILE"
+    assert refused(spark, tmp_path / "day", expected_files=0).code == "BAD_OPTION"
+
+
+def test_unreadable_files(spark, put):
+    packed = gzip.compress(b"id,name,n\n" + b"".join(b"%d,x,1\n" % n for n in range(200_000)))
+    assert refused(spark, put("cut.csv.gz", packed[: len(packed) // 2])).code == "UNREADABLE_FILE"
+    assert refused(spark, put("not.csv.gz", "id,name,n\n")).code == "UNREADABLE_FILE"
+    assert refused(spark, put("not.parquet", "id,name,n\n"), format_name="parquet").code == "UNREADABLE_FILE"
+    assert refused(spark, "nofs://host/a.csv").code == "BAD_LOCATION"
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "\ufeff", "\r\n"])
+def test_a_file_without_even_a_header(spark, put, content):
+    refusal = refused(spark, put("a.csv", content))
+    assert refusal.code == "EMPTY_FILE"
+    assert refusal.file.endswith("a.csv")
+
+
+def test_a_header_that_never_ends(spark, put):
+    assert refused(spark, put("a.csv", 'id,"name,n\na,x,1\n')).code in ("UNREADABLE_HEADER", "MISSING_COLUMN")
+
+
+def test_missing_columns(spark, put):
+    refusal = refused(spark, put("a.csv", "ID,n\na,1\n"))
+    assert (refusal.code, refusal.column, refusal.count) == ("MISSING_COLUMN", "id", 2)
+    assert "id, name" in refusal.message
+    assert "ID is delivered instead of id" in refusal.hint
+    refusal = refused(spark, put("a.jsonl", '{"id":"a","n":1}\n'), format_name="jsonl")
+    assert (refusal.code, refusal.samples) == ("MISSING_COLUMN", ("name",))
+
+
+def test_a_column_missing_in_one_of_several_files(spark, put, tmp_path):
+    put("d/one.csv", "id,name,n\na,x,1\n")
+    put("d/two.csv", "id,name\nb,y\n")
+    refusal = refused(spark, tmp_path / "d")
+    assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "n")
+    assert refusal.file.endswith("two.csv")
+
+
+def test_duplicate_columns(spark, put):
+    refusal = refused(spark, put("a.csv", "id,name,n,name\na,x,1,y\n"))
+    assert (refusal.code, refusal.column, refusal.row) == ("DUPLICATE_COLUMN", "name", 1)
+    refusal = refused(spark, put("a.jsonl", '{"id":"a"}\n{"id":"a","n":1,"n":2}\n'), format_name="jsonl")
+    assert (refusal.code, refusal.row) == ("DUPLICATE_COLUMN", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "count", "row", "sample"),
+    [
+        ("id,name,n\na,x,1\nb,y\nc,z,3,4\n", 2, 3, "line 3: b,y"),
+        ("id,name,n\r\na,x,1\r\nb,y\r\n", 1, 3, "line 3: b,y"),
+        ('id,name,n\na,"1\n2\n3",1\nb,y,2,?\n', 1, 5, "line 5: b,y,2,?"),
+        ("id,name,n\n\na,x,1\nb,y\n", 1, 2, "record 2: b,y"),
+    ],
+)
+def test_ragged_rows(spark, put, content, count, row, sample):
+    refusal = refused(spark, put("a.csv", content))
+    assert (refusal.code, refusal.count, refusal.row) == ("RAGGED_ROW", count, row)
+    assert refusal.samples[0] == sample
+    assert refusal.file.endswith("a.csv")
+
+
+def test_a_ragged_row_in_the_second_file(spark, put, tmp_path):
+    put("d/one.csv", "id,name,n\na,x,1\n")
+    put("d/two.csv", "id,name,n\nb,y,2\nc,z,3\nd\n")
+    refusal = refused(spark, tmp_path / "d")
+    assert (refusal.code, refusal.row) == ("RAGGED_ROW", 4)
+    assert refusal.file.endswith("two.csv")
+
+
+def test_without_a_header_the_fields_are_counted_too(spark, put):
+    refusal = refused(spark, put("a.csv", "a,x,1\nb,y,2,3\n"), header=False)
+    assert (refusal.code, refusal.row) == ("RAGGED_ROW", 2)
+
+
+def test_a_field_that_would_fill_the_memory(spark, put):
+    content = b'id,name,n\na,"' + b"x" * 17_000_000
+    refusal = refused(spark, put("a.csv", content))
+    assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 2)
+
+
+@pytest.mark.parametrize("format_name", ["csv", "jsonl"])
+def test_wrong_encoding(spark, put, format_name):
+    if format_name == "csv":
+        content = "id,name,n\na,Zürich \ufffd,1\nb,".encode() + "Zürich".encode("latin-1") + b",2\nc,z,\xff\n"
+    else:
+        content = b'{"id":"a","name":"x"}\n\n{"id":"b","name":"Z\xfcrich"}\n{"id":"c","n":"\xff"}\n'
+    refusal = refused(spark, put("a", content), format_name=format_name)
+    assert (refusal.code, refusal.row, refusal.count) == ("WRONG_ENCODING", 3, 2)
+    assert refusal.samples[0].startswith("line 3: ")
+
+
+def test_wrong_encoding_in_the_header(spark, put):
+    assert refused(spark, put("a.csv", "id,größe,n\n".encode("latin-1"))).code == "WRONG_ENCODING"
+    assert refused(spark, put("b.csv", "id,name,n\na,x,1\n".encode("utf-16"))).code == "WRONG_ENCODING"
+
+
+def test_wrong_encoding_other_than_utf_8(spark, put):
+    refusal = refused(spark, put("a.csv", b"id,name,n\na,Z\xfcrich,1\n"), encoding="US-ASCII")
+    assert (refusal.code, refusal.row) == ("WRONG_ENCODING", 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"id":"a"', "[1]", '"a"', "null", "{'id':'a'}", '{"id":"a"} {"id":"b"}', '{"id":"a"}, {"id":"b"}', "x",
+     '{"id":"a"}x', '{"id":NaN}'],
+)  # fmt: skip
+def test_bad_json(spark, put, line):
+    path = put("a.jsonl", '{"id":"a","name":"x","n":1}\n\n' + line + "\n")
+    refusal = refused(spark, path, format_name="jsonl")
+    assert (refusal.code, refusal.count) == ("BAD_JSON", 1)
+    assert refusal.row in (2, 3)
+
+
+def test_values_that_do_not_fit(spark, put):
+    columns = [*CONTRACT, DeliveredColumn("d", "d", "decimal(4,2)"), DeliveredColumn("s", "s", "string(2)")]
+    rows = ["a,x,1,1.10,ab", "b,y,1.5,1.105,abc", "c,z,9999999999,99.99,", "d,z,zero,100,ab"]
+    refusal = refused(spark, put("a.csv", "id,name,n,d,s\n" + "\n".join(rows)), columns)
+    assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("VALUE_DOES_NOT_FIT", "n", 3, 3)
+    assert refusal.samples == ("line 3: 1.5", "line 4: 9999999999", "line 5: zero")
+    assert "2 in d (decimal(4,2)); 1 in s (string(2))" in refusal.message
+
+
+def test_parquet_values_that_do_not_fit(spark, tmp_path):
+    path = str(tmp_path / "p")
+    spark.sql("SELECT 'a' id, 'x' name, 1L n UNION ALL SELECT 'b', 'y', 4294967296L").coalesce(1).write.parquet(path)
+    refusal = refused(spark, path, format_name="parquet")
+    assert (refusal.code, refusal.column, refusal.count) == ("VALUE_DOES_NOT_FIT", "n", 1)
+    assert refusal.samples == ("record 2: 4294967296",)
+
+
+def test_null_keys(spark, put):
+    refusal = refused(spark, put("a.csv", 'id,name,n\na,x,1\n,y,2\n"",z,3\n'))
+    assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("NULL_KEY", "id", 2, 3)
+    assert refusal.samples[0] == "line 3: id=NULL, name=y, n=2"
+
+
+def test_null_in_a_column_that_may_not_be(spark, put):
+    columns = [KEY, DeliveredColumn("k", "name", "string", nullable=False)]
+    refusal = refused(spark, put("a.csv", "id,name\na,x\nb,\n"), columns)
+    assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("NULL_VALUE", "name", 1, 3)
+
+
+def test_conflicting_rows(spark, put):
+    refusal = refused(spark, put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,2\nc,z,3\nc,z,3\na,x,1\n"))
+    assert (refusal.code, refusal.count, refusal.samples) == ("CONFLICTING_ROWS", 1, ("id=a (3 rows)",))
+
+
+def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
+    """(x, NULL) and (NULL, x) differ, although NULL adds nothing to a hash."""
+    columns = [KEY, DeliveredColumn("l", "l", "string"), DeliveredColumn("m", "m", "string")]
+    assert refused(spark, put("a.csv", "id,l,m\na,x,\na,,x\n"), columns).code == "CONFLICTING_ROWS"
+
+
+@pytest.mark.parametrize(
+    ("code", "format_name", "options"),
+    [
+        ("UNKNOWN_FORMAT", "xlsx", {}),
+        ("UNKNOWN_OPTION", "csv", {"separator": ";"}),
+        ("UNKNOWN_OPTION", "parquet", {"delimiter": ";"}),
+        ("BAD_OPTION", "csv", {"delimiter": ";;"}),
+        ("BAD_OPTION", "csv", {"header": "maybe"}),
+        ("BAD_OPTION", "csv", {"encoding": "klingon"}),
+        ("BAD_OPTION", "csv", {"timezone": "Europe/Atlantis"}),
+    ],
+)
+def test_options_that_are_refused(spark, put, code, format_name, options):
+    assert refused(spark, put("a.csv", "id,name,n\n"), format_name=format_name, **options).code == code
+
+
+# Discovery
+
+
+def test_discover_csv(spark, put):
+    columns = {
+        "i": ("integer", ["1", "-20", "0"]), "big": ("bigint", ["1", "3000000000", ""]),
+        "huge": ("string", ["1", "99999999999999999999", "2"]), "f": ("float", ["450.0", "3435", "-0.5"]),
+        "e": ("float", ["1.5e3", "1e-07", "2"]), "zip": ("string", ["007", "123", "456"]),
+        "b": ("boolean", ["true", "False", ""]), "bit": ("integer", ["0", "1", "1"]),
+        "d": ("date", ["2020-01-01", "2020-02-29", ""]), "t": ("timestamp", ["2020-01-01 10:00", "2020-01-01", ""]),
+        "s": ("string", ["a", "", "1"]), "none": ("string", ["", "", ""]), "id": ("string", ["1e5", "2", "3"]),
+    }  # fmt: skip
+    lines = [",".join(columns), *(",".join(values[n] for _, values in columns.values()) for n in range(3))]
+    found = discover(spark, put("a.csv", "\n".join(lines)), "csv")
+    assert {c["name"]: c["type"] for c in found["columns"]} == {name: kind for name, (kind, _) in columns.items()}
+    assert found["rows"] == 3
+    assert [c["name"] for c in found["columns"] if c["nullable"]] == ["big", "b", "d", "t", "s", "none"]
+
+
+def test_discover_json_lines(spark, put):
+    lines = [{"i": 1, "f": 1, "s": "12", "d": "2020-01-01", "o": {"x": 1}}, {"i": 2, "f": 1.5, "b": True, "o": None}]
+    found = discover(spark, put("a.jsonl", "\n".join(map(json.dumps, lines))), "jsonl")
+    assert {c["name"]: c["type"] for c in found["columns"]} == {
+        "b": "boolean", "d": "date", "f": "float", "i": "integer", "o": "json", "s": "string",
+    }  # fmt: skip
+
+
+def test_discover_parquet(spark, tmp_path):
+    path = str(tmp_path / "p")
+    spark.sql(
+        "SELECT 1 i, 2L l, CAST(1 AS decimal(5,1)) m, 1D f, true b, DATE'2020-01-01' d, TIMESTAMP'2020-01-01' t, "
+        "CAST(1 AS smallint) small, CAST(1 AS float) single, array(1) a, X'00' x"
+    ).write.parquet(path)
+    found = discover(spark, path, "parquet")
+    assert [c["type"] for c in found["columns"]] == [
+        "integer", "bigint", "decimal(5,1)", "float", "boolean", "date", "timestamp", "integer", "float", "json",
+        "binary",
+    ]  # fmt: skip
+
+
+def test_discover_refuses_what_cannot_be_read(spark, put):
+    with pytest.raises(Refusal) as caught:
+        discover(spark, put("a.csv", "id,name\na\n"), "csv")
+    assert caught.value.code == "RAGGED_ROW"

@@ -1,0 +1,142 @@
+"""Deliveries are loaded as they were checked: text is cached, Parquet is read again and compared."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from loader.domain.manifest import LoadManifest
+from loader.spark.sources import deliveries, delivery_checks
+from tests.fixtures.spark import by_night, held_in_memory
+from tests.loader.harness import Dataset, finished
+
+pytestmark = pytest.mark.spark
+
+DAY = [f"2024-01-0{number}T00:00:00Z" for number in range(1, 5)]
+CHECKED = [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+UNCHECKED = [{"id": 1, "v": "never"}, {"id": 1, "v": "checked"}]
+
+
+@pytest.fixture
+def item(spark, tmp_path) -> Dataset:
+    return Dataset(spark, tmp_path, columns={"id": "integer", "v": "string"})
+
+
+def put(path: Path, rows: list[dict]) -> Path:
+    schema = pa.schema([("id", pa.int32()), ("v", pa.string())])
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    return path
+
+
+def parquet(item: Dataset, path: Path, *, at: str, run_id: str) -> LoadManifest:
+    item.sequence += 1
+    manifest = item.manifest(path, at=at, run_id=run_id)
+    raw = manifest.raw[0]
+    return replace(manifest, raw=(replace(raw, source=replace(raw.source, format="parquet")),))
+
+
+def once_checked(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Call a function between the checks of a delivery and its write."""
+    check = deliveries.check_keys
+
+    def checked(*given):
+        found = check(*given)
+        do()
+        return found
+
+    monkeypatch.setattr(deliveries, "check_keys", checked)
+
+
+def versions(item: Dataset) -> list[int]:
+    return [item.table(spec).version() for spec in item.tables()]
+
+
+def test_parquet_is_loaded_without_keeping_it_in_memory(item, tmp_path, monkeypatch):
+    item.given()
+    held = []
+    once_checked(monkeypatch, lambda: held.extend(held_in_memory(item.spark)))
+    status, _ = item.attempt(parquet(item, put(tmp_path / "a.parquet", CHECKED), at=DAY[0], run_id="one"))
+    assert (status, item.current(), held) == ("succeeded", CHECKED, [])
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "said"),
+    [
+        (lambda path: put(path, UNCHECKED), "was written while it was read"),
+        (lambda path: path.unlink(), "was taken away while it was read"),
+    ],
+    ids=["written", "taken away"],
+)
+def test_parquet_that_changes_after_it_was_checked_is_refused_and_nothing_is_touched(
+    item, tmp_path, monkeypatch, meanwhile, said
+):
+    item.given((CHECKED, DAY[0]))
+    before = versions(item)
+    path = put(tmp_path / "b.parquet", CHECKED)
+    once_checked(monkeypatch, lambda: meanwhile(path))
+    status, events = item.attempt(parquet(item, path, at=DAY[1], run_id="two"))
+    error = finished(events, item.raw_state.key)["error"]
+    assert (status, error["code"], error["file"]) == ("failed", "CHANGED_FILE", str(path))
+    assert said in error["message"]
+    assert finished(events, item.state.key)["status"] == "skipped"
+    assert versions(item) == before
+
+
+def test_parquet_that_is_broken_where_no_check_looks_is_refused_and_nothing_is_touched(item, tmp_path):
+    item.given((CHECKED, DAY[0]))
+    before = versions(item)
+    path = put(tmp_path / "f.parquet", CHECKED)
+    column = pq.read_metadata(path).row_group(0).column(1)
+    content = bytearray(path.read_bytes())
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(content)
+    status, events = item.attempt(parquet(item, path, at=DAY[1], run_id="two"))
+    error = finished(events, item.raw_state.key)["error"]
+    assert (status, error["code"], error["file"]) == ("failed", "UNREADABLE_FILE", str(path))
+    assert versions(item) == before
+
+
+def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, monkeypatch):
+    item.given()
+    path = item.deliver(CHECKED)
+    once_checked(monkeypatch, lambda: path.write_text('{"id": 9, "v": "never checked"}\n'))
+    item.sequence += 1
+    status, _ = item.attempt(item.manifest(path, at=DAY[0], run_id="one"))
+    assert (status, item.current()) == ("succeeded", CHECKED)
+
+
+@pytest.mark.parametrize("one_task", [by_night(0, id="many rows"), pytest.param(50_000, id="few rows")])
+@pytest.mark.parametrize(
+    ("rows", "counted"),
+    [
+        (CHECKED, {"rows": 2, "duplicates": 0}),
+        ([*CHECKED, CHECKED[0], CHECKED[0]], {"rows": 4, "duplicates": 2}),
+    ],
+    ids=["each once", "some again"],
+)
+def test_identical_rows_count_once(item, tmp_path, monkeypatch, one_task, rows, counted):
+    item.given()
+    monkeypatch.setattr(delivery_checks, "ONE_TASK_UP_TO_ROWS", one_task)
+    status, events = item.attempt(parquet(item, put(tmp_path / "c.parquet", rows), at=DAY[0], run_id="one"))
+    assert (status, finished(events, item.raw_state.key)["counts"], item.current()) == ("succeeded", counted, CHECKED)
+
+
+@pytest.mark.parametrize("one_task", [pytest.param(0, id="many rows"), by_night(50_000, id="few rows")])
+def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, one_task):
+    item.given()
+    monkeypatch.setattr(delivery_checks, "ONE_TASK_UP_TO_ROWS", one_task)
+    manifest = parquet(item, put(tmp_path / "d.parquet", UNCHECKED), at=DAY[0], run_id="one")
+    error = finished(item.attempt(manifest)[1], item.raw_state.key)["error"]
+    assert (error["code"], error["count"], error["samples"]) == ("CONFLICTING_ROWS", 1, ["id=1 (2 rows)"])
+
+
+def test_keys_whose_hashes_are_the_same_are_told_apart(item, tmp_path, monkeypatch):
+    item.given()
+    monkeypatch.setattr(delivery_checks, "_hashes_differ", lambda *_: False)
+    status, events = item.attempt(parquet(item, put(tmp_path / "e.parquet", CHECKED), at=DAY[0], run_id="one"))
+    assert status == "succeeded"
+    assert finished(events, item.raw_state.key)["counts"] == {"rows": 2, "duplicates": 0}

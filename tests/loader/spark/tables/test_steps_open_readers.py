@@ -1,0 +1,143 @@
+"""Steps with open readers on real tables: written anew, without a table feature, once despite interruptions."""
+
+from dataclasses import replace
+
+import pytest
+
+from architecture.domain.steps.features import COLUMN_MAPPING, DELETION_VECTORS, OPEN
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.statements import COLUMN
+from architecture.domain.steps.step import Unwinding, becomes, shape_of, steps_done
+from architecture.domain.tables import TableSpec
+from loader.domain.refusals import Refusal
+from loader.spark.tables import rebuilds, steps
+from loader.spark.tables.tables import properties_of
+from tests.architecture.tables import report_on
+from tests.loader.spark.tables import test_steps
+from tests.loader.spark.tables.test_steps import (
+    EXPECTED,
+    Killed,
+    Warehouse,
+    changed,
+    column,
+    executed,
+    structure,
+    without_measures,
+)
+
+pytestmark = pytest.mark.spark
+warehouse = test_steps.warehouse
+
+
+@pytest.fixture
+def items(warehouse: Warehouse) -> TableSpec:
+    """Partitioned table with two rows, and no name that needs column mapping."""
+    columns = (
+        column("id", "integer"),
+        column("a"),
+        column("b"),
+        column("Case"),
+        column("we`ird", of="we`ird né"),
+        column("code", "string(5)"),
+        column("on", "date"),
+        column("amount", "decimal(10,2)"),
+        column("segment"),
+    )
+    return warehouse.make(
+        warehouse.spec("items", *columns),
+        "(1, 'a1', 'b1', 'c1', 'w1', 'x', DATE'2024-01-31', 1.50, 'open')",
+        "(2, 'a2', NULL, 'c2', 'w2', 'yy', NULL, 22.00, 'closed')",
+    )
+
+
+def planned(warehouse: Warehouse, wanted: TableSpec, operations=None):
+    return plan_steps([wanted], warehouse.observed(wanted), operations, readers=OPEN)
+
+
+def features(warehouse: Warehouse, spec: TableSpec) -> tuple[str, ...]:
+    return shape_of(warehouse.table(spec).observe()).features
+
+
+def stored_keys(warehouse: Warehouse, spec: TableSpec) -> set[str]:
+    properties = properties_of(warehouse.table(spec).snapshot().metadata().configuration())
+    return {name.removeprefix(COLUMN) for name in properties if name.startswith(COLUMN)}
+
+
+def test_everything_that_can_change_does_and_is_taken_back_without_a_feature(warehouse, items):
+    rows, shape = warehouse.rows(items), structure(warehouse, items)
+    wanted = changed(items)
+    done = executed(warehouse, planned(warehouse, wanted))
+    assert any(step.rewrites for step, _ in done)
+    assert without_measures(warehouse.rows(wanted)) == EXPECTED
+    assert structure(warehouse, wanted) == {(c.name, c.type, c.key) for c in wanted.columns}
+    assert warehouse.observed(wanted)[wanted.key].partition_by == ("segment",)
+    assert features(warehouse, wanted) == (DELETION_VECTORS,)
+    assert planned(warehouse, wanted) == ()
+    unwinding = Unwinding({items.key: becomes(done[-1][0])}, rewrites=True)
+    back = tuple(one for step, version in reversed(done) for one in unwinding.take_back(step, version))
+    assert warehouse.run(back)
+    assert (warehouse.rows(items), structure(warehouse, items)) == (rows, shape)
+    assert features(warehouse, items) == (DELETION_VECTORS,)
+
+
+def test_a_runner_that_dies_after_any_step_leaves_the_rest_to_be_done_once(warehouse, items):
+    wanted = changed(items)
+    todo = planned(warehouse, wanted)
+    for ordinal in range(len(todo)):
+        with pytest.raises(Killed):
+            warehouse.run(todo, die_after=ordinal)
+        assert steps_done(todo, warehouse.observed(items)[items.key]) == ordinal + 1
+    before = warehouse.version(items)
+    assert warehouse.run(todo)
+    assert warehouse.version(items) == before
+    assert without_measures(warehouse.rows(wanted)) == EXPECTED
+
+
+def test_a_runner_that_dies_between_a_rewrite_and_its_key_only_stores_the_key(warehouse, items, monkeypatch):
+    wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
+    todo = planned(warehouse, wanted)
+
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(steps._Execution, "_tie", die)
+        assert not warehouse.run(todo)
+    before = warehouse.version(items)
+    assert warehouse.run(todo)
+    assert warehouse.version(items) == before + 1
+    assert structure(warehouse, wanted) == {(c.name, c.type, c.key) for c in wanted.columns}
+
+
+def test_a_new_column_under_the_name_of_a_dropped_one_has_its_own_key(warehouse, items):
+    gone = replace(items, columns=tuple(one for one in items.columns if one.name != "b"))
+    operations = [replace(one, dataset=items.qualified_name) for one in report_on(items, gone)]
+    assert warehouse.run(planned(warehouse, gone, operations))
+    assert features(warehouse, gone) == (DELETION_VECTORS,)
+    assert structure(warehouse, gone) == {(c.name, c.type, c.key) for c in gone.columns}
+    new = replace(gone, columns=(*gone.columns, column("b", of="another b")))
+    assert warehouse.run(planned(warehouse, new))
+    assert structure(warehouse, new) == {(c.name, c.type, c.key) for c in new.columns}
+    assert stored_keys(warehouse, new) == {one.key for one in new.columns}
+    assert [row["b"] for row in warehouse.rows(new)] == [None, None]
+
+
+def test_a_rename_whose_rows_do_not_all_arrive_is_restored(warehouse, items, monkeypatch):
+    rows = warehouse.rows(items)
+    wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
+    overwrite = rebuilds._overwrite
+    monkeypatch.setattr(rebuilds, "_overwrite", lambda frame, *rest: overwrite(frame.limit(1), *rest))
+    assert not warehouse.run(planned(warehouse, wanted))
+    assert warehouse.error["code"] == "REBUILD_MISMATCH"
+    assert warehouse.rows(items) == rows
+
+
+def test_a_feature_that_cannot_be_switched_on_fails_the_step(warehouse, items, monkeypatch):
+    wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
+    refusal = Refusal("NO_FEATURE", "refused by the test")
+    monkeypatch.setattr(steps._Execution, "_switch_on", lambda *_: refusal)
+    assert not warehouse.run(warehouse.plan(wanted))
+    assert warehouse.error["code"] == "NO_FEATURE"
+    monkeypatch.undo()
+    assert warehouse.run(warehouse.plan(wanted))
+    assert COLUMN_MAPPING in features(warehouse, wanted)

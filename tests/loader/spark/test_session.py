@@ -1,0 +1,60 @@
+"""Sessions of a runner: values that Spark refuses, secrets of Hadoop, shuffles that follow the cluster."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from loader.domain.refusals import Refusal
+from loader.domain.spark_settings import SHUFFLE_PARTITIONS
+from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, fit_shuffles
+
+
+class FakeSession:
+    """Session of a context with a master, so many cores, and settings given."""
+
+    def __init__(self, master, cores, **given):
+        conf = SimpleNamespace(contains=given.__contains__)
+        self.sparkContext = SimpleNamespace(master=master, defaultParallelism=cores, _conf=conf)
+        self.conf = self
+        self.partitions = None
+
+    def set(self, name, value):
+        assert name == SHUFFLE_PARTITIONS
+        self.partitions = value
+
+
+@pytest.mark.parametrize(("cores", "partitions"), [(0, "2"), (12, "12")])
+def test_a_clusters_sessions_shuffle_into_its_cores(cores, partitions):
+    assert fit_shuffles(FakeSession("spark://host:7077", cores)).partitions == partitions
+
+
+def test_a_given_number_is_left_as_it_is():
+    assert fit_shuffles(FakeSession("spark://host:7077", 12, **{SHUFFLE_PARTITIONS: "64"})).partitions is None
+
+
+def test_without_a_cluster_the_start_decided():
+    assert fit_shuffles(FakeSession("local[4]", 4)).partitions is None
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("name", "value"), [("spark.executor.memory", "1x"), ("spark.sql.shuffle.partitions", "many")]
+)
+def test_a_value_that_spark_refuses_is_named_with_its_line_and_reason(spark, name, value):
+    config = RunnerConfig(warehouse="w", conf={name: value}, places={name: "spark.conf:3"})
+    with pytest.raises(Refusal, match=rf"spark.conf:3: {name}: Spark refuses '{value}': ") as caught:
+        _check_settings(config)
+    assert "An error occurred" not in caught.value.message
+
+
+@pytest.mark.spark
+def test_values_that_spark_accepts_or_does_not_know_pass(spark):
+    given = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "x", "spark.executor.cores": "${cores}"}
+    _check_settings(RunnerConfig(warehouse="w", conf=given))
+
+
+@pytest.mark.spark
+def test_secrets_are_in_hadoops_configuration_and_no_setting_of_spark(spark):
+    _set_secrets(spark, {"spark.hadoop.fs.test.secret.key": "sesame"})
+    assert spark.newSession()._jsparkSession.sessionState().newHadoopConf().get("fs.test.secret.key") == "sesame"
+    assert "sesame" not in str(spark.sparkContext.getConf().getAll())

@@ -1,0 +1,39 @@
+"""A shop's folder with orders: what tests of sources send to look at it, import it and generate from it."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.test import Client
+
+from metadata.models import SourceDataset
+from tests.elevata.web.forms import typed
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+
+ORDERS = "Order No,customer,amount,ordered at\nA1,7,12.50,2024-01-01\nA2,8,3.99,2024-01-02\n"
+HTMX = {"HX-Request": "true"}
+
+
+def import_page(client: Client, location: str = "orders.csv", **how: str) -> str:
+    answer = client.get("/systems/shop/import/", {"location": location, "show": "now", **how})
+    assert answer.status_code == 200, answer.content[:500]
+    return html_of(answer)
+
+
+def import_as(client: Client, page: str, **over: Any) -> HttpResponse:
+    fields = {name.replace("__", "-"): value for name, value in over.items()}
+    return client.post("/systems/shop/import/", typed(page, having="lines", **fields))
+
+
+def imported(client: Client) -> SourceDataset:
+    import_as(client, import_page(client))
+    return SourceDataset.objects.get(name="orders")
+
+
+def generate_page(client: Client, source: SourceDataset) -> str:
+    return read(client, f"/sources/{source.key}/generate/")
+
+
+def generate(client: Client, source: SourceDataset, **over: Any) -> HttpResponse:
+    page = generate_page(client, source)
+    return client.post(f"/sources/{source.key}/generate/", typed(page, having="fingerprint", **over))

@@ -1,0 +1,285 @@
+"""A dataset's data: the sample, what runs changed, answers as files, and how it works without scripts."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from elevata.accounts.services.users import ensure_user, grant_role, set_roles
+from loader.models import ReadRequest
+from loader.services.reads import read_manifest
+from metadata.domain.sensitivity import MASK
+from metadata.models import TargetColumn, TargetDataset
+from metadata.selectors.datasets import dataset_state
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, words
+from tests.loader.factories import DatasetRunFactory, LoadRunFactory, ReadRequestFactory, loaded
+
+pytestmark = pytest.mark.django_db
+KEY = "a" * 64
+LONG = "a long name " * 20
+
+
+def table_of(dataset: TargetDataset, kind: str) -> TableSpec:
+    state = dataset_state(dataset)
+    if state.layer == "raw":
+        return raw_table(state)
+    return rawcore_table(state) if kind == "sample" else history_table(state)
+
+
+def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **answer: object) -> ReadRequest:
+    """A read of these rows that ended well."""
+    columns = [column.name for column in table_of(dataset, kind).columns]
+    plain = {"rc_air_airport_key": KEY, "load_run_id": "good"}
+    found = [[({**plain, **row}).get(name) for name in columns] for row in rows]
+    told = {"table_version": 7, "columns": columns, "rows": found, "truncated": False, **answer}
+    return ReadRequestFactory(dataset=dataset, requested_by=person, kind=kind, status="succeeded", answer=told)
+
+
+def part(client: Client, made: ReadRequest) -> str:
+    return html_of(client.get(f"/reads/{made.pk}/", headers={"HX-Request": "true"}))
+
+
+def data(dataset: TargetDataset, part: str = "") -> str:
+    return f"/datasets/{dataset.key}/data/{part}"
+
+
+# --- frames -------------------------------------------------------------------------------------
+
+
+def test_looking_at_data_writes_nothing(reader: Client, airport: TargetDataset):
+    loaded(airport)
+    for where in ("", "?rows=200&order=newest", "changes/", "changes/?op=D"):
+        assert reader.get(data(airport, where)).status_code == 200
+    assert not ReadRequest.objects.exists()
+
+
+def test_the_data_tab_brings_the_ways_to_look_together(reader: Client, airport: TargetDataset):
+    text = read(reader, data(airport))
+    for name, address in (
+        ("Sample", data(airport)),
+        ("Versions of a key", f"/datasets/{airport.key}/history/"),
+        ("As of", f"/datasets/{airport.key}/history/as-of/"),
+        ("Changes by run", data(airport, "changes/")),
+    ):
+        assert f'href="{address}"' in text
+        assert name in words(text)
+
+
+def test_what_is_not_historized_has_a_sample_only(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    assert "Changes by run" not in read(reader, data(raw))
+    assert reader.get(data(raw, "changes/")).status_code == 404
+
+
+def test_a_view_says_that_it_holds_no_rows_and_asks_nothing(reader: Client, airport: TargetDataset):
+    text = read(reader, data(TargetDataset.objects.get(name="stg_air_airport")))
+    assert "Views store no rows" in text
+    assert 'hx-trigger="load"' not in text
+
+
+def test_a_sample_says_which_run_left_the_table(reader: Client, airport: TargetDataset):
+    loaded(airport, run_id="good")
+    assert "Last loaded by run good" in words(read(reader, data(airport)))
+
+
+@pytest.mark.parametrize("query", ["rows=7", "order=upwards", "rows=<x>"])
+def test_a_choice_that_is_none_is_said_and_the_usual_sample_shown(reader: Client, airport: TargetDataset, query: str):
+    text = read(reader, data(airport, f"?{query}"))
+    assert "Select a valid choice" in text
+    assert 'name="rows" value="50"' in text
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+
+def ask(client: Client, dataset: TargetDataset, *, script: bool = True, **question: str):
+    headers = {"HX-Request": "true"} if script else {}
+    return client.post(f"/datasets/{dataset.key}/reads/", question, headers=headers)
+
+
+def test_a_sample_is_asked_with_its_size_and_order(reader: Client, airport: TargetDataset):
+    ask(reader, airport, kind="sample", rows="200", newest="on")
+    asked = ReadRequest.objects.get()
+    assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "newest": True})
+    assert read_manifest(read=asked).table.kind == "rawcore"
+
+
+def test_the_sample_of_a_history_is_of_its_own_table(reader: Client, airport: TargetDataset):
+    ask(reader, airport.history, kind="sample", rows="20")
+    assert read_manifest(read=ReadRequest.objects.get()).table.kind == "history"
+
+
+def test_changes_are_asked_of_the_history_by_run_and_kind(reader: Client, airport: TargetDataset):
+    ask(reader, airport, kind="changes", run="good", op="D")
+    asked = ReadRequest.objects.get()
+    assert asked.arguments == {"run_id": "good", "limit": 100, "op": "D"}
+    assert read_manifest(read=asked).table.kind == "history"
+
+
+def test_changes_of_what_is_not_historized_are_refused_in_words(reader: Client, airport: TargetDataset):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    assert ask(reader, raw, kind="changes", run="good").status_code == 200
+    assert not ReadRequest.objects.filter(kind="changes", status="succeeded").exists()
+
+
+def test_without_scripts_a_question_leads_to_a_page_that_can_be_asked_again(reader: Client, airport: TargetDataset):
+    assert "<noscript>" in read(reader, data(airport))
+    answer = ask(reader, airport, script=False, kind="sample", rows="20")
+    asked = ReadRequest.objects.get()
+    assert answer.url == f"/reads/{asked.pk}/"
+    page = read(reader, answer.url)
+    assert "<html" in page
+    assert "Check for the result" in page
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def test_a_sample_tells_null_from_empty_text_and_keeps_long_values_whole(
+    reader: Client, airport: TargetDataset, person: User
+):
+    row = {"icao": "EDDB", "name": LONG, "elevation": None}
+    text = part(reader, answered(airport, person, "sample", row, {"icao": "<b>", "name": ""}))
+    assert '<span class="nothing">NULL</span>' in text
+    assert '<span class="nothing empty-text">empty text</span>' in text
+    assert f"<span>{LONG}</span></details>" in text
+    assert "&lt;b&gt;" in text
+    assert 'tabindex="0"' in text
+    assert "times in UTC" in text
+
+
+def test_columns_of_personal_data_say_so(reader: Client, airport: TargetDataset, person: User):
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    text = part(reader, answered(airport, person, "sample", {"icao": "EDDB", "name": MASK}, masked=["name"]))
+    assert words(text).count("personal data masked") == 1
+    assert 'title="Masked: your roles do not include sensitive values"' in text
+
+
+def test_an_answer_that_holds_what_was_classified_since_is_withheld(
+    reader: Client, airport: TargetDataset, person: User
+):
+    made = answered(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
+    assert "Berlin" in part(reader, made)
+    TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
+    assert "Berlin" not in part(reader, made)
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
+    set_roles(user=person, roles=["steward"])
+    assert "Berlin" in part(reader, made)
+
+
+@pytest.mark.parametrize("kind", ["sample", "as_of"])
+def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDataset, kind: str):
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema=airport.schema.name)
+    client.force_login(vera)
+    assert client.get(data(airport)).status_code == 200
+    assert client.get(data(raw)).status_code == 403
+    assert client.get(f"/datasets/{raw.key}/").status_code == 200
+    assert client.post(f"/datasets/{raw.key}/reads/", {"kind": kind}).status_code == 403
+    assert "EDDB" not in part(client, answered(raw, vera, "sample", {"icao": "EDDB"}))
+
+
+def test_a_masked_key_is_told_by_the_beginning_of_its_hash(reader: Client, airport: TargetDataset, person: User):
+    airport.columns.filter(name="icao").update(sensitivity="restricted")
+    for kind in ("key_search", "as_of"):
+        made = answered(airport, person, kind, {"icao": MASK}, masked=["icao"])
+        assert KEY[:12] in words(part(reader, made))
+    sent = {"kind": "key_search", "text": "E"}
+    refused = reader.post(f"/datasets/{airport.key}/reads/", sent, headers={"HX-Request": "true"})
+    assert "icao is masked for you" in words(html_of(refused))
+
+
+def test_an_empty_table_says_why_it_may_be_and_where_to_go(reader: Client, airport: TargetDataset, person: User):
+    text = part(reader, answered(airport, person, "sample"))
+    assert "The table is empty" in text
+    assert f'href="/datasets/{airport.key}/history/"' in text
+
+
+def test_a_table_that_is_not_there_says_what_to_do_first(operator: Client, starter: User, airport: TargetDataset):
+    error = {"code": "NO_TABLE", "message": "it does not exist yet", "hint": "A load run creates it."}
+    made = ReadRequestFactory(dataset=airport, requested_by=starter, kind="sample", status="failed", error=error)
+    text = part(operator, made)
+    assert "Nothing loaded yet" in text
+    assert f"?start={airport}#start" in text
+
+
+def change(op: str, columns: list[str], before: dict | None, after: dict | None) -> dict:
+    rows = [[one.get(name) for name in columns] if one is not None else None for one in (before, after)]
+    return {"op": op, "key": KEY, "before": rows[0], "after": rows[1], "versions": 2}
+
+
+def test_changes_show_operation_key_and_fields_before_and_after(reader: Client, airport: TargetDataset, person: User):
+    columns = [column.name for column in history_table(dataset_state(airport)).columns]
+    told = [
+        change("U", columns, {"icao": "EDDB", "name": "Old"}, {"icao": "EDDB", "name": "New"}),
+        change("D", columns, {"icao": "EDDT", "name": "Tegel"}, None),
+    ]
+    text = part(reader, answered(airport, person, "changes", changes=told))
+    said = words(text)
+    assert "<del>Old</del> → <ins>New</ins>" in text
+    assert "U updated EDDB" in said
+    assert "D deleted EDDT" in said
+    assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
+
+
+def test_the_newest_run_is_looked_at_unless_another_is_chosen(reader: Client, airport: TargetDataset):
+    for name in ("first", "second"):
+        DatasetRunFactory(run=LoadRunFactory(run_id=name), dataset=airport)
+    DatasetRunFactory(run=LoadRunFactory(run_id="bad", status="failed"), dataset=airport, status="failed")
+    assert 'name="run" value="second"' in read(reader, data(airport, "changes/"))
+    chosen = read(reader, data(airport, "changes/?run=first&op=D"))
+    assert 'name="run" value="first"' in chosen
+    assert 'name="op" value="D"' in chosen
+    assert "bad" not in words(chosen)
+
+
+def test_a_run_that_is_none_is_said(reader: Client, airport: TargetDataset):
+    loaded(airport)
+    text = read(reader, data(airport, "changes/?run=nowhere"))
+    assert "Select a valid choice" in text
+    assert 'hx-trigger="load"' not in text
+
+
+def test_before_the_first_run_the_page_of_changes_says_what_to_do(operator: Client, airport: TargetDataset):
+    text = read(operator, data(airport, "changes/"))
+    assert "No changes yet" in text
+    assert f"?start={airport}#start" in text
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_a_sample_is_had_as_csv_by_whoever_asked_for_it(
+    reader: Client, operator: Client, airport: TargetDataset, person: User
+):
+    made = answered(airport, person, "sample", {"icao": "EDDB", "name": ""})
+    answer = reader.get(f"/reads/{made.pk}/rows.csv")
+    assert answer["Content-Type"].startswith("text/csv")
+    assert "rawcore.rc_air_airport-sample-v7.csv" in answer["Content-Disposition"]
+    assert '"EDDB",""' in html_of(answer)
+    assert operator.get(f"/reads/{made.pk}/rows.csv").status_code == 404
+
+
+def test_what_is_not_answered_yet_is_no_file(reader: Client, airport: TargetDataset, person: User):
+    made = ReadRequestFactory(dataset=airport, requested_by=person, kind="sample")
+    assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
+
+
+# --- a key's life -------------------------------------------------------------------------------
+
+
+def test_a_keys_life_stands_beside_its_versions_with_what_changed(reader: Client, airport: TargetDataset, person: User):
+    made = answered(
+        airport,
+        person,
+        "versions",
+        {"icao": "EDDB", "name": "Old", "version_started_at": "2020-01-01 00:00:00", "version_ended_at": "2021-01-01"},
+        {"icao": "EDDB", "name": "New", "version_started_at": "2022-01-01 00:00:00", "version_segment": "open"},
+    )
+    text = part(reader, made)
+    assert "rail-open" in text
+    assert "rail-gap" in text
+    assert '<td class="is-changed">New<span class="visually-hidden"> (changed)</span></td>' in text
+    assert "absent for 1 year" in text

@@ -1,0 +1,129 @@
+"""Examples of values outside of the data pages: of load runs, dry runs and sources, for who may read them."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from elevata.accounts.services.users import ensure_user, grant_role
+from elevata.audit.models import ChangeLogEntry
+from loader.models import DatasetRun
+from metadata.domain.sensitivity import MASK
+from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import words
+from tests.factories import SourceColumnFactory, SourceDatasetFactory
+
+pytestmark = pytest.mark.django_db
+EXAMPLE = "n/a"
+CUSTOMER = "Zebedee"
+
+
+@pytest.fixture
+def elsewhere(warehouse: TargetDataset) -> Client:
+    """Vera reads the data of another schema than the failed dataset's."""
+    vera = ensure_user(name="vera", roles=[])
+    grant_role(user=vera, role="viewer", schema="rawcore")
+    client = Client()
+    client.force_login(vera)
+    return client
+
+
+def test_examples_of_a_failed_load_are_for_who_reads_data_there(elsewhere: Client, reader: Client):
+    row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
+    pages = ("/load-runs/bad/", f"/datasets/{row.dataset_key}/runs/")
+    for address in pages:
+        assert EXAMPLE in words(html_of(reader.get(address)))
+        said = words(html_of(elsewhere.get(address)))
+        assert EXAMPLE not in said
+        assert "to see examples" in said
+    shown = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, elsewhere)}
+    assert any(one["error"] and EXAMPLE in one["error"]["samples"] for one in shown[reader])
+    assert not any(one["error"] and "samples" in one["error"] for one in shown[elsewhere])
+    assert any(one["error"] and one["error"]["count"] == 3 for one in shown[elsewhere])
+
+
+def test_the_home_page_tells_no_values_to_who_may_not_read_them(elsewhere: Client, reader: Client):
+    DatasetRun.objects.filter(run__run_id="busy").delete()
+    said = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"
+    DatasetRun.objects.filter(run__run_id="bad", qualified_name__startswith="raw.").update(
+        error={"code": "UNEXPECTED", "message": said}
+    )
+    assert CUSTOMER in html_of(reader.get("/"))
+    shown = html_of(elsewhere.get("/"))
+    assert CUSTOMER not in shown
+    assert "it failed" in shown
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_examples_of_an_earlier_failure_are_withheld_once_the_column_is_classified(reader: Client):
+    row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
+    pages = ("/load-runs/bad/", f"/datasets/{row.dataset_key}/runs/", "/api/v1/load-runs/bad/")
+    assert all(EXAMPLE in html_of(reader.get(address)) for address in pages)
+    SourceColumn.objects.filter(dataset__name="airport", name="elevation").update(pii=True)
+    assert not any(EXAMPLE in html_of(reader.get(address)) for address in pages)
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def orders(shop: System, landing: Path) -> SourceDataset:
+    """A described source whose column ``customer`` is personal."""
+    (landing / "orders.csv").write_text(f"order_no,customer\nA1,{CUSTOMER}\nA2,Yolanda\n")
+    source = SourceDatasetFactory(system=shop, name="orders", location="orders.csv", format="csv", options={})
+    SourceColumnFactory(dataset=source, name="order_no", key_ordinal=1)
+    SourceColumnFactory(dataset=source, name="customer", pii=True)
+    return source
+
+
+def samples_of(client: Client, source: SourceDataset) -> list[str]:
+    """Return the samples that the comparison and an import of the same file show."""
+    again = f"/systems/{source.system.short_name}/import/?location={source.location}&format=csv&show=now"
+    answers = [client.get(f"/sources/{source.key}/columns/?show=now"), client.get(again)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    return [html_of(answer) for answer in answers]
+
+
+def test_samples_of_a_personal_source_column_are_masked(editor: Client, orders: SourceDataset):
+    for text in samples_of(editor, orders):
+        assert CUSTOMER not in text
+        assert MASK in text
+    assert not ChangeLogEntry.objects.filter(subject_kind="data").exists()
+
+
+@pytest.mark.parametrize("reading", ["delimiter=|", "delimiter=,&no_header=on"])
+def test_samples_are_masked_however_a_personal_source_is_read(editor: Client, orders: SourceDataset, reading: str):
+    shop = orders.system.short_name
+    answer = html_of(editor.get(f"/systems/{shop}/import/?location=orders.csv&format=csv&show=now&{reading}"))
+    assert MASK in answer
+    assert CUSTOMER not in answer
+
+
+def test_samples_are_masked_when_a_personal_column_is_renamed(editor: Client, orders: SourceDataset):
+    SourceColumn.objects.filter(dataset=orders, name="customer").update(name="client")
+    assert not any(CUSTOMER in text for text in samples_of(editor, orders))
+
+
+def test_a_refusal_to_read_a_personal_source_has_no_examples(editor: Client, orders: SourceDataset, landing: Path):
+    (landing / "orders.csv").write_text(f"order_no,customer\n{CUSTOMER}\n")
+    for text in samples_of(editor, orders):
+        assert "1 field, where the header has 2" in text
+        assert f"<code>{CUSTOMER}" not in text
+
+
+def test_a_steward_sees_them_and_each_look_is_recorded(orders: SourceDataset):
+    stella = ensure_user(name="stella", roles=["editor", "steward"])
+    client = Client()
+    client.force_login(stella)
+    assert any(CUSTOMER in text for text in samples_of(client, orders))
+    entries = ChangeLogEntry.objects.filter(subject_kind="data")
+    assert [(entry.actor, CUSTOMER in entry.changes) for entry in entries] == [("stella", False)] * 2
+
+
+def test_a_sample_of_a_source_needs_the_permission_to_read_data(orders: SourceDataset, warehouse: TargetDataset):
+    mia = ensure_user(name="mia", roles=[])
+    grant_role(user=mia, role="editor", schema=warehouse.schema.name)
+    client = Client()
+    client.force_login(mia)
+    assert client.get(f"/sources/{orders.key}/columns/?show=now").status_code == 403

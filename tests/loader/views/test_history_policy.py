@@ -1,0 +1,314 @@
+"""A dataset's history policy in the browser: chosen, shown on five rows, saved, refused by the field."""
+
+import re
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import TargetDataset
+from metadata.services.targets import create_target_column, update_target_dataset
+from tests.architecture.world import World
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import action_of, form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, section, signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def airport(airport: TargetDataset) -> TargetDataset:
+    """The airports, with columns that can date rows and say what was done to them."""
+    for name, type_ in (("seen_at", "timestamp"), ("sequence", "bigint"), ("op", "string(1)")):
+        create_target_column(dataset=airport, name=name, type=type_, inputs=[])
+    return TargetDataset.objects.get(pk=airport.pk)
+
+
+def address(dataset: TargetDataset) -> str:
+    return f"/datasets/{dataset.key}/policy/"
+
+
+def again(dataset: TargetDataset) -> TargetDataset:
+    return TargetDataset.objects.get(pk=dataset.pk)
+
+
+def post(client: Client, dataset: TargetDataset, **over: Any) -> HttpResponse:
+    return client.post(address(dataset), typed(read(client, address(dataset)), **over))
+
+
+def show(client: Client, dataset: TargetDataset, **over: Any) -> str:
+    answer = post(client, dataset, show="yes", **over)
+    assert answer.status_code == 200
+    return html_of(answer)
+
+
+def store(dataset: TargetDataset, **changes: Any) -> None:
+    row = again(dataset)
+    update_target_dataset(dataset=row, expected_version=row.version, **changes)
+
+
+def field(page: str, name: str) -> str:
+    """One field of the form, with its reason and its errors."""
+    start = page.index(f'data-policy-field="{name}"')
+    return page[start : page.find("data-policy-field=", start + 20)]
+
+
+def is_off(page: str, name: str) -> bool:
+    return "<fieldset disabled" in field(page, name)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_the_tab_is_there_and_current(editor: Client, airport: TargetDataset):
+    page = read(editor, address(airport))
+    assert re.search(rf'<a href="{address(airport)}" aria-current="page"', page)
+
+
+def test_readers_see_the_policy_in_words_and_what_it_does_and_no_form(viewer: Client, airport: TargetDataset):
+    store(airport, history_policy={"deletes": "tombstone"})
+    page = read(viewer, address(airport))
+    assert "policy-form" not in page
+    assert "Changing the policy needs the editor role" in page
+    assert "Deletes close the version and open a tombstone" in words(page)
+    assert "4 versions are recorded" in words(section(page, "versions-head"))
+
+
+def test_readers_cannot_save_nor_ask(viewer: Client, editor: Client, airport: TargetDataset):
+    sent = typed(read(editor, address(airport)), deletes="ignore")
+    assert viewer.post(address(airport), sent).status_code == 403
+    assert viewer.post(address(airport), sent | {"show": "yes"}).status_code == 403
+    assert again(airport).history_policy == {}
+
+
+def test_a_history_shows_the_policy_of_its_base_and_where_it_is_changed(editor: Client, airport: TargetDataset):
+    page = read(editor, address(airport.history))
+    assert "policy-form" not in page
+    assert f'uses the policy of <a href="{address(airport)}">' in page
+    assert editor.post(address(airport.history), {"version": "1"}).url == address(airport)
+
+
+@pytest.mark.parametrize(("name", "said"), [("raw_air_airport", "Layer raw"), ("stg_air_airport", "Layer stage")])
+def test_where_no_history_can_be_kept_the_page_says_why(editor: Client, airport: TargetDataset, name: str, said: str):
+    page = read(editor, address(TargetDataset.objects.get(name=name)))
+    assert f"{said} keeps no history" in page
+    assert "policy-form" not in page
+
+
+def test_every_field_has_a_label_and_a_help_text_and_every_choice_a_sentence(editor: Client, airport: TargetDataset):
+    page = read(editor, address(airport))
+    for name in re.findall(r'data-policy-field="(\w+)"', page):
+        assert re.search(r"<(label|legend)[^>]*>", field(page, name)), name
+        assert re.search(rf'id="id_{name}_helptext">\S', field(page, name)), name
+    for choice in re.findall(r'<input type="radio".*?</label>', page):
+        assert re.search(r'<span class="soft">[^<]+\.</span>', choice), choice
+
+
+# --- what the choices do --------------------------------------------------------------------------
+
+
+def test_the_page_shows_what_the_stored_policy_makes_of_five_rows(editor: Client, airport: TargetDataset):
+    page = words(section(read(editor, address(airport)), "sample"))
+    assert "Five sample rows generated for 3 of 6 columns" in page
+    assert "3 A new" not in page
+    assert "name changes. Ends version 1, opens version 2." in page
+    assert "icao icao 2 is absent. Ends version 3." in page
+
+
+def test_choices_are_shown_without_being_saved(editor: Client, airport: TargetDataset):
+    page = show(editor, airport, input="delta")
+    assert "Preview only" in page
+    assert "icao icao 2 is absent. That means nothing." in words(page)
+    assert form_of(page, having="version")["input"] == ["delta"]
+    assert again(airport).history_policy == {}
+
+
+def test_a_late_row_that_refuses_its_delivery_is_shown_with_the_reason(editor: Client, airport: TargetDataset):
+    page = words(show(editor, airport, input="effective", time="seen_at", late="refuse"))
+    assert "Refused, with the whole delivery." in page
+    assert "1 rows are late: not after the newest known time of their key" in page
+    assert "LATE_ROWS" in page
+
+
+def test_each_version_names_the_rows_that_made_it(editor: Client, airport: TargetDataset):
+    page = show(editor, airport, input="cdc", time="sequence", op="op")
+    made = re.findall(r"opened by (\d)(?: ended by (\d))?", words(page[page.index('id="versions-head"') :]))
+    assert made == [("1", "5"), ("5", "2"), ("2", "4")]
+
+
+def test_the_columns_are_called_as_the_profile_has_them(editor: Client, airport: TargetDataset):
+    page = words(show(editor, airport, profile="scd2"))
+    assert "__valid_from __valid_to __is_current version_state" in page
+
+
+def test_what_does_not_go_together_is_said_with_the_field_in_place_of_the_sample(
+    editor: Client, airport: TargetDataset
+):
+    page = show(editor, airport, input="cdc", time="sequence")
+    assert '<a href="#id_op">Operation</a>: Must name the column with I, U or D.' in page
+    assert "versions-head" not in page
+
+
+def test_what_has_no_say_is_switched_off_with_the_reason(editor: Client, airport: TargetDataset):
+    page = read(editor, address(airport))
+    assert is_off(page, "late")
+    assert "Rows that are dated by the load are never late." in field(page, "late")
+    assert not is_off(page, "deletes")
+    page = show(editor, airport, input="delta", time="seen_at")
+    assert not is_off(page, "late")
+    assert "Deletes can only be ignored" in field(page, "deletes")
+
+
+def test_the_part_that_scripts_swap_tells_which_fields_have_no_say(editor: Client, airport: TargetDataset):
+    page = show(editor, airport, input="cdc", time="sequence", op="op")
+    part = page[page.index('id="policy-unused"') :]
+    told = part[: part.index("</script>")]
+    assert '"absent_keys"' in told
+    assert '"op"' not in told
+    assert '"late"' not in told
+
+
+def test_without_a_key_there_is_nothing_to_show(editor: Client, airport: TargetDataset):
+    store(airport, historize=False)
+    airport.columns.update(role="attribute", key_ordinal=None)
+    assert "The dataset has no business key" in read(editor, address(airport))
+
+
+def test_the_number_of_columns_costs_no_queries(
+    editor: Client, airport: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    with django_assert_max_num_queries(23) as few:
+        read(editor, address(airport))
+    for number in range(30):
+        create_target_column(dataset=airport, name=f"more_{number}", type="string", inputs=[])
+    with django_assert_max_num_queries(len(few)):
+        read(editor, address(airport))
+
+
+# --- the history that is there --------------------------------------------------------------------
+
+
+def test_what_is_not_built_yet_may_be_anything(editor: Client, airport: TargetDataset):
+    assert "No history exists yet: every choice is possible" in read(editor, address(airport))
+
+
+@pytest.fixture
+def built(world: World) -> tuple[Client, TargetDataset]:
+    """Ada, and the customers, whose history is built."""
+    return signed_in(world.author), TargetDataset.objects.get(historize=True)
+
+
+def test_the_policy_it_is_kept_by_changes_nothing(built: tuple[Client, TargetDataset]):
+    client, dataset = built
+    assert "No change: the history already uses this policy." in read(client, address(dataset))
+
+
+def test_another_form_of_versions_is_told_as_refused_with_what_a_report_says(built: tuple[Client, TargetDataset]):
+    client, dataset = built
+    page = words(show(client, dataset, deletes="tombstone"))
+    assert "refused It would differ in whether a delete leaves a tombstone" in page
+    assert "Resulting change report needs approval" in page
+    assert "HISTORY_FORM" in page
+
+
+def test_what_holds_from_the_next_load_on_is_told_so(built: tuple[Client, TargetDataset]):
+    client, dataset = built
+    page = words(show(client, dataset, views=["current"]))
+    assert "next load Views: so from the next load on; nothing that is there changes." in page
+    assert "CHANGE_LOGIC" in page
+
+
+# --- saving ---------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_saved_with_who_and_what_in_the_change_log(editor: Client, airport: TargetDataset):
+    answer = post(editor, airport, input="effective", time="seen_at", late="ignore", label_new="I")
+    assert answer.url == address(airport)
+    expected = {"input": "effective", "time": "seen_at", "late": "ignore", "state_labels": {"new": "I"}}
+    assert again(airport).history_policy == expected
+    entry = ChangeLogEntry.objects.order_by("-pk").first()
+    assert (entry.actor, "history_policy" in entry.changes) == ("mia", True)
+
+
+def test_saving_what_was_not_touched_changes_nothing(editor: Client, airport: TargetDataset):
+    store(airport, history_policy={"input": "cdc", "time": "sequence", "op": "op", "views": ["current"]})
+    version = again(airport).version
+    answer = post(editor, airport)
+    assert answer.status_code == 302
+    assert again(airport).version == version
+
+
+def test_history_is_switched_off_and_on_here_too(editor: Client, airport: TargetDataset):
+    post(editor, airport, historize=None)
+    assert (again(airport).historize, again(airport).history.active) == (False, False)
+    post(editor, airport, historize="on")
+    assert (again(airport).historize, again(airport).history.active) == (True, True)
+
+
+def test_what_has_no_say_is_left_out_when_a_browser_does_not_send_it(editor: Client, airport: TargetDataset):
+    store(airport, history_policy={"input": "effective", "time": "seen_at", "late": "ignore", "late_horizon": 3})
+    post(editor, airport, input="snapshot", time="load", late=None, late_horizon=None)
+    assert again(airport).history_policy == {}
+
+
+@pytest.mark.parametrize(
+    ("over", "name", "said"),
+    [
+        ({"input": "effective"}, "time", "Must name a column"),
+        ({"input": "cdc", "time": "sequence"}, "op", "Must name the column with I, U or D"),
+        ({"open_end": "soon"}, "open_end", "Must be a date or timestamp like 9999-12-31"),
+        ({"open_end": "2100-01-01"}, "open_end", "Must lie beyond every real time"),
+        ({"input": "effective", "time": "seen_at", "late_horizon": "0"}, "late_horizon", "greater than or equal to 1"),
+        ({"input": "effective", "time": "seen_at", "late_horizon": "x"}, "late_horizon", "a whole number of days"),
+        ({"input": "delta", "deletes": "tombstone"}, "deletes", "Can only be ignore"),
+        ({"time": "sequence"}, "time", "absent keys close at the run's time"),
+        ({"late": "refuse"}, "late", "Needs rows with a time of their own"),
+        ({"label_new": "x", "label_changed": "x"}, "label_new", "would both be"),
+        ({"label_live": " "}, "label_live", "text that can be seen"),
+        ({"null_string": "N"}, "null_string", "Goes with input batch_files only"),
+        ({"time": "nowhere"}, "time", "Select a valid choice"),
+        ({"track": ["seen_at"], "time": "seen_at"}, "track", "it is never tracked"),
+    ],
+)
+def test_nonsense_is_refused_by_its_field_and_nothing_typed_is_lost(
+    editor: Client, airport: TargetDataset, over: dict, name: str, said: str
+):
+    answer = post(editor, airport, **over, label_deleted="gone")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert said in words(page[page.index(f'id="id_{name}_error"') :][:600])
+    assert form_of(page, having="version")["label_deleted"] == ["gone"]
+    assert again(airport).history_policy == {}
+
+
+def test_the_second_sees_both_policies_field_by_field_and_saves_only_what_they_touched(
+    editor: Client, airport: TargetDataset
+):
+    page = read(editor, address(airport))
+    with acting_as(someone("bob", Role.EDITOR)):
+        store(airport, history_policy={"deletes": "ignore"})
+    answer = editor.post(address(airport), typed(page, profile="dbt"))
+    shown = words(html_of(answer))
+    assert answer.status_code == 409
+    assert "bob changed rawcore.rc_air_airport while you were editing" in shown
+    assert "Deletes As the input has it Ignore unchanged by you" in shown
+    assert "Names of its columns As the input has it As the input has it dbt snapshots" in shown
+    text = html_of(answer)
+    saved = editor.post(action_of(text, having="version"), form_of(text, having="version"))
+    assert saved.status_code == 302
+    assert again(airport).history_policy == {"deletes": "ignore", "profile": "dbt"}
+
+
+def test_going_on_from_a_conflict_shows_the_form_unsaved(editor: Client, airport: TargetDataset):
+    page = read(editor, address(airport))
+    store(airport, history_policy={"deletes": "ignore"})
+    text = html_of(editor.post(address(airport), typed(page, profile="dbt")))
+    answer = editor.post(action_of(text, having="version"), form_of(text, having="version") | {"again": "yes"})
+    assert form_of(html_of(answer), having="version")["profile"] == ["dbt"]
+    assert again(airport).history_policy == {"deletes": "ignore"}

@@ -1,0 +1,198 @@
+"""Importing a source from what its system has, as proposed or as a person decides."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from metadata.models import SourceDataset, System, TargetDataset
+from tests.elevata.web.forms import form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.loader.views.shop import ORDERS, generate, import_as, import_page, imported
+
+pytestmark = pytest.mark.django_db
+
+
+# --- importing -----------------------------------------------------------------------------------
+
+
+def test_proposals_are_shown_with_their_evidence_and_nothing_is_written(editor: Client, shop: System):
+    page = import_page(editor)
+    fields = form_of(page, having="lines")
+    assert [fields[f"c{n}-type"][0] for n in range(4)] == ["string", "integer", "decimal(18,2)", "date"]
+    assert [fields[f"c{n}-target_name"][0] for n in range(4)] == ["order_no", "customer", "amount", "ordered_at"]
+    assert fields["c0-key_ordinal"] == ["1"]
+    assert "all 2 sampled values have 2 digits after the point" in words(page)
+    assert "all 2 rows of orders.csv" in words(page)
+    assert not SourceDataset.objects.exists()
+
+
+def test_an_import_as_proposed_writes_the_contract(editor: Client, shop: System):
+    answer = import_as(editor, import_page(editor))
+    source = SourceDataset.objects.get()
+    assert answer.url == f"/sources/{source.key}/generate/"
+    told = [(c.name, str(c.type), c.key_ordinal, c.nullable, c.target_name) for c in source.columns.all()]
+    assert told == [
+        ("Order No", "string", 1, False, ""),
+        ("customer", "integer", None, True, ""),
+        ("amount", "decimal(18,2)", None, True, ""),
+        ("ordered at", "date", None, True, ""),
+    ]
+    assert (source.location, source.format, source.options, source.historize) == ("orders.csv", "csv", {}, True)
+
+
+def test_what_a_person_changes_is_what_is_written(editor: Client, shop: System):
+    import_as(
+        editor,
+        import_page(editor),
+        name="Orders of the shop",
+        short_name="sales",
+        c0__target_name="order_number",
+        c1__type="string(20)",
+        c1__pii="on",
+        c2__description="Without tax",
+    )
+    source = SourceDataset.objects.get()
+    order, customer, amount, _ = source.columns.all()
+    assert (source.name, source.short_name) == ("Orders of the shop", "sales")
+    assert (order.target_name, str(customer.type), customer.pii, amount.description) == (
+        "order_number",
+        "string(20)",
+        True,
+        "Without tax",
+    )
+
+
+def test_columns_are_marked_as_they_are_imported_and_what_is_generated_is_marked_so(editor: Client, shop: System):
+    marked = {"c1__pii": "on", "c1__sensitivity": "restricted", "c2__sensitivity": "internal"}
+    import_as(editor, import_page(editor), **marked)
+    source = SourceDataset.objects.get()
+    told = source.columns.values_list("name", "pii", "sensitivity")
+    assert list(told) == [
+        ("Order No", False, ""),
+        ("customer", True, "restricted"),
+        ("amount", False, "internal"),
+        ("ordered at", False, ""),
+    ]
+    generate(editor, source)
+    generated = TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="customer")
+    assert (generated.pii, generated.sensitivity) == (True, "restricted")
+
+
+def test_a_level_that_there_is_not_is_refused_by_its_line(editor: Client, shop: System):
+    answer = import_as(editor, import_page(editor), c1__sensitivity="secret", c2__sensitivity="internal")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert 'id="id_c1-sensitivity_error"' in page
+    assert form_of(page, having="lines")["c2-sensitivity"] == ["internal"]
+    assert not SourceDataset.objects.exists()
+
+
+def test_a_line_that_is_not_ticked_is_left_out(editor: Client, shop: System):
+    page = import_page(editor)
+    fields = typed(page, having="lines", **{"c3-take": None})
+    editor.post("/systems/shop/import/", fields)
+    assert [c.name for c in SourceDataset.objects.get().columns.all()] == ["Order No", "customer", "amount"]
+
+
+@pytest.mark.parametrize(
+    ("over", "field", "said"),
+    [
+        ({"c1__type": "nonsense"}, "c1-type", "is not a type"),
+        ({"c1__target_name": "__op"}, "c1-target_name", "begins with __"),
+        ({"c1__key_ordinal": "many"}, "c1-key_ordinal", "A place is a number"),
+        ({"c1__key_ordinal": "1"}, "c1-key_ordinal", "Place 1 is there twice"),
+        ({"c1__key_ordinal": "3"}, "c1-key_ordinal", "comes before there is a place 2"),
+        ({"name": ""}, "name", "Enter a name"),
+        ({"short_name": "1 x"}, "short_name", "must start with a letter"),
+    ],
+)
+def test_what_is_wrong_stands_where_it_was_typed_and_nothing_is_lost(
+    editor: Client, shop: System, over: dict, field: str, said: str
+):
+    answer = import_as(editor, import_page(editor), c2__description="kept", **over)
+    page = html_of(answer)
+    assert answer.status_code == 422
+    place = page.index(f'id="id_{field}_error"')
+    assert said in words(page[place : place + 400])
+    assert form_of(page, having="lines")["c2-description"] == ["kept"]
+    assert not SourceDataset.objects.exists()
+
+
+def test_an_error_is_shown_even_if_the_file_is_gone_by_then(editor: Client, shop: System, landing: Path):
+    page = import_page(editor)
+    (landing / "orders.csv").unlink()
+    answer = import_as(editor, page, c1__type="nonsense")
+    assert answer.status_code == 422
+    assert "all 2 rows of orders.csv" in words(html_of(answer))
+
+
+def test_a_second_source_of_the_same_name_is_refused_by_its_field(editor: Client, shop: System):
+    imported(editor)
+    answer = import_as(editor, import_page(editor))
+    assert answer.status_code == 422
+    assert "another dataset" in words(html_of(answer))
+    assert SourceDataset.objects.count() == 1
+
+
+def test_the_delimiter_is_guessed_and_kept(editor: Client, shop: System, landing: Path):
+    (landing / "orders.csv").write_text(ORDERS.replace(",", ";"))
+    import_as(editor, import_page(editor))
+    source = SourceDataset.objects.get()
+    assert source.options == {"delimiter": ";"}
+    assert source.columns.count() == 4
+
+
+def test_a_wrong_delimiter_is_told_with_the_line(editor: Client, shop: System, landing: Path):
+    (landing / "orders.csv").write_text("a;b\n1;2\n1,5;2\n")
+    page = words(import_page(editor, format="csv", delimiter=","))
+    assert "line 3: 2 fields, where the header has 1" in page
+    assert "is that the delimiter?" in page
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "orders.csv is empty"),
+        (b"a,a\n1,2\n", "the header names a more than once"),
+        (b"a,b\n1\n", "line 2: 1 field, where the header has 2"),
+        ("name\nK\xf6ln\n".encode("latin-1"), "is not UTF-8"),
+        (b'a,b\n"1,2\n', "orders.csv, line"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(editor: Client, shop: System, landing: Path, content: bytes, said: str):
+    (landing / "orders.csv").write_bytes(content)
+    page = import_page(editor)
+    assert said in words(page)
+    assert "Import source dataset" not in page
+
+
+def test_a_missing_file_is_named(editor: Client, shop: System):
+    assert "gone.csv is not there" in words(import_page(editor, "gone.csv"))
+
+
+@pytest.mark.parametrize("location", ["/etc/passwd", "../secret_key", "a/../../x", "s3a://bucket/x.csv"])
+def test_a_file_outside_of_the_folder_is_neither_shown_nor_imported(editor: Client, shop: System, location: str):
+    good = import_page(editor)
+    assert "Import source dataset" not in import_page(editor, location)
+    assert editor.post("/systems/shop/import/", typed(good, having="lines", location=location)).status_code == 400
+    assert not SourceDataset.objects.exists()
+
+
+@pytest.mark.parametrize("lines", ["", "nonsense", "[1]", '[{"status": "new"}]', "{}"])
+def test_a_form_that_no_page_made_is_a_bad_request(editor: Client, shop: System, lines: str):
+    good = import_page(editor)
+    assert editor.post("/systems/shop/import/", typed(good, having="lines", lines=lines)).status_code in (400, 422)
+    assert not SourceDataset.objects.exists()
+
+
+def test_columns_that_differ_only_by_case_cannot_both_be_taken(editor: Client, shop: System, landing: Path):
+    (landing / "orders.csv").write_text("id,Id\n1,2\n")
+    assert "differs only by case from id" in words(import_page(editor))
+
+
+def test_three_hundred_columns_are_one_form(editor: Client, shop: System, landing: Path):
+    names = [f"c_{number}" for number in range(300)]
+    (landing / "orders.csv").write_text(f"{','.join(names)}\n{','.join(['1'] * 300)}\n")
+    assert import_as(editor, import_page(editor)).status_code == 302
+    assert SourceDataset.objects.get().columns.count() == 300

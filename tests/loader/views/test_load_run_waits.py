@@ -1,0 +1,60 @@
+"""Page of a load run while no worker has claimed it, and while its worker is silent."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from elevata.jobs.services import note_wake_failed, note_woken
+from elevata.jobs.states import BROKER_AWAY
+from loader.models import LoadRun
+from tests.elevata.web.pages import read, words
+from tests.loader.factories import LoadRunFactory, WorkerFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def waiting(client: Client, run: LoadRun) -> str:
+    page = read(client, f"/load-runs/{run.run_id}/")
+    start = page.index('id="waiting"')
+    return words(page[start : page.index("</div></div>", start)])
+
+
+def test_a_run_that_no_worker_could_be_told_of_says_that_nothing_was_started(reader: Client):
+    run = LoadRunFactory(status="queued")
+    note_wake_failed(job_pk=run.pk, reason="connection refused")
+    note_wake_failed(job_pk=run.pk, reason="connection refused")
+    note = waiting(reader, run)
+    assert "the broker does not respond" in note
+    assert "Nothing started" in note
+    assert run.events.get().message.endswith("(connection refused); nothing started")
+    note_woken()
+    run.refresh_from_db()
+    assert run.phase == ""
+
+
+def test_a_run_that_is_taken_up_already_is_not_said_to_wait(reader: Client):
+    run = LoadRunFactory(status="running", phase="loading")
+    note_wake_failed(job_pk=run.pk, reason="connection refused")
+    run.refresh_from_db()
+    assert (run.phase, run.events.count()) == ("loading", 0)
+    assert run.phase != BROKER_AWAY
+
+
+def test_a_run_that_waits_says_for_how_long_and_what_comes_first(reader: Client):
+    WorkerFactory()
+    since = timezone.now() - timedelta(minutes=3)
+    run = LoadRunFactory(status="queued", queued_at=since)
+    assert "1 worker is alive and has not started it yet" in waiting(reader, run)
+    assert f'data-since="{since.isoformat()}"' in read(reader, f"/load-runs/{run.run_id}/")
+
+
+def test_a_run_whose_worker_is_lost_can_be_run_again_although_nobody_swept(operator: Client):
+    run = LoadRunFactory(status="running", heartbeat_at=timezone.now() - timedelta(minutes=5))
+    assert "The worker is lost" in waiting(operator, run)
+    assert 'form="again-form"' in read(operator, f"/load-runs/{run.run_id}/")
+    operator.post(f"/load-runs/{run.run_id}/again/")
+    run.refresh_from_db()
+    assert run.status == "queued"
+    assert timezone.now() - run.queued_at < timedelta(minutes=1)

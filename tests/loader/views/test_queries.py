@@ -1,0 +1,170 @@
+"""SQL page: editor, running and cancelling a query, results, files, and saved queries."""
+
+import io
+
+import pyarrow.parquet as pq
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from architecture.services.states import current_environment, write_applied
+from elevata.accounts.services.users import grant_role, set_roles
+from loader.models import ReadRequest, SavedQuery
+from loader.services.queries import must_still_see, query_answer
+from loader.services.reads import read_manifest, request_query
+from loader.services.saved_queries import save_query
+from metadata.domain.sensitivity import MASK
+from metadata.models import TargetDataset
+from metadata.selectors.datasets import dataset_states
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read, words
+
+pytestmark = pytest.mark.django_db
+
+AIRPORT = "rawcore.rc_air_airport"
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def published(airport: TargetDataset) -> TargetDataset:
+    """The airports' tables, as if an execution had created them."""
+    for state in dataset_states():
+        if state.materialization == "table":
+            write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
+    return airport
+
+
+def run(client: Client, text: str, **more: str) -> str:
+    return html_of(client.post("/sql/run/", {"text": text, "limit": "100", **more}, headers=HTMX))
+
+
+def answered(person: User, text: str, columns: list[str], *rows: list) -> ReadRequest:
+    made = request_query(text, 100, user=person).read
+    answer = {"columns": columns, "types": ["string"] * len(columns), "rows": list(rows), "truncated": False}
+    ReadRequest.objects.filter(pk=made.pk).update(answer=query_answer(made, answer))
+    made.job.__class__.objects.filter(pk=made.pk).update(status="succeeded")
+    return ReadRequest.objects.get(pk=made.pk)
+
+
+def test_without_a_table_the_page_says_what_to_do(reader: Client):
+    assert "No table is published yet" in read(reader, "/sql/")
+
+
+def test_the_page_offers_published_names_and_columns(reader: Client, published: TargetDataset):
+    text = read(reader, "/sql/")
+    for name in (AIRPORT, f"{AIRPORT}_hist", "stage.stg_air_airport", "elevation"):
+        assert f'<option value="{name}">' in text
+
+
+def test_a_query_is_asked_for_and_waits_for_its_answer(reader: Client, published: TargetDataset):
+    text = run(reader, f"SELECT icao FROM {AIRPORT}")
+    asked = ReadRequest.objects.get()
+    assert (asked.kind, asked.arguments) == ("sql", {"text": f"SELECT icao FROM {AIRPORT}", "limit": 100})
+    assert f"/sql/answers/{asked.pk}/?seen=" in text
+    assert "Cancel query" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("", "Write a SELECT."),
+        ("DROP TABLE x", "line 1, column 1: only one SELECT can be run"),
+        ("SELECT * FROM delta.`/etc`", "delta./etc is no published table"),
+        (f"SELECT reflect('a', 'b') FROM {AIRPORT}", "the function reflect is not allowed"),
+    ],
+)
+def test_what_cannot_run_is_refused_at_once(reader: Client, published: TargetDataset, query: str, said: str):
+    assert said in words(run(reader, query))
+    assert not ReadRequest.objects.exists()
+
+
+def test_without_scripts_the_answer_is_a_page_with_the_query(reader: Client, published: TargetDataset):
+    asked = reader.post("/sql/run/", {"text": f"SELECT icao FROM {AIRPORT}", "limit": "1000"})
+    text = read(reader, asked.url)
+    assert f"SELECT icao FROM {AIRPORT}</textarea>" in text
+    assert "Cancel query" in text
+
+
+def test_a_cancelled_query_says_so(reader: Client, published: TargetDataset):
+    run(reader, f"SELECT icao FROM {AIRPORT}")
+    asked = ReadRequest.objects.get()
+    assert "WITHDRAWN" in html_of(reader.post(f"/sql/answers/{asked.pk}/cancel/", headers=HTMX))
+    assert ReadRequest.objects.get().status == "failed"
+
+
+def test_a_result_is_shown_and_downloaded_safely(reader: Client, person: User, published: TargetDataset):
+    made = answered(person, "SELECT 1", ["x", "y"], ["=1+1", None], ["<script>", 5])
+    text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))
+    assert "2 rows" in words(text)
+    assert "&lt;script&gt;" in text
+    file = reader.get(f"/sql/answers/{made.pk}/rows/")
+    assert html_of(file) == '"x","y"\r\n"\'=1+1",\r\n"<script>","5"\r\n'
+    parquet = reader.get(f"/sql/answers/{made.pk}/rows/?format=parquet")
+    assert parquet["Content-Disposition"] == f'attachment; filename="query-{made.pk}.parquet"'
+    assert pq.read_table(io.BytesIO(parquet.content)).to_pylist()[0] == {"x": "=1+1", "y": None}
+
+
+def test_a_masked_column_is_a_mask_in_every_expression(reader: Client, person: User, published: TargetDataset):
+    published.columns.filter(name="name").update(pii=True)
+    text = f"SELECT icao, upper(name) AS n FROM {AIRPORT}"
+    made = answered(person, text, ["icao", "n"], ["EDDB", None])
+    assert made.answer["rows"] == [["EDDB", MASK]]
+    assert made.answer["hidden"] == {AIRPORT: ["name"]}
+    assert f"Masked for you: {AIRPORT}.name" in words(html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX)))
+    (source,) = read_manifest(read=made).sources
+    shown = {column.name for column in source.table.columns if column.key in source.masking.shown}
+    assert "icao" in shown
+    assert "name" not in shown
+
+
+def test_a_view_over_a_history_is_masked_beneath(person: User, published: TargetDataset):
+    published.columns.filter(name="name").update(pii=True)
+    TargetDataset.objects.filter(pk=published.pk).update(history_policy={"views": ["current"]})
+    for state in dataset_states():
+        if state.key == str(published.key):
+            write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
+    made = answered(person, f"SELECT name FROM {AIRPORT}_hist_current", ["name"], [None])
+    assert made.answer["rows"] == [[MASK]]
+    history, view = read_manifest(read=made).sources
+    assert (history.query, history.masking is None) == (None, False)
+    assert (view.query is None, view.masking) == (False, None)
+    assert history.view in view.query
+
+
+def test_an_answer_is_not_shown_once_a_column_of_it_is_classified(
+    person: User, reader: Client, published: TargetDataset
+):
+    made = answered(person, f"SELECT name FROM {AIRPORT}", ["name"], ["Berlin"])
+    must_still_see(person, made)
+    published.columns.filter(name="name").update(pii=True)
+    text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))
+    assert "NOT_PERMITTED" in text
+    assert "Berlin" not in text
+    assert reader.get(f"/sql/answers/{made.pk}/rows/").status_code == 403
+
+
+def test_tables_of_another_place_cannot_be_queried(reader: Client, person: User, published: TargetDataset):
+    set_roles(user=person, roles=[])
+    grant_role(user=person, role="viewer", schema="rawcore")
+    assert "NOT_PERMITTED" in run(reader, "SELECT icao FROM raw.raw_air_airport")
+    assert "NOT_PERMITTED" in run(reader, "SELECT icao FROM stage.stg_air_airport")
+    assert "Cancel query" in run(reader, f"SELECT icao FROM {AIRPORT}")
+
+
+def test_queries_are_saved_replaced_shared_and_deleted(reader: Client, operator: Client, person: User):
+    for text in ("SELECT 1", "SELECT 2"):
+        reader.post("/sql/save/", {"name": "mine", "text": text})
+    assert SavedQuery.objects.get().text == "SELECT 2"
+    key = SavedQuery.objects.get().key
+    assert "SELECT 2" in read(reader, f"/sql/?saved={key}")
+    assert "mine" not in words(read(operator, "/sql/saved/"))
+    save_query(owner=person, name="mine", text="SELECT 2", shared=True)
+    assert "SELECT 2" in read(operator, "/sql/saved/")
+    assert operator.post(f"/sql/saved/{key}/delete/").status_code == 404
+    reader.post(f"/sql/saved/{key}/delete/")
+    assert not SavedQuery.objects.exists()
+
+
+def test_a_query_without_a_name_is_not_saved(reader: Client):
+    reader.post("/sql/save/", {"name": " ", "text": "SELECT 1"})
+    assert not SavedQuery.objects.exists()

@@ -1,0 +1,149 @@
+"""Graph of a load run: nodes and edges, critical path, bars, and limits on the number of nodes."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loader import run_picture
+from loader.run_picture import Part, RunPicture, told
+
+START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+
+
+def part(key: str, seconds: float | None = None, *waits_for: str, status: str = "succeeded", **known) -> Part:
+    layer = "raw" if key.startswith("raw") else "rawcore"
+    return Part(key, f"{layer}.{key}", layer, status, seconds=seconds, waits_for=waits_for, **known)
+
+
+AIRPORTS = (
+    part("raw_a", 2.0, rows=28130),
+    part("raw_r", 7.0),
+    part("rc_a", 10.0, "raw_a"),
+    part("rc_r", 4.0, "raw_r", "rc_a"),
+)
+
+
+def test_every_dataset_is_a_node_in_its_state_and_leads_to_where_it_is_told_of():
+    node = RunPicture(AIRPORTS).graph({"raw_a": "#dataset-raw_a"}).nodes[0]
+    assert (node.id, node.title, node.layer, node.state, node.url) == (
+        *("raw_a", "raw_a", "raw", "succeeded"),
+        "#dataset-raw_a",
+    )
+    assert node.sub == "28,130 rows, 2.0 s"
+
+
+def test_the_critical_path_is_marked_in_nodes_and_edges():
+    graph = RunPicture(AIRPORTS).graph({})
+    assert [node.id for node in graph.nodes if node.marked] == ["raw_a", "rc_a", "rc_r"]
+    assert [(edge.start, edge.end) for edge in graph.edges if edge.marked] == [("raw_a", "rc_a"), ("rc_a", "rc_r")]
+    assert [(edge.start, edge.end) for edge in graph.edges if not edge.marked] == [("raw_r", "rc_r")]
+
+
+def test_what_is_waited_for_and_not_in_the_run_is_no_edge():
+    assert RunPicture((part("rc_a", 1.0, "raw_gone"),)).graph({}).edges == ()
+
+
+def test_what_is_not_finished_counts_with_its_usual_time():
+    parts = (part("raw_a", 2.0), part("rc_a", None, "raw_a", status="running"), part("rc_b", 3.0))
+    picture = RunPicture(parts, {"rc_a": 30.0, "rc_b": 99.0})
+    assert (picture.path.path, picture.path.seconds, picture.is_expected) == (("raw_a", "rc_a"), 32.0, True)
+    assert not RunPicture(AIRPORTS).is_expected
+
+
+def test_without_a_time_before_the_path_is_what_is_known():
+    parts = (part("raw_a", 2.0), part("rc_a", None, "raw_a", status="queued"))
+    assert RunPicture(parts).path.path == ("raw_a",)
+
+
+def test_a_skipped_dataset_takes_no_time_even_if_it_usually_does():
+    parts = (part("raw_a", 2.0, status="failed"), part("rc_a", None, "raw_a", status="skipped"))
+    assert RunPicture(parts, {"rc_a": 30.0}).path.seconds == 2.0
+
+
+def test_rows_that_wait_for_each_other_in_a_circle_have_no_path():
+    parts = (part("rc_a", 1.0, "rc_b"), part("rc_b", 1.0, "rc_a"))
+    picture = RunPicture(parts)
+    assert (picture.chain, len(picture.graph({}).edges)) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (part("a", 6.4, rows=1204), "1,204 rows, 6.4 s"),
+        (part("a", 125.0), "2 min 05 s"),
+        (part("a", status="running", phase="comparing"), "comparing"),
+        (part("a", status="queued"), ""),
+        (part("a", status="skipped"), ""),
+        (part("a", 2.0, status="failed"), "2.0 s"),
+    ],
+)
+def test_a_node_says_rows_and_seconds_or_what_is_being_done(known: Part, said: str):
+    assert told(known) == said
+
+
+def test_a_node_that_did_not_succeed_says_its_state_in_words():
+    graph = RunPicture((part("a", 1.0), part("b", status="failed"), part("c", status="queued"))).graph({})
+    assert [node.said for node in graph.nodes] == ["", "failed", "queued"]
+
+
+# --- bars -------------------------------------------------------------------------------------------
+
+
+def worked(key: str, begin: float, end: float | None) -> Part:
+    finished = START + timedelta(seconds=end) if end is not None else None
+    return part(key, started_at=START + timedelta(seconds=begin), finished_at=finished)
+
+
+def test_bars_stand_where_and_as_long_as_a_dataset_was_worked_on():
+    picture = RunPicture((worked("a", 0, 5), worked("b", 5, 20), worked("c", 10, None)))
+    bars = picture.bars(start=START, end=START + timedelta(seconds=20))
+    assert {key: (bar.x, bar.width) for key, bar in bars.items()} == {"a": (0, 25), "b": (25, 75), "c": (50, 50)}
+
+
+def test_what_an_earlier_attempt_did_has_no_bar():
+    picture = RunPicture((worked("a", -60, -50), part("b", 3.0)))
+    assert picture.bars(start=START, end=START + timedelta(seconds=20)) == {}
+
+
+def test_a_run_that_has_not_begun_has_no_bars():
+    assert RunPicture((worked("a", 0, 5),)).bars(start=None, end=START) == {}
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 50)), max_size=8), st.floats(0.1, 100))
+def test_no_bar_leaves_its_frame(spans, whole):
+    picture = RunPicture(tuple(worked(f"d{n}", begin, begin + length) for n, (begin, length) in enumerate(spans)))
+    for bar in picture.bars(start=START, end=START + timedelta(seconds=whole)).values():
+        assert bar.width > 0
+        assert bar.x >= 0
+        assert bar.x + bar.width <= 100.01
+
+
+# --- too many ---------------------------------------------------------------------------------------
+
+
+def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
+    monkeypatch.setattr(run_picture, "MOST_DRAWN", most)
+    chains = [(part(f"raw_{n:02}", 1.0), part(f"rc_{n:02}", 1.0, f"raw_{n:02}")) for n in range(20)]
+    chains[7] = (part("raw_07", 9.0), part("rc_07", 9.0, "raw_07"))
+    chains[11] = (part("raw_11", 1.0), part("rc_11", 1.0, "raw_11", status="failed"))
+    return RunPicture(tuple(one for chain in chains for one in chain))
+
+
+def test_of_too_many_the_path_and_what_failed_are_drawn_with_what_lies_around(monkeypatch):
+    picture = many(monkeypatch, 5)
+    assert [one.key for one in picture.drawn] == ["raw_07", "rc_07", "raw_11", "rc_11"]
+    assert picture.left_out == 36
+    assert {edge.end for edge in picture.graph({}).edges} == {"rc_07", "rc_11"}
+
+
+def test_never_more_are_drawn_than_can_be_looked_at(monkeypatch):
+    picture = many(monkeypatch, 3)
+    assert len(picture.drawn) == 3
+    assert {"raw_07", "rc_07", "rc_11"} == {one.key for one in picture.drawn}
+
+
+def test_few_are_drawn_whole():
+    assert RunPicture(AIRPORTS).drawn == AIRPORTS
+    assert RunPicture(AIRPORTS).left_out == 0

@@ -1,0 +1,251 @@
+"""Schedules in the browser: list, one, editing by the field, two people at once, running now."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from loader.domain.dependencies import DATASET, Scope
+from loader.models import LoadRun, Schedule
+from loader.services.schedules import create_schedule, start_due, update_schedule
+from metadata.models import TargetDataset
+from tests.elevata.web.html import html_of
+from tests.loader.factories import EnvironmentFactory, WorkerFactory
+
+pytestmark = pytest.mark.django_db
+
+GIVEN = {"name": "nightly", "cron": "30 6 * * 1-5", "time_zone": "Europe/Berlin", "scope": "all", "active": "on"}
+
+
+def text_of(client: Client, address: str) -> str:
+    return html_of(client.get(address))
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+@pytest.fixture
+def nightly(airport: TargetDataset) -> Schedule:
+    return create_schedule(name="nightly", cron="30 6 * * 1-5", time_zone="Europe/Berlin")
+
+
+def address(schedule: Schedule, page: str = "") -> str:
+    return f"/schedules/{schedule.key}/{page}"
+
+
+def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
+    """Return the data of the edit page: every field with its value, and these changes."""
+    page = text_of(client, address(schedule, "edit/"))
+    hidden = dict(re.findall(r'<input type="hidden" name="(initial-\w+|version)" value="([^"]*)"', page))
+    return hidden | GIVEN | changes
+
+
+# --- the list and one of them ---------------------------------------------------------------------------
+
+
+def test_without_schedules_the_page_says_what_they_are_for(operator: Client, reader: Client):
+    assert "No schedule yet" in text_of(reader, "/schedules/")
+    assert "Create the first schedule" in text_of(operator, "/schedules/")
+    assert "Create the first schedule" not in text_of(reader, "/schedules/")
+
+
+def test_the_list_says_when_what_and_what_came_of_it(reader: Client, nightly: Schedule):
+    read = words(text_of(reader, "/schedules/"))
+    assert "nightly active everything At 06:30 on Monday through Friday 30 6 * * 1-5 Europe/Berlin" in read
+    assert re.search(r"(Mon|Tue|Wed|Thu|Fri) \d{4}-\d\d-\d\d 06:30 never", read)
+
+
+def test_schedules_of_other_environments_are_not_shown(reader: Client, nightly: Schedule):
+    Schedule.objects.update(environment=EnvironmentFactory(name="elsewhere"))
+    assert "No schedule yet" in text_of(reader, "/schedules/")
+    assert reader.get(address(nightly)).status_code == 404
+
+
+def test_one_shows_its_next_five_times_in_its_zone_and_in_utc(reader: Client, nightly: Schedule):
+    times = text_of(reader, address(nightly)).split('id="times-head"')[1].split("</table>")[0]
+    assert len(re.findall(r"06:30</td>", times)) == 5
+    assert re.search(r"0[45]:30</td>", times)
+
+
+def test_one_that_is_off_shows_no_times(reader: Client, nightly: Schedule):
+    update_schedule(schedule=nightly, expected_version=1, active=False)
+    text = text_of(reader, address(nightly))
+    assert "The schedule is inactive" in text
+    assert "06:30</td>" not in text
+
+
+def test_without_a_worker_the_pages_say_that_nothing_starts(reader: Client, nightly: Schedule):
+    for page in ("/schedules/", address(nightly)):
+        assert "so schedules do not start" in text_of(reader, page)
+    WorkerFactory()
+    assert "so schedules do not start" not in text_of(reader, "/schedules/")
+
+
+def test_its_runs_are_listed_and_name_it(reader: Client, nightly: Schedule):
+    Schedule.objects.update(next_at=timezone.now())
+    (run,) = start_due()
+    assert run.run_id in text_of(reader, address(nightly))
+    run_page = text_of(reader, f"/load-runs/{run.run_id}/")
+    assert f'by <a href="{address(nightly)}">schedule nightly</a>' in run_page
+
+
+def test_a_skipped_time_is_told_with_its_reason(reader: Client, nightly: Schedule):
+    for _ in range(2):
+        Schedule.objects.update(next_at=timezone.now())
+        start_due()
+    run = LoadRun.objects.get()
+    for page in ("/schedules/", address(nightly)):
+        assert f"load run {run.run_id} was still queued" in text_of(reader, page)
+
+
+def test_who_changed_it_is_shown(operator: Client, nightly: Schedule):
+    operator.post(address(nightly, "edit/"), typed(operator, nightly, cron="0 7 * * *"))
+    read = words(text_of(operator, address(nightly)))
+    assert "eve schedule nightly in" in read
+    assert "30 6 * * 1-5 → 0 7 * * *" in read
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_of_vacuums_is_created_and_edited_with_its_retention(operator: Client, airport: TargetDataset):
+    operator.post("/schedules/new/", GIVEN | {"kind": "vacuum", "retention_hours": "336"})
+    schedule = Schedule.objects.get()
+    assert (schedule.kind, schedule.retention_hours) == ("vacuum", 336)
+    vacuum = {"kind": "vacuum"}
+    short = operator.post(address(schedule, "edit/"), typed(operator, schedule, retention_hours="24", **vacuum))
+    assert short.status_code == 422
+    operator.post(address(schedule, "edit/"), typed(operator, schedule, retention_hours="200", **vacuum))
+    schedule.refresh_from_db()
+    assert (schedule.kind, schedule.retention_hours) == ("vacuum", 200)
+
+
+def test_who_may_not_start_loads_sees_disabled_buttons_with_the_reason(reader: Client, nightly: Schedule):
+    for page in ("/schedules/", address(nightly)):
+        text = text_of(reader, page)
+        assert 'disabled title="You do not have the permission to start load runs"' in text
+    for page in ("edit/", "delete/"):
+        assert reader.get(address(nightly, page)).status_code == 403
+        assert reader.post(address(nightly, page)).status_code == 403
+    assert reader.post(address(nightly, "run/")).status_code == 403
+    assert reader.post("/schedules/new/", GIVEN).status_code == 403
+
+
+def test_a_new_schedule(operator: Client, airport: TargetDataset):
+    given = GIVEN | {"scope": "dataset", "dataset": " rawcore.rc_air_airport ", "target_only": "on"}
+    answer = operator.post("/schedules/new/", given)
+    schedule = Schedule.objects.get()
+    assert answer.url == address(schedule)
+    assert Scope.from_json(schedule.scope) == Scope(DATASET, "rawcore.rc_air_airport", target_only=True)
+    assert (schedule.cron, schedule.time_zone, schedule.active) == ("30 6 * * 1-5", "Europe/Berlin", True)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "message"),
+    [
+        ({"name": ""}, "id_name", "Enter a name"),
+        ({"cron": ""}, "id_cron", "Enter a schedule, for example"),
+        ({"cron": "0 25 * * *"}, "id_cron", "The hour cannot be &quot;25&quot;"),
+        ({"cron": "0 6 * *"}, "id_cron", "five fields"),
+        ({"time_zone": "berlin"}, "id_time_zone", "did you mean Europe/Berlin?"),
+        ({"scope": "schema"}, "id_schema", "Choose a schema"),
+        ({"scope": "dataset", "dataset": "rawcore.rc_air_airprt"}, "id_dataset", "did you mean"),
+    ],
+)
+def test_what_cannot_be_is_said_at_its_field_and_nothing_typed_is_lost(
+    operator: Client, airport: TargetDataset, given: dict, field: str, message: str
+):
+    answer = operator.post("/schedules/new/", GIVEN | {"name": "<mine>", "allow_empty": "on"} | given)
+    text = html_of(answer)
+    assert answer.status_code == 422
+    assert not Schedule.objects.exists()
+    said = text[text.index(f'id="{field}_error"') :]
+    assert message in said[: said.index("</div>")]
+    for name, value in (GIVEN | {"name": "<mine>"} | given).items():
+        if name in ("name", "cron", "time_zone", "dataset"):
+            shown = value.replace("<", "&lt;").replace(">", "&gt;")
+            assert f'name="{name}"' in text
+            assert not shown or f'value="{shown}"' in text
+    assert re.search(r'name="allow_empty"[^>]*checked', text)
+
+
+def test_a_name_that_is_taken_is_said_at_the_name(operator: Client, nightly: Schedule):
+    text = html_of(operator.post("/schedules/new/", GIVEN))
+    assert "There is a schedule nightly already." in text[text.index('id="id_name_error"') :]
+
+
+def test_an_edit_changes_what_was_typed(operator: Client, nightly: Schedule):
+    given = typed(operator, nightly, cron="0 7 * * *", scope="dataset", dataset="rawcore.rc_air_airport")
+    assert operator.post(address(nightly, "edit/"), given).url == address(nightly)
+    nightly.refresh_from_db()
+    assert (nightly.cron, nightly.scope["name"], nightly.version) == ("0 7 * * *", "rawcore.rc_air_airport", 2)
+
+
+def test_the_edit_form_holds_what_is_there(operator: Client, nightly: Schedule):
+    update_schedule(schedule=nightly, expected_version=1, scope=Scope(DATASET, "rawcore.rc_air_airport"))
+    text = text_of(operator, address(nightly, "edit/"))
+    assert 'name="scope" value="dataset" checked' in text
+    assert re.search(r'name="dataset" value="rawcore.rc_air_airport"', text)
+
+
+def test_two_people_who_edit_at_once_both_keep_what_they_typed(operator: Client, nightly: Schedule):
+    mine = typed(operator, nightly, name="mine")
+    update_schedule(schedule=nightly, expected_version=1, name="theirs", cron="0 7 * * *")
+    answer = operator.post(address(nightly, "edit/"), mine)
+    read = words(html_of(answer))
+    assert answer.status_code == 409
+    assert "nightly theirs mine" in read
+    resent = dict(re.findall(r'<input type="hidden" name="([\w-]+)" value="([^"]*)"', html_of(answer)))
+    operator.post(address(nightly, "edit/"), resent)
+    nightly.refresh_from_db()
+    assert (nightly.name, nightly.cron, nightly.version) == ("mine", "0 7 * * *", 3)
+
+
+def test_deleting_asks_first_and_leaves_the_runs(operator: Client, nightly: Schedule):
+    assert "Delete this schedule?" in text_of(operator, address(nightly, "delete/"))
+    assert operator.post(address(nightly, "delete/"), {"version": "1"}).url == "/schedules/"
+    assert not Schedule.objects.exists()
+
+
+def test_what_changed_meanwhile_is_not_deleted_unseen(operator: Client, nightly: Schedule):
+    update_schedule(schedule=nightly, expected_version=1, cron="0 7 * * *")
+    answer = operator.post(address(nightly, "delete/"), {"version": "1"})
+    assert answer.status_code == 409
+    assert "Delete anyway" in html_of(answer)
+    operator.post(address(nightly, "delete/"), {"version": "2"})
+    assert not Schedule.objects.exists()
+
+
+def test_run_now_leads_to_the_run(operator: Client, nightly: Schedule):
+    answer = operator.post(address(nightly, "run/"))
+    run = LoadRun.objects.get()
+    assert answer.url == f"/load-runs/{run.run_id}/"
+    assert (run.schedule, run.requested_by.username) == (nightly, "eve")
+    assert "by eve, from" in words(text_of(operator, answer.url))
+
+
+def test_run_now_waits_for_the_run_before_and_says_so(operator: Client, nightly: Schedule):
+    operator.post(address(nightly, "run/"))
+    assert 'disabled title="Load run' in text_of(operator, address(nightly))
+    text = html_of(operator.post(address(nightly, "run/"), follow=True))
+    assert "of this schedule is still queued" in text
+    assert LoadRun.objects.count() == 1
+
+
+# --- while one types -----------------------------------------------------------------------------------------
+
+
+def test_the_times_of_what_is_being_typed(reader: Client):
+    text = html_of(reader.get("/schedules/times/", {"cron": "0 22 L * *", "time_zone": "UTC"}))
+    assert "At 22:00 on the last day of every month" in text
+    assert text.count("22:00</td>") == 5
+    assert "<html" not in text
+
+
+def test_what_is_wrong_with_it_is_said_there_too(reader: Client):
+    text = html_of(reader.get("/schedules/times/", {"cron": "@daily", "time_zone": "UTC"}))
+    assert "@daily is written 0 0 * * * here" in text
+    assert "The next five times appear here" in html_of(reader.get("/schedules/times/"))
+    assert reader.get("/schedules/times/", {"cron": "0" * 200, "time_zone": "\x00"}).status_code == 200

@@ -1,0 +1,175 @@
+"""Comparing a source with its delivery, and generating target datasets from it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import SourceDataset, System, TargetDataset
+from metadata.services.sources import update_source_column
+from metadata.services.targets import update_target_column
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+from tests.loader.views.shop import ORDERS, generate, generate_page, import_as, import_page, imported
+
+pytestmark = pytest.mark.django_db
+
+
+# --- comparing -----------------------------------------------------------------------------------
+
+
+def compare_page(client: Client, source: SourceDataset) -> str:
+    return read(client, f"/sources/{source.key}/columns/?show=now")
+
+
+def take(client: Client, source: SourceDataset, page: str, **over: Any) -> HttpResponse:
+    fields = {name.replace("__", "-"): value for name, value in over.items()}
+    return client.post(f"/sources/{source.key}/columns/", typed(page, having="lines", **fields))
+
+
+def place_of(page: str, name: str) -> int:
+    lines = json.loads(form_of(page, having="lines")["lines"][0])
+    return next(place for place, line in enumerate(lines) if line["name"] == name)
+
+
+def test_a_delivery_as_promised_has_nothing_to_decide(editor: Client, shop: System):
+    page = compare_page(editor, imported(editor))
+    assert "Nothing differs" in page
+    assert "4 columns matching the contract" in words(page)
+
+
+def test_what_is_new_changed_and_gone_is_shown_and_only_what_is_ticked_is_taken(
+    editor: Client, shop: System, landing: Path
+):
+    source = imported(editor)
+    (landing / "orders.csv").write_text("Order No,customer,amount,vip\nA1,x7,1.50,true\nA2,x8,2.50,false\n")
+    page = compare_page(editor, source)
+    text = words(page)
+    assert "2 sampled values do not fit integer, 'x7' for one" in text
+    assert "is in the contract, but not in the delivery" in text
+    customer = place_of(page, "customer")
+    answer = take(editor, source, page, **{f"c{customer}-take": "on"})
+    assert answer.url == f"/sources/{source.key}/generate/"
+    told = {c.name: (str(c.type), c.active) for c in source.columns.all()}
+    assert told == {
+        "Order No": ("string", True),
+        "customer": ("string", True),
+        "amount": ("decimal(18,2)", True),
+        "ordered at": ("date", True),
+        "vip": ("boolean", True),
+    }
+
+
+def test_a_column_that_is_gone_can_be_put_out_of_use(editor: Client, shop: System, landing: Path):
+    source = imported(editor)
+    (landing / "orders.csv").write_text("Order No,customer,amount\nA1,7,1.50\nA2,8,2.50\n")
+    page = compare_page(editor, source)
+    take(editor, source, page, **{f"c{place_of(page, 'ordered at')}-take": "on"})
+    assert source.columns.get(name="ordered at").active is False
+    (landing / "orders.csv").write_text(ORDERS)
+    page = compare_page(editor, source)
+    assert "is retired in the contract" in words(page)
+    take(editor, source, page)
+    assert source.columns.get(name="ordered at").active is True
+
+
+def test_a_change_by_somebody_else_is_told_before_anything_is_written(editor: Client, shop: System, landing: Path):
+    source = imported(editor)
+    (landing / "orders.csv").write_text(ORDERS.replace(",7,", ",x,"))
+    page = compare_page(editor, source)
+    column = source.columns.get(name="customer")
+    with acting_as(someone("bob", Role.EDITOR)):
+        update_source_column(source_column=column, expected_version=column.version, type="bigint")
+    place = place_of(page, "customer")
+    answer = take(editor, source, page, **{f"c{place}-take": "on", f"c{place}-type": "string(9)"})
+    text = html_of(answer)
+    assert answer.status_code == 409
+    assert "changed by another user: bigint" in words(text)
+    assert form_of(text, having="lines")[f"c{place}-type"] == ["string(9)"]
+    assert str(source.columns.get(name="customer").type) == "bigint"
+    editor.post(f"/sources/{source.key}/columns/", form_of(text, having="lines"))
+    assert str(source.columns.get(name="customer").type) == "string(9)"
+
+
+# --- generating ----------------------------------------------------------------------------------
+
+
+def test_the_preview_names_what_would_appear_and_makes_nothing(editor: Client, shop: System):
+    text = words(generate_page(editor, imported(editor)))
+    for name in ("raw.raw_shop_orders", "stage.stg_shop_orders", "rawcore.rc_shop_orders", "rc_shop_orders_hist"):
+        assert name in text
+    assert "order_no string" in text
+    assert not TargetDataset.objects.exists()
+
+
+def test_a_wanted_name_is_what_stage_and_rawcore_get(editor: Client, shop: System):
+    import_as(editor, import_page(editor), c0__target_name="order_number")
+    generate(editor, SourceDataset.objects.get())
+    for name, first in (("raw_shop_orders", "Order No"), ("stg_shop_orders", "order_number")):
+        assert TargetDataset.objects.get(name=name).columns.first().name == first
+
+
+def test_generating_makes_what_was_shown_and_a_second_time_there_is_nothing_to_do(editor: Client, shop: System):
+    source = imported(editor)
+    assert generate(editor, source).url == f"/sources/{source.key}/"
+    assert sorted(source.generated.values_list("name", flat=True)) == [
+        "raw_shop_orders",
+        "rc_shop_orders",
+        "rc_shop_orders_hist",
+        "stg_shop_orders",
+    ]
+    entries = ChangeLogEntry.objects.count()
+    assert "Nothing to do." in words(generate_page(editor, source))
+    assert ChangeLogEntry.objects.count() == entries
+
+
+@pytest.fixture
+def edited(editor: Client, shop: System) -> SourceDataset:
+    """Orders whose amount a person made a float in rawcore, described in their words."""
+    source = imported(editor)
+    generate(editor, source)
+    column = TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="amount")
+    update_target_column(column=column, expected_version=column.version, type="float", description="Net")
+    return source
+
+
+def amount() -> Any:
+    return TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="amount")
+
+
+def test_what_a_person_edited_is_shown_as_a_difference_and_left_alone(editor: Client, edited: SourceDataset):
+    text = words(generate_page(editor, edited))
+    assert "1 difference from the source" in text
+    generate(editor, edited)
+    assert (str(amount().type), amount().description) == ("float", "Net")
+
+
+def test_a_person_may_take_the_sources_word_per_dataset(editor: Client, edited: SourceDataset):
+    generate(editor, edited, accept=str(TargetDataset.objects.get(name="rc_shop_orders").key))
+    assert (str(amount().type), amount().description) == ("decimal(18,2)", "Net")
+
+
+def test_a_preview_that_is_not_true_any_more_is_not_carried_out(editor: Client, edited: SourceDataset):
+    page = generate_page(editor, edited)
+    column = edited.columns.get(name="customer")
+    update_source_column(source_column=column, expected_version=column.version, type="bigint")
+    accept = str(TargetDataset.objects.get(name="rc_shop_orders").key)
+    answer = editor.post(f"/sources/{edited.key}/generate/", typed(page, having="fingerprint", accept=accept))
+    assert answer.status_code == 409
+    assert "Reload the page" in words(html_of(answer))
+    assert str(amount().type) == "float"
+
+
+def test_a_source_without_columns_says_what_to_do_first(editor: Client, shop: System):
+    source = imported(editor)
+    source.columns.update(active=False)
+    text = generate_page(editor, source)
+    assert "Import its columns first." in text

@@ -1,0 +1,71 @@
+"""The change log by REST and from its page: read, filtered, and taken out as a file that proves itself."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user
+from elevata.audit.domain import SELECTION, verify_lines
+from elevata.audit.models import ChangeLogEntry
+from metadata.services.sources import create_system
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def person() -> User:
+    return ensure_user(name="ada", roles=[Role.EDITOR])
+
+
+@pytest.fixture
+def reader(person: User, client: Client) -> Client:
+    """Signed in, with three entries in the log: herself, one by her, one by the system."""
+    with acting_as(person):
+        create_system(name="Air", short_name="air")
+    create_system(name="Rail", short_name="rail")
+    client.force_login(person)
+    return client
+
+
+def lines(answer) -> list[bytes]:
+    assert answer.status_code == 200
+    return b"".join(answer.streaming_content).splitlines(keepends=True)
+
+
+def test_entries_are_read_newest_first(reader: Client) -> None:
+    found = reader.get("/api/v1/changes/").json()
+    assert [one["subject_name"] for one in found["results"]] == ["rail", "air", "ada"]
+    assert found["results"][1]["actor"] == "ada"
+    assert found["results"][1]["changes"]["name"] == {"after": "Air"}
+
+
+def test_one_entry_has_an_address(reader: Client) -> None:
+    entry = ChangeLogEntry.objects.get(actor="ada")
+    assert reader.get(f"/api/v1/changes/{entry.pk}/").json()["subject_key"] == "air"
+
+
+def test_entries_are_not_written(reader: Client) -> None:
+    entry = ChangeLogEntry.objects.get(actor="ada")
+    for method in ("post", "put", "patch", "delete"):
+        assert getattr(reader, method)(f"/api/v1/changes/{entry.pk}/").status_code in (403, 405)
+
+
+@pytest.mark.parametrize("address", ["/api/v1/changes/export/", "/changes/change-log.jsonl"])
+def test_an_export_proves_itself(reader: Client, address: str) -> None:
+    found = verify_lines(lines(reader.get(address)))
+    assert (found.content, found.rows, found.unlinked) == (SELECTION, {"change": 3}, 0)
+
+
+@pytest.mark.parametrize("address", ["/api/v1/changes/export/", "/changes/change-log.jsonl"])
+def test_an_export_holds_what_fits_the_filters(reader: Client, address: str) -> None:
+    assert verify_lines(lines(reader.get(address, {"actor": "ada"}))).rows == {"change": 1}
+
+
+def test_an_unknown_filter_is_refused(reader: Client) -> None:
+    assert reader.get("/api/v1/changes/export/?persn=ada").status_code == 400
+
+
+def test_a_filter_that_cannot_be_read_is_refused(reader: Client) -> None:
+    assert reader.get("/changes/change-log.jsonl?since=soon").status_code == 400

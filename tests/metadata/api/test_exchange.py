@@ -1,0 +1,145 @@
+"""Metadata as files by the API: out, in, and what is not taken."""
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import System, TargetColumn, TargetDataset, TargetSchema
+from tests.elevata.api.requests import get, send
+
+pytestmark = pytest.mark.django_db
+
+SYSTEM = """format: metadata/v1
+system:
+  short_name: net
+  name: Network
+  location: {location}
+"""
+BOMB = "format: metadata/v1\na: &a [x, x]\nb: &b [*a, *a]\nsystem: *b\n"
+
+
+@pytest.fixture(autouse=True)
+def landing(settings, tmp_path) -> str:
+    settings.SOURCE_ROOTS = [str(tmp_path)]
+    return str(tmp_path)
+
+
+def brought_in(client: Client, *contents: str, **more: object):
+    files = [{"name": f"systems/{number}.yaml", "content": content} for number, content in enumerate(contents)]
+    return send(client, "post", "metadata/import/", {"files": files, **more})
+
+
+def test_what_goes_out_comes_in_and_changes_nothing(operator: Client, airport: TargetDataset):
+    out = get(operator, "metadata/export/")
+    assert out["format"] == "metadata/v1"
+    assert "targets/rawcore/rc_air_airport.yaml" in [file["name"] for file in out["files"]]
+    said = send(operator, "post", "metadata/import/", {"files": out["files"]}).json()
+    assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
+
+
+def test_an_export_that_one_has_is_not_sent_again(operator: Client, airport: TargetDataset):
+    tag = operator.get("/api/v1/metadata/export/").headers["ETag"]
+    asked = {"If-None-Match": tag}
+    assert operator.get("/api/v1/metadata/export/", headers=asked).status_code == 304
+    TargetColumn.objects.filter(name="name").update(description="Changed")
+    assert operator.get("/api/v1/metadata/export/", headers=asked).status_code == 200
+
+
+def test_what_comes_in_is_logged_with_its_reason(operator: Client, landing: str):
+    said = brought_in(operator, SYSTEM.format(location=landing), changelog_message="From test").json()
+    assert said["changes"] == [{"change": "created", "kind": "system", "name": "net"}]
+    entry = ChangeLogEntry.objects.get(subject_kind="system")
+    assert (entry.actor, entry.reason) == ("eve", "From test")
+
+
+def test_a_check_says_what_would_change_and_changes_nothing(operator: Client, landing: str):
+    said = brought_in(operator, SYSTEM.format(location=landing), check=True).json()
+    assert (said["check"], said["created"]) == (True, 1)
+    assert not System.objects.exists()
+    assert not ChangeLogEntry.objects.filter(subject_kind="system").exists()
+
+
+def test_an_error_names_its_place_and_nothing_is_written(operator: Client, landing: str):
+    answer = brought_in(operator, SYSTEM.format(location=landing), "format: metadata/v1\nsystem:\n  colour: blue\n")
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "unknown_field")
+    assert "systems/1.yaml:3:3" in problem["detail"]
+    assert not System.objects.exists()
+
+
+@pytest.mark.parametrize("location", ["/etc", "file:///etc", "s3a://other/place"])
+def test_a_system_that_is_brought_in_stands_where_sources_may(operator: Client, location: str):
+    answer = brought_in(operator, SYSTEM.format(location=location))
+    assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    assert not System.objects.exists()
+
+
+def test_a_dataset_that_is_brought_in_stands_below_its_system(operator: Client, landing: str):
+    dataset = "  datasets:\n    - name: passwd\n      location: ../../etc/passwd\n      generate: false\n"
+    answer = brought_in(operator, SYSTEM.format(location=landing) + dataset)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_location")
+
+
+def test_places_that_stood_before_do_not_keep_other_things_out(operator: Client, airport: TargetDataset):
+    """They came by command line, whose people may read the whole machine."""
+    answer = brought_in(operator, "format: metadata/v1\nschemas:\n  - name: mart\n    layer: serving\n")
+    assert answer.status_code == 200, answer.content
+    assert TargetSchema.objects.filter(name="mart").exists()
+
+
+def test_anchors_that_describe_gigabytes_are_refused(operator: Client):
+    answer = brought_in(operator, BOMB)
+    assert (answer.status_code, answer.json()["code"]) == (422, "alias")
+
+
+def test_a_nest_without_a_bottom_is_refused(operator: Client):
+    assert brought_in(operator, "[" * 5000).json()["code"] == "too_big"
+    deep = operator.generic("POST", "/api/v1/metadata/import/", b"[" * 200_000, content_type="application/json")
+    assert (deep.status_code, deep.json()["code"]) == (400, "parse_error")
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_read(operator: Client):
+    answer = operator.generic(
+        "POST",
+        "/api/v1/metadata/import/",
+        b"{}",
+        content_type="application/json",
+        CONTENT_LENGTH=str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1),
+    )
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_big")
+
+
+@pytest.mark.parametrize("text", ["nul \\u0000", "half \\ud800"])
+def test_a_text_that_cannot_be_stored_is_refused(operator: Client, text: str):
+    body = f'{{"name": "mart", "layer": "serving", "description": "{text}"}}'
+    answer = operator.generic("POST", "/api/v1/schemas/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (400, "parse_error")
+
+
+def test_two_files_of_one_name_are_refused(operator: Client):
+    file = {"name": "a.yaml", "content": "format: metadata/v1"}
+    answer = send(operator, "post", "metadata/import/", {"files": [file, file]})
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["files"])
+
+
+def with_key(client: Client, content: str, key: str = "k1"):
+    body = {"files": [{"name": "systems/net.yaml", "content": content}]}
+    return send(client, "post", "metadata/import/", body, **{"Idempotency-Key": key})
+
+
+def test_a_long_import_is_done_once_for_a_key(operator: Client, landing: str):
+    long = SYSTEM.format(location=landing) + f"# {'x' * 78}\n" * 40_000
+    assert 2.5 * 2**20 < len(long) < settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    first, second = with_key(operator, long), with_key(operator, long)
+    assert (first.status_code, second.content) == (200, first.content), first.content
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert ChangeLogEntry.objects.filter(subject_kind="system").count() == 1
+    other = with_key(operator, long + "# another\n")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+
+
+def test_an_import_that_is_too_long_is_too_long_with_a_key_as_well(operator: Client, landing: str):
+    answer = with_key(operator, SYSTEM.format(location=landing) + "#" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_big")
+    assert str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE) in answer.json()["detail"]

@@ -1,0 +1,97 @@
+"""References by the API: made, read, retired, brought back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import Reference, TargetDataset
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reference(airport: TargetDataset, add_routes: Callable) -> Reference:
+    return add_routes(airport).references.get()
+
+
+def post(client: Client, path: str, body: Any = None, **headers: str) -> HttpResponse:
+    return client.post(f"/api/v1/{path}", body or {}, content_type="application/json", headers=headers)
+
+
+def test_a_reference_is_told_with_its_ends_and_its_column(reader: Client, reference: Reference):
+    told = reader.get(f"/api/v1/references/{reference.key}/").json()
+    assert (told["child_name"], told["parent_name"]) == ("rawcore.rc_net_route", "rawcore.rc_air_airport")
+    assert (told["column"], told["active"]) == ("origin_key", True)
+    assert told["pairs"] == [{"child_column": "origin_icao", "parent_column": "icao"}]
+
+
+@pytest.mark.parametrize(("query", "count"), [("", 1), ("active=false", 0), ("active=true", 1)])
+def test_references_are_listed_by_their_end_and_state(reader: Client, reference: Reference, query: str, count: int):
+    for side in ("child", "parent"):
+        key = getattr(reference, side).key
+        assert reader.get(f"/api/v1/references/?{side}={key}&{query}").json()["count"] == count
+
+
+def test_a_reference_is_retired_over_what_was_seen_and_keeps_the_reason(operator: Client, reference: Reference):
+    path = f"references/{reference.key}/retire/"
+    seen = operator.get(f"/api/v1/references/{reference.key}/").headers["ETag"]
+    answer = post(operator, path, {"changelog_message": "no airports"}, **{"If-Match": seen})
+    assert (answer.status_code, answer.json()["active"]) == (200, False)
+    assert ChangeLogEntry.objects.get(subject_kind="reference", action="retired").reason == "no airports"
+    assert post(operator, path, **{"If-Match": seen}).status_code == 412
+
+
+def test_a_retired_reference_is_restored(operator: Client, reference: Reference):
+    post(operator, f"references/{reference.key}/retire/")
+    assert post(operator, f"references/{reference.key}/restore/").json()["active"] is True
+
+
+def test_what_a_retirement_touches_is_read_before_it(reader: Client, reference: Reference):
+    found = reader.get(f"/api/v1/references/{reference.key}/impact/").json()
+    assert [(one["effect"], one["what"]) for one in found["dependents"]] == [
+        ("follows", "foreign key"),
+        ("follows", "history"),
+        ("stays", "column origin_icao"),
+        ("stays", "business key"),
+    ]
+    assert (found["refused"], found["downstream"]) == (False, [])
+    assert Reference.objects.get().active
+
+
+def body_for(reference: Reference, **over: Any) -> dict[str, Any]:
+    pairs = [{"child_column": "origin_icao", "parent_column": "icao"}]
+    ends = {"child": str(reference.child.key), "parent": str(reference.parent.key)}
+    return {**ends, "role_name": "landing", "pairs": pairs, **over}
+
+
+def test_a_second_reference_is_made_by_another_role(operator: Client, reference: Reference):
+    answer = post(operator, "references/", body_for(reference))
+    assert (answer.status_code, answer.json()["column"]) == (201, "landing_key")
+    assert operator.get(answer.headers["Location"]).json() == answer.json()
+
+
+@pytest.mark.parametrize(
+    ("over", "status", "field"),
+    [
+        ({"pairs": []}, 400, "pairs"),
+        ({"pairs": [{"child_column": "nowhere", "parent_column": "icao"}]}, 400, "pairs"),
+        ({"pairs": [{"child_column": "origin_icao", "parent_column": "name"}]}, 422, "columns"),
+        ({"role_name": "origin"}, 409, "role_name"),
+    ],
+)
+def test_what_cannot_be_a_reference_is_refused_by_its_field(
+    operator: Client, reference: Reference, over: dict, status: int, field: str
+):
+    answer = post(operator, "references/", body_for(reference, **over))
+    assert (answer.status_code, list(answer.json()["errors"])) == (status, [field])
+    assert Reference.objects.count() == 1
+
+
+@pytest.mark.parametrize("verb", ["retire", "restore"])
+def test_who_may_not_change_metadata_is_told_so(reader: Client, reference: Reference, verb: str):
+    assert post(reader, f"references/{reference.key}/{verb}/").status_code == 403
+    assert Reference.objects.get().active

@@ -1,0 +1,235 @@
+"""Metadata written by programs: the same services, the same refusals, told as problems."""
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client
+
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.targets import update_target_column
+
+pytestmark = pytest.mark.django_db
+
+
+def send(client: Client, method: str, path: str, body: Any = None, **headers: str) -> HttpResponse:
+    return getattr(client, method)(
+        f"/api/v1/{path}", {} if body is None else body, content_type="application/json", headers=headers
+    )
+
+
+def column_of(dataset: TargetDataset, name: str = "name") -> TargetColumn:
+    return dataset.columns.get(name=name)
+
+
+# --- making ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def landing(settings, tmp_path: Path) -> str:
+    """The only folder that sources may stand in."""
+    settings.SOURCE_ROOTS = [str(tmp_path)]
+    return str(tmp_path)
+
+
+def test_a_system_to_its_targets(operator: Client, landing: str):
+    """From nothing to generated datasets, by the API alone."""
+    system = {"short_name": "air", "name": "Airports", "location": landing}
+    assert send(operator, "post", "systems/", system).status_code == 201
+    made = send(
+        operator,
+        "post",
+        "source-datasets/",
+        {"system": "air", "name": "airport", "location": "airport.csv", "historize": True},
+    ).json()
+    column = {"source_dataset": made["key"], "name": "icao", "type": "string(4)", "key_ordinal": 1, "nullable": False}
+    assert send(operator, "post", "source-columns/", column).status_code == 201
+    generated = send(operator, "post", f"source-datasets/{made['key']}/generate/")
+    assert generated.status_code == 200, generated.content
+    assert len(generated.json()["generated"]) >= 3
+    assert TargetDataset.objects.filter(name="rc_air_airport_hist").exists()
+
+
+def test_what_was_made_is_answered_with_its_address_and_tag(operator: Client):
+    answer = send(operator, "post", "schemas/", {"name": "mart", "layer": "serving"})
+    assert answer.headers["Location"] == "http://testserver/api/v1/schemas/mart/"
+    again = operator.get(answer.headers["Location"])
+    assert again.headers["ETag"] == answer.headers["ETag"]
+    assert again.json() == answer.json()
+
+
+def test_a_dataset_begins_with_the_columns_of_what_it_reads(operator: Client, airport: TargetDataset):
+    TargetSchema.objects.create(name="bizcore", layer="bizcore")
+    body = {"schema": "bizcore", "name": "bc_airport", "inputs": [str(airport.key)], "take_columns": True}
+    made = send(operator, "post", "datasets/", body).json()
+    described = [column["name"] for column in made["columns"] if not column["computed"]]
+    assert described == ["icao", "name", "elevation"]
+
+
+def test_an_input_that_is_not_there_is_named(operator: Client, airport: TargetDataset):
+    key = uuid4()
+    answer = send(operator, "post", "datasets/", {"schema": "rawcore", "name": "x", "inputs": [str(key)]})
+    assert (answer.status_code, answer.json()["errors"]) == (400, {"inputs": [f"There is no dataset {key}."]})
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_unknown_fields_are_refused_with_those_that_there_are(operator: Client):
+    answer = send(operator, "post", "schemas/", {"name": "mart", "layer": "serving", "colour": "blue"})
+    problem = answer.json()
+    assert (answer.status_code, list(problem["errors"])) == (400, ["colour"])
+    assert "known are" in problem["errors"]["colour"][0]
+    assert not TargetSchema.objects.exists()
+
+
+def test_fields_that_can_only_be_read_are_refused_too(operator: Client, airport: TargetDataset):
+    column = column_of(airport)
+    answer = send(operator, "patch", f"columns/{column.key}/", {"key": str(uuid4()), "version": 7})
+    assert (answer.status_code, sorted(answer.json()["errors"])) == (400, ["key", "version"])
+
+
+def test_a_rule_of_metadata_has_its_code_and_field(operator: Client, airport: TargetDataset):
+    answer = send(operator, "patch", f"columns/{column_of(airport).key}/", {"type": "decimal(99,2)"})
+    problem = answer.json()
+    assert (answer.status_code, list(problem["errors"])) == (422, ["type"])
+    assert column_of(airport).version == 1
+
+
+def test_a_name_that_is_taken_is_a_conflict_told_by_its_field(operator: Client, airport: TargetDataset):
+    answer = send(operator, "post", "systems/", {"short_name": "air", "name": "Again"})
+    assert answer.status_code == 409
+    assert list(answer.json()["errors"]) == ["short_name"]
+
+
+@pytest.mark.parametrize("method", ["post", "patch", "delete"])
+def test_who_may_not_change_metadata_is_told_so(reader: Client, airport: TargetDataset, method: str):
+    path = "columns/" if method == "post" else f"columns/{column_of(airport).key}/"
+    answer = send(reader, method, path)
+    assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
+
+
+@pytest.mark.parametrize("location", ["/etc", "{{ data_dir }}", "file:/etc/passwd", "s3a://other/place"])
+def test_a_system_stands_in_the_allowed_folders(operator: Client, location: str):
+    """A load reads whatever a source names."""
+    answer = send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": location})
+    assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    assert not System.objects.exists()
+
+
+@pytest.mark.parametrize("location", ["/etc/passwd", "../secret_key", "{{ data_dir }}/secret_key"])
+def test_a_source_dataset_stays_below_its_system(operator: Client, airport: TargetDataset, location: str):
+    source = airport.generated_from
+    answer = send(operator, "patch", f"source-datasets/{source.key}/", {"location": location})
+    assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
+    body = {"system": source.system.short_name, "name": "other", "location": location}
+    assert send(operator, "post", "source-datasets/", body).status_code == 422
+    assert SourceDataset.objects.get().location == source.location
+
+
+def test_a_system_does_not_move_to_where_its_sources_lead_outside(operator: Client, airport: TargetDataset):
+    system = airport.generated_from.system
+    answer = send(operator, "patch", f"systems/{system.short_name}/", {"location": "/"})
+    assert answer.status_code == 422
+
+
+def test_a_column_in_use_is_not_deleted(operator: Client, airport: TargetDataset):
+    answer = send(operator, "delete", f"columns/{column_of(airport).key}/")
+    assert answer.status_code in (409, 422)
+    assert column_of(airport).active
+
+
+# --- who changed it, and over what ------------------------------------------------------------------
+
+
+def test_a_change_says_why_and_by_which_request(operator: Client, starter: User, airport: TargetDataset):
+    answer = send(
+        operator,
+        "patch",
+        f"columns/{column_of(airport).key}/",
+        {"description": "As pilots say it.", "changelog_message": "Asked for by the tower"},
+        **{"X-Request-ID": "tower-17"},
+    )
+    assert answer.json()["description"] == "As pilots say it."
+    entry = ChangeLogEntry.objects.order_by("id").last()
+    assert (entry.actor, entry.reason, entry.request_id) == ("eve", "Asked for by the tower", "tower-17")
+    assert answer.headers["X-Request-ID"] == "tower-17"
+
+
+def test_an_edit_over_what_was_seen_is_taken(operator: Client, airport: TargetDataset):
+    path = f"columns/{column_of(airport).key}/"
+    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
+    answer = send(operator, "patch", path, {"pii": True}, **{"If-Match": seen})
+    assert (answer.status_code, answer.json()["version"]) == (200, 2)
+    assert answer.headers["ETag"] != seen
+
+
+def test_an_edit_over_an_older_version_is_refused_and_told_which_is_now(operator: Client, airport: TargetDataset):
+    column = column_of(airport)
+    seen = operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]
+    update_target_column(column=column, expected_version=1, description="Somebody was quicker")
+    answer = send(operator, "patch", f"columns/{column.key}/", {"pii": True}, **{"If-Match": seen})
+    assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
+    assert answer.headers["ETag"].startswith('"2')
+    assert not column_of(airport).pii
+
+
+def test_a_rename_needs_to_say_what_it_is_made_over(operator: Client, airport: TargetDataset):
+    path = f"columns/{column_of(airport).key}/"
+    assert send(operator, "post", f"{path}rename/", {"name": "title"}).status_code == 428
+    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
+    answer = send(operator, "post", f"{path}rename/", {"name": "title"}, **{"If-Match": seen})
+    assert (answer.json()["name"], answer.json()["former_names"]) == ("title", ["name"])
+
+
+def test_any_version_is_seen_by_a_star(operator: Client, airport: TargetDataset):
+    answer = send(operator, "post", f"columns/{column_of(airport).key}/rename/", {"name": "title"}, **{"If-Match": "*"})
+    assert answer.status_code == 200
+
+
+def test_what_one_has_already_is_not_sent_again(operator: Client, airport: TargetDataset):
+    path = f"/api/v1/datasets/{airport.key}/"
+    tag = operator.get(path).headers["ETag"]
+    answer = operator.get(path, headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
+    column = column_of(airport)
+    update_target_column(column=column, expected_version=1, description="New")
+    assert operator.get(path, headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_retired_and_restored(operator: Client, airport: TargetDataset):
+    path = f"columns/{column_of(airport).key}/"
+    assert send(operator, "post", f"{path}retire/").json()["active"] is False
+    assert send(operator, "post", f"{path}restore/").json()["active"] is True
+
+
+def test_what_was_retired_and_nothing_uses_is_deleted(operator: Client, airport: TargetDataset):
+    made = send(operator, "post", "columns/", {"dataset": str(airport.key), "name": "note", "type": "string"}).json()
+    path = f"columns/{made['key']}/"
+    send(operator, "post", f"{path}retire/")
+    assert send(operator, "delete", f"{path}?changelog_message=Never+used").status_code == 204
+    assert operator.get(f"/api/v1/{path}").status_code == 404
+    assert ChangeLogEntry.objects.order_by("id").last().reason == "Never used"
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+
+def test_only_the_fields_that_are_wanted(operator: Client, airport: TargetDataset):
+    answer = operator.get("/api/v1/columns/?fields=name,type&page_size=2")
+    assert [set(row) for row in answer.json()["results"]] == [{"name", "type"}] * 2
+
+
+def test_a_field_that_is_not_there_cannot_be_wanted(operator: Client):
+    answer = operator.get("/api/v1/columns/?fields=name,colour")
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["fields"])
+
+
+def test_a_misspelt_filter_is_refused(operator: Client, source: SourceDataset):
+    answer = operator.get("/api/v1/datasets/?activ=true")
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, ["activ"])
+    assert System.objects.count() == 1

@@ -1,0 +1,37 @@
+"""Tests of moving a column within the order of its dataset's columns."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadata.domain.grid import moved_item
+
+# Keys are upper case, attributes lower case: a column moves among its like.
+ORDERS = st.lists(st.sampled_from("ABCabcdef"), unique=True, min_size=1)
+
+
+def among_its_like(order: list[str], item: str, by: int) -> list[str]:
+    return moved_item(order, item, by, lambda other: other.isupper() == item.isupper())
+
+
+def like(order: list[str], item: str) -> list[str]:
+    return [one for one in order if one.isupper() == item.isupper()]
+
+
+@given(ORDERS, st.data(), st.integers(-10, 10))
+def test_it_takes_the_wanted_place_and_the_others_keep_their_order(order: list[str], data, by: int) -> None:
+    item = data.draw(st.sampled_from(order))
+    result = among_its_like(order, item, by)
+    assert sorted(result) == sorted(order)
+    assert [one for one in result if one != item] == [one for one in order if one != item]
+    places = like(order, item)
+    assert like(result, item).index(item) == min(max(places.index(item) + by, 0), len(places) - 1)
+
+
+@given(ORDERS, st.data())
+def test_moving_by_nothing_changes_nothing(order: list[str], data) -> None:
+    assert among_its_like(order, data.draw(st.sampled_from(order)), 0) == order
+
+
+def test_what_it_does_not_stand_beside_is_stepped_over() -> None:
+    assert among_its_like(list("aKb"), "a", 1) == list("Kba")
+    assert among_its_like(list("aKb"), "b", -1) == list("baK")

@@ -1,0 +1,158 @@
+"""Tests of SQL quoting, and of the expressions and filters that are allowed."""
+
+import pytest
+import sqlglot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metadata.domain.sql import (
+    VARIABLE,
+    ExpressionProblem,
+    bind_placeholders,
+    check_expression,
+    quote_identifier,
+    rename_in_expression,
+)
+
+SEEN = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=30)
+SEEN = SEEN.filter(lambda name: bool(name.strip()) and VARIABLE not in name)
+
+
+@given(SEEN)
+def test_a_quoted_name_is_read_back_as_that_name(name: str) -> None:
+    read = sqlglot.parse_one(f"SELECT {quote_identifier(name)}", read="spark")
+    assert read.expressions[0].this.this == name
+
+
+@given(SEEN)
+def test_an_expression_of_one_quoted_column_uses_that_column(name: str) -> None:
+    assert check_expression(quote_identifier(name)) == (name,)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("a", ("a",)),
+        ("upper(trim(`First Name`)) || b", ("First Name", "b")),
+        ("case when a > 1 then 'x' else b end", ("a", "b")),
+        ("cast(a as decimal(10,2))", ("a",)),
+        ("a::int", ("a",)),
+        ("a in (1, 2) and b is not null and c like 'x%'", ("a", "b", "c")),
+        ("a between date '2020-01-01' and {{ load_timestamp }}", ("a",)),
+        ("coalesce(a, {{load_run_id}})", ("a",)),
+        ("regexp_replace(a, '\\\\s+', ' ')", ("a",)),
+        ("'it\\'s; -- no comment'", ()),
+        ("`current_date`", ("current_date",)),
+        ("left(`left`, 3)", ("left",)),
+        ("a in ('nowhere', 'today is fine', 'epoch') or `today` = date 'epoch'", ("a", "today")),
+        ("unix_timestamp(a, 'HH:mm') = cast('12:30' || b as int)", ("a", "b")),
+    ],
+)
+def test_the_columns_of_an_expression_are_found(text: str, columns: tuple[str, ...]) -> None:
+    assert check_expression(text) == columns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "select 1",
+        "(select max(a) from t)",
+        "a in (select 1)",
+        "exists(select 1)",
+        "a; drop table x",
+        "drop table x",
+        "a -- rest",
+        "/* x */ a",
+        "count(*)",
+        "sum(a) over ()",
+        "*",
+        "t.a",
+        "a.*",
+        "a as b",
+        "a b",
+        "reflect('java.lang.Runtime', 'x')",
+        "`reflect`('x')",
+        "java_method('x', 'y')",
+        "rand()",
+        "uuid()",
+        "current_timestamp()",
+        "current_timestamp",
+        "CURRENT_DATE",
+        "unix_timestamp()",
+        "UNIX_TIMESTAMP ( )",
+        "date 'now'",
+        'DATE"today"',
+        "timestamp ' Tomorrow '",
+        "timestamp_ntz 'yesterday Europe/Berlin'",
+        "timestamp_ltz r'today UTC'",
+        "cast('today+01:00' as timestamp)",
+        "try_cast('NOW' as date)",
+        "'now'::date",
+        "to_date('now')",
+        "a < 'today'",
+        "case when a then 'now' end",
+        "timestamp '12:30'",
+        "cast('T12:30:00' as timestamp)",
+        "input_file_name()",
+        "explode(a)",
+        "transform(a, x -> x)",
+        "x -> x",
+        "${env}",
+        "@v",
+        ":p",
+        "?",
+        "a and",
+        "((a)",
+        "'{{ load_run_id }}'",
+        "{{ other }}",
+        "secret('x', 'y')",
+        "(" * 5000 + "a" + ")" * 5000,
+        "a" * 10_001,
+    ],
+)
+def test_whatever_is_not_on_the_list_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionProblem):
+        check_expression(text)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_taken_or_refused_but_never_an_accident(text: str) -> None:
+    try:
+        check_expression(text)
+    except ExpressionProblem:
+        return
+
+
+def test_a_refused_filter_says_so() -> None:
+    with pytest.raises(ExpressionProblem) as refused:
+        check_expression("count(a) > 1", field="filter")
+    assert refused.value.one_line() == "filter: function count is not allowed"
+
+
+def test_placeholders_become_sql() -> None:
+    bound = bind_placeholders("a < {{ load_timestamp }}", {"load_timestamp": "TIMESTAMP '2026-01-01'"})
+    assert bound == "a < TIMESTAMP '2026-01-01'"
+
+
+@pytest.mark.parametrize(
+    ("text", "renamed"),
+    [
+        ("upper(name)", "upper(`new name`)"),
+        ("NAME || 'name' || other", "`new name` || 'name' || other"),
+        ("`name` = {{ load_run_id }} and name > 1", "`new name` = {{ load_run_id }} and `new name` > 1"),
+        ("other", "other"),
+    ],
+)
+def test_a_rename_changes_names_and_nothing_else(text: str, renamed: str) -> None:
+    assert rename_in_expression(text, "name", "new name") == renamed
+
+
+def test_a_function_of_the_same_name_is_not_renamed() -> None:
+    assert rename_in_expression("left(`left`, 2)", "left", "l") == "left(`l`, 2)"
+
+
+def test_a_rename_that_would_change_more_than_columns_is_refused() -> None:
+    with pytest.raises(ExpressionProblem, match="cannot be renamed"):
+        rename_in_expression("cast(`date` as date)", "date", "day")

@@ -1,0 +1,268 @@
+"""Tests of the dependents shown before a rename, retirement or deletion, against its actual effect."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from elevata.core.errors import MetadataError
+from metadata.models import TargetColumn, TargetDataset
+from metadata.selectors import dependents
+from metadata.selectors.dependents import BREAKS, FOLLOWS, REFUSES, STAYS, Dependent
+from metadata.services.generation import generate_targets
+from metadata.services.lifecycle import (
+    delete_column,
+    delete_dataset,
+    rename_column,
+    rename_dataset,
+    retire_column,
+    retire_dataset,
+)
+from metadata.services.references import create_reference, retire_reference
+from metadata.services.targets import (
+    create_target_column,
+    create_target_dataset,
+    set_dataset_inputs,
+    update_target_column,
+    update_target_dataset,
+)
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, TargetSchemaFactory, airport_source
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def airport() -> TargetDataset:
+    generate_targets(source_dataset=airport_source())
+    return TargetDataset.objects.get(name="rc_air_airport")
+
+
+@pytest.fixture
+def places(airport: TargetDataset) -> TargetDataset:
+    """Return ``mart.places``, which reads airports by a filter, by an expression and by plain columns."""
+    schema = TargetSchemaFactory(name="mart", layer="bizcore")
+    row = create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
+    create_target_column(dataset=row, name="shout", type="string", expression="upper(name)")
+    return update_target_dataset(dataset=row, expected_version=row.version, filter="name IS NOT NULL")
+
+
+def named(dataset: TargetDataset, name: str) -> TargetColumn:
+    return TargetColumn.objects.get(dataset=dataset, name=name)
+
+
+def told(found: Iterable[Dependent]) -> list[tuple[str, str, str, str, str]]:
+    return [(one.effect, str(one.dataset), one.what, one.before, one.after) for one in found]
+
+
+def routes_to(airport: TargetDataset, role: str = "") -> TargetDataset:
+    source = SourceDatasetFactory(system__short_name="net", name="route")
+    SourceColumnFactory(dataset=source, name="route_no", key_ordinal=1)
+    SourceColumnFactory(dataset=source, name="origin")
+    generate_targets(source_dataset=source)
+    routes = TargetDataset.objects.get(name="rc_net_route")
+    pair = (named(routes, "origin"), named(airport, "icao"))
+    create_reference(child=routes, parent=airport, role_name=role, pairs=[pair])
+    return routes
+
+
+# --- renames -----------------------------------------------------------------------------------
+
+
+def test_a_columns_new_name_is_followed_where_it_is_read(airport: TargetDataset, places: TargetDataset) -> None:
+    assert told(dependents.of_column_rename(named(airport, "name"), "title")) == [
+        (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "name", "title"),
+        (FOLLOWS, "mart.places", "filter", "name IS NOT NULL", "`title` IS NOT NULL"),
+        (STAYS, "mart.places", "column name", "", ""),
+        (FOLLOWS, "mart.places", "column shout", "upper(name)", "upper(`title`)"),
+    ]
+
+
+def test_what_is_announced_is_what_the_rename_does(airport: TargetDataset, places: TargetDataset) -> None:
+    announced = {one.what: one.after for one in dependents.of_column_rename(named(airport, "name"), "title")}
+    rename_column(column=named(airport, "name"), name="title", expected_version=1, reason="clearer")
+    places.refresh_from_db()
+    assert places.filter == announced["filter"]
+    assert named(places, "shout").expression == announced["column shout"]
+
+
+def test_before_a_name_is_typed_only_what_there_is_is_said(airport: TargetDataset, places: TargetDataset) -> None:
+    assert [one.after for one in dependents.of_column_rename(named(airport, "name"))] == ["", "", "", ""]
+
+
+def test_a_policy_that_names_the_column_follows(airport: TargetDataset) -> None:
+    policy = {"track": ["name"]}
+    update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
+    found = dependents.of_column_rename(named(airport, "name"), "title")
+    assert (FOLLOWS, "rawcore.rc_air_airport", "history policy", "name", "title") in told(found)
+
+
+def test_references_pair_by_key_and_stay(airport: TargetDataset) -> None:
+    routes_to(airport, "origin")
+    found = dependents.of_column_rename(named(airport, "icao"), "code")
+    assert (STAYS, "rawcore.rc_net_route", "reference to rawcore.rc_air_airport", "", "") in told(found)
+
+
+def test_an_operation_that_only_the_input_has_stands_in_the_way_as_the_service_says(airport: TargetDataset) -> None:
+    stage = TargetDataset.objects.get(name="stg_air_airport")
+    operation = create_target_column(dataset=stage, name="op", type="string", inputs=[])
+    changed = create_target_column(dataset=airport, name="changed_at", type="timestamp", inputs=[])
+    policy = {"input": "cdc", "op": "op", "time": changed.name}
+    update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
+    found = dependents.of_column_rename(operation, "operation")
+    assert (REFUSES, "rawcore.rc_air_airport", "history policy", "op", "") in told(found)
+    with pytest.raises(MetadataError):
+        rename_column(column=operation, name="operation", expected_version=1, reason="clearer")
+
+
+def test_a_datasets_new_name_reaches_its_keys_its_history_and_what_refers_to_it(
+    airport: TargetDataset, places: TargetDataset
+) -> None:
+    routes_to(airport)
+    assert told(dependents.of_dataset_rename(airport, "rc_airfield")) == [
+        (FOLLOWS, "rawcore.rc_air_airport", "key column", "rc_air_airport_key", "rc_airfield_key"),
+        (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "rc_air_airport_hist", "rc_airfield_hist"),
+        (FOLLOWS, "rawcore.rc_net_route", "reference", "rc_air_airport_key", "rc_airfield_key"),
+        (STAYS, "mart.places", "input", "", ""),
+    ]
+    rename_dataset(dataset=airport, name="rc_airfield", expected_version=airport.version, reason="clearer")
+    assert TargetDataset.objects.get(history_of=airport).name == "rc_airfield_hist"
+
+
+def test_a_reference_with_a_role_keeps_its_columns_name(airport: TargetDataset) -> None:
+    routes_to(airport, "origin")
+    found = dependents.of_dataset_rename(airport, "rc_airfield")
+    assert (STAYS, "rawcore.rc_net_route", "reference origin", "", "") in told(found)
+
+
+def test_downstream_is_everything_that_rows_flow_into(airport: TargetDataset, places: TargetDataset) -> None:
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    labels = [node.label for node in dependents.downstream(raw)]
+    assert labels == ["stage.stg_air_airport", "rawcore.rc_air_airport", "mart.places"]
+
+
+# --- retiring and deleting -----------------------------------------------------------------------
+
+
+def test_what_reads_a_retired_column_is_left_without_it(airport: TargetDataset, places: TargetDataset) -> None:
+    assert told(dependents.of_column_retirement(named(airport, "name"))) == [
+        (BREAKS, "mart.places", "filter", "name IS NOT NULL", ""),
+        (BREAKS, "mart.places", "column name", "", ""),
+        (BREAKS, "mart.places", "column shout", "upper(name)", ""),
+    ]
+
+
+def refuses_retirement(column: TargetColumn) -> bool:
+    try:
+        retire_column(column=column, expected_version=column.version)
+    except MetadataError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["icao", "name", "elevation"])
+def test_a_retirement_is_announced_as_refused_when_the_service_refuses_it(airport: TargetDataset, name: str) -> None:
+    policy = {"track": ["name"]}
+    update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
+    announced = any(one.effect == REFUSES for one in dependents.of_column_retirement(named(airport, name)))
+    assert announced == refuses_retirement(named(airport, name)) == (name != "elevation")
+
+
+def test_a_reference_stands_in_the_way_of_retiring_its_column(airport: TargetDataset) -> None:
+    routes = routes_to(airport)
+    assert any(one.effect == REFUSES for one in dependents.of_column_retirement(named(routes, "origin")))
+    assert refuses_retirement(named(routes, "origin"))
+
+
+def test_a_retired_dataset_takes_its_history_along_and_leaves_its_readers(
+    airport: TargetDataset, places: TargetDataset
+) -> None:
+    routes_to(airport, "origin")
+    assert told(dependents.of_dataset_retirement(airport)) == [
+        (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "", ""),
+        (BREAKS, "mart.places", "input", "", ""),
+        (BREAKS, "rawcore.rc_net_route", "reference origin", "", ""),
+    ]
+
+
+def test_what_reads_a_thing_stands_in_the_way_of_deleting_it(airport: TargetDataset, places: TargetDataset) -> None:
+    update_target_dataset(dataset=places, expected_version=places.version, filter="")
+    column = retire_column(column=named(airport, "elevation"), expected_version=1)
+    assert told(dependents.of_column_deletion(column)) == [(REFUSES, "mart.places", "column elevation", "", "")]
+    with pytest.raises(MetadataError, match="needs it"):
+        delete_column(column=column, expected_version=column.version)
+    airport.refresh_from_db()
+    dataset = retire_dataset(dataset=airport, expected_version=airport.version)
+    assert (REFUSES, "mart.places", "input", "", "") in told(dependents.of_dataset_deletion(dataset))
+    with pytest.raises(MetadataError, match="needs it"):
+        delete_dataset(dataset=dataset, expected_version=dataset.version)
+
+
+def test_what_nothing_reads_has_nothing_in_the_way_of_its_deletion(airport: TargetDataset) -> None:
+    column = retire_column(column=named(airport, "elevation"), expected_version=1)
+    assert dependents.of_column_deletion(column) == []
+    delete_column(column=column, expected_version=column.version)
+
+
+def test_an_expression_that_cannot_be_read_is_shown_and_not_hidden(
+    airport: TargetDataset, places: TargetDataset
+) -> None:
+    broken = named(places, "shout")
+    TargetColumn.objects.filter(pk=broken.pk).update(expression="upper(")
+    found = dependents.of_column_rename(named(airport, "name"), "title")
+    assert (REFUSES, "mart.places", "column shout", "upper(", "") in told(found)
+
+
+def test_a_new_expression_is_seen_at_once(airport: TargetDataset, places: TargetDataset) -> None:
+    column = named(places, "shout")
+    update_target_column(column=column, expected_version=column.version, expression="upper(icao)")
+    found = [one.what for one in dependents.of_column_rename(named(airport, "name"))]
+    assert "column shout" not in found
+
+
+# --- references ----------------------------------------------------------------------------------
+
+
+def test_a_retired_reference_leaves_its_column_and_its_ends_alone(airport: TargetDataset) -> None:
+    reference = routes_to(airport, role="origin").references.get()
+    assert told(dependents.of_reference_retirement(reference)) == [
+        (FOLLOWS, "rawcore.rc_net_route", "foreign key", "origin_key", ""),
+        (FOLLOWS, "rawcore.rc_net_route_hist", "history", "origin_key", ""),
+        (STAYS, "rawcore.rc_net_route", "column origin", "", ""),
+        (STAYS, "rawcore.rc_air_airport", "business key", "", ""),
+    ]
+
+
+def test_nothing_hangs_on_a_reference_that_is_retired_already(airport: TargetDataset) -> None:
+    reference = routes_to(airport).references.get()
+    assert dependents.of_reference_retirement(retire_reference(reference=reference, expected_version=1)) == []
+
+
+# --- what is read ----------------------------------------------------------------------------------
+
+
+def test_what_reads_an_input_stands_in_the_way_of_its_going(airport: TargetDataset, places: TargetDataset) -> None:
+    retire_column(column=named(places, "elevation"), expected_version=1)
+    found = dependents.of_inputs_change(places, [])
+    assert [(one.effect, one.what) for one in found] == [
+        (REFUSES, "column icao"),
+        (REFUSES, "column name"),
+        (REFUSES, "column elevation"),
+        (REFUSES, "column shout"),
+        (REFUSES, "filter"),
+        (REFUSES, "column shout"),
+    ]
+    assert "it is retired: delete or restore it" in found[2].says
+
+
+def test_the_same_inputs_touch_nothing(airport: TargetDataset, places: TargetDataset) -> None:
+    assert dependents.of_inputs_change(places, [airport]) == []
+
+
+def test_what_is_announced_of_inputs_is_what_the_service_refuses(airport: TargetDataset, places: TargetDataset) -> None:
+    top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
+    for wanted in ([], [airport, top], [top]):
+        assert REFUSES in {one.effect for one in dependents.of_inputs_change(places, wanted)}
+        with pytest.raises(MetadataError):
+            set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)
+    wanted = [airport.generated_from, airport]
+    assert {one.effect for one in dependents.of_inputs_change(places, wanted)} == {FOLLOWS}
+    set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)

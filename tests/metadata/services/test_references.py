@@ -1,0 +1,152 @@
+"""Tests of references: all columns of the parent's business key, in types that hash alike."""
+
+import pytest
+
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError
+from metadata.models import Reference, TargetDataset
+from metadata.selectors.datasets import dataset_state, lineage
+from metadata.services import lifecycle
+from metadata.services.references import create_reference, retire_reference, unretire_reference
+from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def parent() -> TargetDataset:
+    row = TargetDatasetFactory(name="rc_plant")
+    TargetColumnFactory(dataset=row, name="country", key_ordinal=1)
+    TargetColumnFactory(dataset=row, name="plant_no", key_ordinal=2, data_type="integer")
+    TargetColumnFactory(dataset=row, name="title")
+    return row
+
+
+@pytest.fixture
+def child() -> TargetDataset:
+    row = TargetDatasetFactory(name="rc_order")
+    TargetColumnFactory(dataset=row, name="order_no", key_ordinal=1)
+    TargetColumnFactory(dataset=row, name="plant_country")
+    TargetColumnFactory(dataset=row, name="plant_no", data_type="bigint")
+    TargetColumnFactory(dataset=row, name="amount", data_type="float")
+    return row
+
+
+def refer(child: TargetDataset, parent: TargetDataset, role: str = "", **pairs: str) -> Reference:
+    given = pairs or {"plant_country": "country", "plant_no": "plant_no"}
+    chosen = [(child.columns.get(name=a), parent.columns.get(name=b)) for a, b in given.items()]
+    return create_reference(child=child, parent=parent, role_name=role, pairs=chosen)
+
+
+def test_a_reference_covers_the_parents_key(child: TargetDataset, parent: TargetDataset) -> None:
+    assert refer(child, parent).pairs.count() == 2
+
+
+def test_its_column_is_named_like_the_parents_key(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent)
+    assert dataset_state(child).references[0].column_name == "rc_plant_key"
+
+
+def test_its_column_is_named_by_its_role(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent, role="supplying")
+    assert dataset_state(child).references[0].column_name == "supplying_key"
+
+
+def test_a_part_of_the_key_is_not_enough(child: TargetDataset, parent: TargetDataset) -> None:
+    with pytest.raises(MetadataError, match="'plant_no' is missing"):
+        refer(child, parent, plant_country="country")
+
+
+def test_only_key_columns_are_paired(child: TargetDataset, parent: TargetDataset) -> None:
+    with pytest.raises(MetadataError, match="not in the parent's business key"):
+        refer(child, parent, plant_country="title")
+
+
+def test_types_must_hash_alike(child: TargetDataset, parent: TargetDataset) -> None:
+    with pytest.raises(MetadataError, match="plant_country is string, rawcore.rc_plant.plant_no is integer"):
+        refer(child, parent, plant_country="plant_no")
+
+
+def test_a_parent_without_a_key_is_refused(child: TargetDataset) -> None:
+    other = TargetColumnFactory(dataset__name="rc_plain", name="title").dataset
+    with pytest.raises(MetadataError, match="has no business key"):
+        refer(child, other, plant_country="title")
+
+
+def test_a_stage_dataset_is_no_parent(child: TargetDataset) -> None:
+    schema = TargetSchemaFactory(name="stage")
+    column = TargetColumnFactory(dataset__schema=schema, name="id", key_ordinal=1)
+    with pytest.raises(MetadataError, match="no entity key"):
+        refer(child, column.dataset, plant_country="id")
+
+
+def test_two_references_cannot_share_a_column(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent, role="supplying")
+    with pytest.raises(MetadataError, match="another reference has the column 'Supplying_key'"):
+        refer(child, parent, role="Supplying")
+
+
+def test_a_column_of_that_name_is_in_the_way(child: TargetDataset, parent: TargetDataset) -> None:
+    TargetColumnFactory(dataset=child, name="supplying_key")
+    with pytest.raises(MetadataError, match="has a column 'supplying_key' already"):
+        refer(child, parent, role="supplying")
+
+
+def test_a_dataset_may_refer_to_itself_by_a_role(parent: TargetDataset) -> None:
+    refer(parent, parent, role="main", country="country", plant_no="plant_no")
+    assert dataset_state(parent).references[0].parent == str(parent.key)
+
+
+def test_a_dataset_cannot_refer_to_itself_without_a_role(parent: TargetDataset) -> None:
+    with pytest.raises(MetadataError, match="like the dataset's own key"):
+        refer(parent, parent, country="country", plant_no="plant_no")
+
+
+def test_a_retired_reference_is_out_of_the_state(child: TargetDataset, parent: TargetDataset) -> None:
+    retire_reference(reference=refer(child, parent), expected_version=1)
+    assert dataset_state(child).references == ()
+
+
+def test_an_unretired_reference_is_back(child: TargetDataset, parent: TargetDataset) -> None:
+    row = retire_reference(reference=refer(child, parent), expected_version=1)
+    unretire_reference(reference=row, expected_version=2)
+    assert len(dataset_state(child).references) == 1
+
+
+def test_the_log_keeps_why_a_reference_went_and_came(child: TargetDataset, parent: TargetDataset) -> None:
+    row = retire_reference(reference=refer(child, parent), expected_version=1, reason="wrong plants")
+    unretire_reference(reference=row, expected_version=2, reason="right after all")
+    entries = ChangeLogEntry.objects.filter(subject_kind="reference").order_by("pk")
+    assert list(entries.values_list("action", "reason"))[1:] == [
+        ("retired", "wrong plants"),
+        ("restored", "right after all"),
+    ]
+
+
+def test_a_reference_that_does_not_hold_any_more_does_not_come_back(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
+    row = retire_reference(reference=refer(child, parent), expected_version=1)
+    lifecycle.retire_column(column=child.columns.get(name="plant_no"), expected_version=1)
+    with pytest.raises(MetadataError, match="no active column of the child"):
+        unretire_reference(reference=row, expected_version=2)
+
+
+def test_a_retired_reference_is_not_drawn_in_lineage(child: TargetDataset, parent: TargetDataset) -> None:
+    row = refer(child, parent)
+    assert [edge.kind for edge in lineage(child).edges] == ["reference"]
+    retire_reference(reference=row, expected_version=1)
+    assert lineage(child).edges == ()
+
+
+def test_a_column_that_a_reference_needs_stays(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent)
+    with pytest.raises(MetadataError, match="needs it"):
+        lifecycle.retire_column(column=child.columns.get(name="plant_no"), expected_version=1)
+
+
+def test_a_parents_new_name_must_leave_room_in_its_children(child: TargetDataset, parent: TargetDataset) -> None:
+    refer(child, parent)
+    TargetColumnFactory(dataset=child, name="works_key")
+    with pytest.raises(MetadataError, match="has a column 'works_key' already"):
+        lifecycle.rename_dataset(dataset=parent, name="works", expected_version=1)

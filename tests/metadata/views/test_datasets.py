@@ -1,0 +1,404 @@
+"""A dataset's own facts, schemas, and the verbs: rename, retire, bring back, delete."""
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import TargetColumn, TargetDataset, TargetSchema
+from metadata.services.lifecycle import retire_column, retire_dataset
+from metadata.services.targets import (
+    create_target_column,
+    create_target_dataset,
+    update_schema,
+    update_target_column,
+    update_target_dataset,
+)
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import action_of, form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+from tests.factories import TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def column(name: str) -> TargetColumn:
+    return TargetColumn.objects.get(dataset__name="rc_air_airport", name=name)
+
+
+def again(dataset: TargetDataset) -> TargetDataset:
+    return TargetDataset.objects.get(pk=dataset.pk)
+
+
+def edit(client: Client, dataset: TargetDataset, **over: object) -> HttpResponse:
+    address = f"/datasets/{dataset.key}/edit/"
+    return client.post(address, typed(read(client, address), **over))
+
+
+def by_bob(dataset: TargetDataset, **changes: object) -> None:
+    row = again(dataset)
+    with acting_as(someone("bob", Role.EDITOR)):
+        update_target_dataset(dataset=row, expected_version=row.version, **changes)
+
+
+def save_over(client: Client, page: HttpResponse, **more: str) -> HttpResponse:
+    text = html_of(page)
+    return client.post(action_of(text, having="version"), form_of(text, having="version") | more)
+
+
+def do(client: Client, address: str, **over: object) -> HttpResponse:
+    return client.post(address, typed(read(client, address), **over))
+
+
+# --- facts ---------------------------------------------------------------------------------------
+
+
+def test_a_datasets_facts_are_edited(editor: Client, airport: TargetDataset):
+    answer = edit(editor, airport, owner="Team Air", tags="golden, air", filter="icao IS NOT NULL", description="All")
+    assert answer.url == f"/datasets/{airport.key}/"
+    row = again(airport)
+    assert (row.owner, row.tags, row.filter, row.description) == (
+        "Team Air",
+        ["golden", "air"],
+        "icao IS NOT NULL",
+        "All",
+    )
+
+
+def test_switching_history_off_retires_it_and_on_brings_it_back(editor: Client, airport: TargetDataset):
+    edit(editor, airport, historize=None)
+    assert (again(airport).historize, again(airport).history.active) == (False, False)
+    edit(editor, airport, historize="on")
+    assert (again(airport).historize, again(airport).history.active) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("over", "field", "said"),
+    [
+        ({"filter": "nothing = 1"}, "filter", "which is no column of the dataset's inputs"),
+        ({"filter": "icao ="}, "filter", "something is missing"),
+        ({"materialization": "view"}, "", "Only a table that is no history itself can be historized"),
+        ({"owner": "x" * 300}, "owner", "at most 200 characters"),
+    ],
+)
+def test_what_cannot_be_saved_is_said_where_it_stands(
+    editor: Client, airport: TargetDataset, over: dict, field: str, said: str
+):
+    answer = edit(editor, airport, **over, description="kept")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    place = page[page.index(f'id="id_{field}_error"') :] if field else page[page.index('note-error" role="alert"') :]
+    assert said in words(place[:600])
+    assert form_of(page, having="version")["description"] == ["kept"]
+    assert again(airport).description == airport.description
+
+
+def test_history_without_a_key_is_refused_by_its_box(editor: Client, airport: TargetDataset):
+    plain = create_target_dataset(schema=airport.schema, name="rc_air_plain")
+    create_target_column(dataset=plain, name="name", type="string")
+    page = html_of(edit(editor, plain, historize="on"))
+    assert "History needs a business key" in words(page[page.index('id="id_historize_error"') :][:300])
+
+
+def test_history_is_not_offered_where_none_is_kept(editor: Client, airport: TargetDataset, places: TargetDataset):
+    for dataset in (TargetDataset.objects.get(name="stg_air_airport"), places):
+        assert 'name="historize"' not in read(editor, f"/datasets/{dataset.key}/edit/")
+
+
+def test_of_a_history_only_the_words_are_edited(editor: Client, airport: TargetDataset):
+    edit(editor, airport.history, description="Every version")
+    assert again(airport.history).description == "Every version"
+    page = read(editor, f"/datasets/{airport.history.key}/edit/")
+    assert 'name="filter"' not in page
+    assert f"/datasets/{airport.history.key}/rename/" not in read(editor, f"/datasets/{airport.history.key}/")
+
+
+def test_a_form_without_its_version_is_not_taken(editor: Client, airport: TargetDataset):
+    page = read(editor, f"/datasets/{airport.key}/edit/")
+    answer = editor.post(f"/datasets/{airport.key}/edit/", typed(page, version=None, owner="x"))
+    assert answer.status_code == 422
+    assert "Reload the page" in words(html_of(answer))
+
+
+# --- two people ----------------------------------------------------------------------------------
+
+
+def test_the_second_sees_who_changed_what_and_what_they_typed_themselves(editor: Client, airport: TargetDataset):
+    page = read(editor, f"/datasets/{airport.key}/edit/")
+    by_bob(airport, owner="Bob", description="Bob's")
+    answer = editor.post(f"/datasets/{airport.key}/edit/", typed(page, description="Mine", tags="golden"))
+    shown = words(html_of(answer))
+    assert answer.status_code == 409
+    assert "bob changed rawcore.rc_air_airport while you were editing" in shown
+    assert "Description changed by both empty Bob's Mine" in shown
+    assert "Owner empty Bob unchanged by you" in shown
+    assert "Tags empty empty golden" in shown
+    assert again(airport).description == "Bob's"
+
+
+def test_mine_over_theirs_leaves_what_i_did_not_touch(editor: Client, airport: TargetDataset):
+    page = read(editor, f"/datasets/{airport.key}/edit/")
+    by_bob(airport, owner="Bob", description="Bob's")
+    conflict = editor.post(f"/datasets/{airport.key}/edit/", typed(page, description="Mine", historize=None))
+    assert save_over(editor, conflict).status_code == 302
+    row = again(airport)
+    assert (row.owner, row.description, row.historize) == ("Bob", "Mine", False)
+
+
+def test_one_can_go_on_editing_from_a_conflict(editor: Client, airport: TargetDataset):
+    page = read(editor, f"/datasets/{airport.key}/edit/")
+    by_bob(airport, owner="Bob")
+    conflict = editor.post(f"/datasets/{airport.key}/edit/", typed(page, description="Mine", tags="a, b"))
+    form = save_over(editor, conflict, again="yes")
+    fields = form_of(html_of(form), having="version")
+    assert form.status_code == 200
+    assert (fields["owner"], fields["description"], fields["tags"]) == (["Bob"], ["Mine"], ["a, b"])
+    assert again(airport).description == ""
+
+
+def test_a_verb_over_what_somebody_changed_asks_again(editor: Client, airport: TargetDataset):
+    address = f"/datasets/{airport.key}/retire/"
+    page = read(editor, address)
+    by_bob(airport, owner="Bob")
+    conflict = editor.post(address, typed(page, reason="old"))
+    assert conflict.status_code == 409
+    assert "owner Bob" in words(html_of(conflict))
+    assert "Retire all the same" in words(html_of(conflict))
+    assert save_over(editor, conflict).status_code == 302
+    assert not again(airport).active
+    assert ChangeLogEntry.objects.filter(action="retired").first().reason == "old"
+
+
+# --- a new dataset ---------------------------------------------------------------------------------
+
+
+def describe(client: Client, **given: object) -> HttpResponse:
+    return client.post("/datasets/new/", typed(read(client, "/datasets/new/"), having="schema", **given))
+
+
+def test_a_dataset_is_described_by_hand_with_its_inputs_columns(editor: Client, airport: TargetDataset):
+    TargetSchemaFactory(name="mart", layer="bizcore")
+    answer = describe(
+        editor,
+        schema="mart",
+        name="places",
+        materialization="view",
+        inputs="RAWCORE.rc_air_airport\r\n\r\nair.airport",
+        take_columns="on",
+        owner="Kim",
+    )
+    made = TargetDataset.objects.get(name="places")
+    assert answer.url == f"/datasets/{made.key}/"
+    assert (str(made), made.owner, made.materialization) == ("mart.places", "Kim", "view")
+    assert [str(one.source or one.upstream) for one in made.inputs.all()] == ["rawcore.rc_air_airport", "air.airport"]
+    assert list(made.columns.values_list("name", flat=True)) == ["icao", "name", "elevation"]
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "said"),
+    [
+        ({"schema": "", "name": "x"}, "schema", "Choose a schema"),
+        ({"schema": "rawcore", "name": ""}, "name", "Enter a name"),
+        ({"schema": "rawcore", "name": "RC_AIR_AIRPORT"}, "name", "is the name of another dataset"),
+        ({"schema": "rawcore", "name": "x_hist"}, "name", "is reserved for history tables"),
+        ({"schema": "rawcore", "name": "x", "inputs": "air.nothing"}, "inputs", "no dataset or source 'air.nothing'"),
+        ({"schema": "rawcore", "name": "x", "take_columns": "on"}, "inputs", "Enter the inputs"),
+        ({"schema": "raw", "name": "x", "materialization": "view"}, "materialization", "Raw datasets are tables"),
+    ],
+)
+def test_what_cannot_be_described_is_said_by_its_field(
+    editor: Client, airport: TargetDataset, given: dict, field: str, said: str
+):
+    known = TargetDataset.objects.count()
+    answer = describe(editor, **given)
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert said in words(page[page.index(f'id="id_{field}_error"') :][:600])
+    assert TargetDataset.objects.count() == known
+
+
+def test_the_form_begins_with_the_schema_one_comes_from(editor: Client, airport: TargetDataset):
+    page = read(editor, "/datasets/new/?schema=stage")
+    assert form_of(page, having="schema")["schema"] == ["stage"]
+
+
+def test_without_a_schema_the_form_says_what_to_do_first(editor: Client):
+    assert "Create one first" in words(read(editor, "/datasets/new/"))
+
+
+# --- schemas -------------------------------------------------------------------------------------
+
+
+def test_a_schema_is_described_and_edited(editor: Client):
+    given = typed(read(editor, "/schemas/new/"), having="layer", name="mart", layer="bizcore", ordinal="5", owner="Kim")
+    assert editor.post("/schemas/new/", given).url == "/schemas/"
+    do(editor, "/schemas/mart/edit/", name="marts", description="For hand-written models", tags="gold")
+    row = TargetSchema.objects.get()
+    assert (row.name, row.layer, row.ordinal, row.description, row.tags) == (
+        "marts",
+        "bizcore",
+        5,
+        "For hand-written models",
+        ["gold"],
+    )
+    assert "marts" in words(read(editor, "/schemas/"))
+
+
+def test_a_schema_with_datasets_stays_in_its_layer(editor: Client, airport: TargetDataset):
+    answer = do(editor, "/schemas/rawcore/edit/", layer="serving")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert "stays in its layer" in words(page[page.index('id="id_layer_error"') :][:300])
+
+
+def test_a_new_schemas_name_must_be_free(editor: Client, airport: TargetDataset):
+    given = typed(read(editor, "/schemas/new/"), having="layer", name="RAWCORE")
+    answer = editor.post("/schemas/new/", given)
+    assert answer.status_code == 422
+    assert "is taken" in words(html_of(answer))
+
+
+def test_a_schema_that_was_renamed_meanwhile_is_a_conflict_that_leads_on(editor: Client, airport: TargetDataset):
+    page = read(editor, "/schemas/rawcore/edit/")
+    schema = TargetSchema.objects.get(name="rawcore")
+    with acting_as(someone("bob", Role.EDITOR)):
+        update_schema(schema=schema, expected_version=1, owner="Bob")
+    conflict = editor.post("/schemas/rawcore/edit/", typed(page, description="Mine"))
+    assert conflict.status_code == 409
+    save_over(editor, conflict)
+    schema.refresh_from_db()
+    assert (schema.owner, schema.description) == ("Bob", "Mine")
+
+
+def test_readers_see_schemas_and_are_told_who_changes_them(viewer: Client, airport: TargetDataset):
+    page = words(read(viewer, "/schemas/"))
+    assert "rawcore" in page
+    assert "needs the editor role" in page
+
+
+# --- renames -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(airport: TargetDataset) -> TargetDataset:
+    """``mart.places`` reads the airports by an expression and a filter."""
+    schema = TargetSchemaFactory(name="mart", layer="bizcore")
+    row = create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
+    name = row.columns.get(name="name")
+    update_target_column(column=name, expected_version=1, expression="upper(name)")
+    return update_target_dataset(dataset=row, expected_version=row.version, filter="name IS NOT NULL")
+
+
+def test_a_rename_asks_why_and_says_first_what_hangs_on_it(
+    editor: Client, airport: TargetDataset, places: TargetDataset
+):
+    address = f"/columns/{column('name').key}/rename/"
+    page = words(read(editor, address))
+    assert "mart.places filter follows is rewritten name IS NOT NULL" in page
+    assert "mart.places column name follows is rewritten upper(name)" in page
+    assert "1 dataset downstream mart.places" in page
+    answer = do(editor, address, name="title")
+    assert answer.status_code == 422
+    assert "Enter a reason. It is recorded in the change log." in words(html_of(answer))
+    assert form_of(html_of(answer), having="version")["name"] == ["title"]
+
+
+def test_what_would_be_rewritten_is_shown_while_the_name_is_typed(
+    editor: Client, airport: TargetDataset, places: TargetDataset
+):
+    part = words(read(editor, f"/columns/{column('name').key}/rename/touches/?name=title"))
+    assert "name IS NOT NULL → `title` IS NOT NULL" in part
+    part = words(read(editor, f"/datasets/{airport.key}/rename/touches/?name=rc_airfield"))
+    assert "rc_air_airport_hist → rc_airfield_hist" in part
+
+
+def test_a_renamed_column_keeps_its_former_name_and_the_reason(
+    editor: Client, airport: TargetDataset, places: TargetDataset
+):
+    row = column("name")
+    answer = do(editor, f"/columns/{row.key}/rename/", name="title", reason="as the business says")
+    assert answer.url == f"/datasets/{airport.key}/#column-{row.key}"
+    row.refresh_from_db()
+    assert (row.name, row.former_names) == ("title", ["name"])
+    assert again(places).filter == "`title` IS NOT NULL"
+    entry = ChangeLogEntry.objects.get(action="renamed", subject_key=str(row.key))
+    assert entry.reason == "as the business says"
+    assert "formerly name" in words(read(editor, f"/datasets/{airport.key}/"))
+    assert "Former names name" in words(read(editor, f"/columns/{row.key}/rename/"))
+
+
+def test_a_renamed_dataset_takes_its_history_along(editor: Client, airport: TargetDataset):
+    do(editor, f"/datasets/{airport.key}/rename/", name="rc_airfield", reason="clearer")
+    assert (again(airport).name, again(airport).history.name) == ("rc_airfield", "rc_airfield_hist")
+
+
+@pytest.mark.parametrize("name", ["", "icao", "row_hash", " "])
+def test_a_name_that_cannot_be_had_is_refused_by_its_field(editor: Client, airport: TargetDataset, name: str):
+    answer = do(editor, f"/columns/{column('name').key}/rename/", name=name, reason="why not")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert 'id="id_name_error"' in page
+    assert form_of(page, having="version")["reason"] == ["why not"]
+
+
+# --- retiring, bringing back, deleting -------------------------------------------------------------
+
+
+def test_retiring_a_column_says_what_is_left_without_it(editor: Client, airport: TargetDataset, places: TargetDataset):
+    address = f"/columns/{column('name').key}/retire/"
+    assert "mart.places column name unaffected reads it, and will have nothing to read" in words(read(editor, address))
+    do(editor, address, reason="nobody uses it")
+    assert not column("name").active
+    assert ChangeLogEntry.objects.get(action="retired").reason == "nobody uses it"
+
+
+def test_what_stands_in_the_way_is_said_before_and_after(editor: Client, airport: TargetDataset):
+    address = f"/columns/{column('icao').key}/retire/"
+    assert "1 thing stands in the way" in words(read(editor, address))
+    answer = do(editor, address)
+    assert answer.status_code == 422
+    assert "history needs a business key" in words(html_of(answer)).lower()
+    assert column("icao").active
+
+
+def test_a_retired_column_comes_back(editor: Client, airport: TargetDataset):
+    row = retire_column(column=column("elevation"), expected_version=1)
+    answer = do(editor, f"/columns/{row.key}/restore/")
+    assert answer.url == f"/datasets/{airport.key}/#column-{row.key}"
+    assert column("elevation").active
+
+
+def test_a_retired_column_is_deleted_and_one_in_use_is_not(editor: Client, airport: TargetDataset):
+    row = column("elevation")
+    assert do(editor, f"/columns/{row.key}/delete/").status_code == 422
+    row = retire_column(column=row, expected_version=1)
+    answer = do(editor, f"/columns/{row.key}/delete/", reason="was a test")
+    assert answer.url == f"/datasets/{airport.key}/"
+    assert not TargetColumn.objects.filter(pk=row.pk).exists()
+    assert editor.get(f"/columns/{row.key}/delete/").status_code == 404
+    assert ChangeLogEntry.objects.get(action="deleted").reason == "was a test"
+
+
+def test_a_dataset_is_retired_brought_back_and_deleted(editor: Client, airport: TargetDataset):
+    do(editor, f"/datasets/{airport.key}/retire/")
+    assert (again(airport).active, again(airport).history.active) == (False, False)
+    page = read(editor, f"/datasets/{airport.key}/")
+    assert f"/datasets/{airport.key}/restore/" in page
+    assert f"/datasets/{airport.key}/retire/" not in page
+    do(editor, f"/datasets/{airport.key}/restore/")
+    assert again(airport).active
+    retire_dataset(dataset=again(airport), expected_version=again(airport).version)
+    answer = do(editor, f"/datasets/{airport.key}/delete/")
+    assert answer.url == "/datasets/"
+    assert not TargetDataset.objects.filter(pk=airport.pk).exists()
+
+
+def test_who_only_reads_finds_no_way_to_edit(viewer: Client, airport: TargetDataset):
+    page = read(viewer, f"/datasets/{airport.key}/")
+    for part in ("edit", "rename", "retire"):
+        assert f"/datasets/{airport.key}/{part}/" not in page
+        assert viewer.post(f"/datasets/{airport.key}/{part}/", {"version": "1"}).status_code == 403
+    assert again(airport).active

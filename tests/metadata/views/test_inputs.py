@@ -1,0 +1,193 @@
+"""Inputs of a dataset, edited in the browser: added, changed, retired, and never removed from under a column."""
+
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import TargetDataset
+from metadata.services.targets import create_target_dataset, set_dataset_inputs, update_target_dataset
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import action_of, form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+from tests.factories import SourceDatasetFactory, TargetDatasetFactory, TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def places(airport: TargetDataset) -> TargetDataset:
+    """``mart.places`` begins with the airports' columns."""
+    schema = TargetSchemaFactory(name="mart", layer="bizcore")
+    return create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
+
+
+@pytest.fixture
+def ports(db: None) -> TargetDataset:
+    return TargetDatasetFactory(name="rc_ports")
+
+
+def page_of(dataset: TargetDataset) -> str:
+    return f"/datasets/{dataset.key}/inputs/"
+
+
+def save(client: Client, dataset: TargetDataset, *lines: str, **over: Any) -> HttpResponse:
+    page = read(client, page_of(dataset))
+    return client.post(page_of(dataset), typed(page, inputs="\r\n".join(lines), **over))
+
+
+def reads(dataset: TargetDataset) -> list[str]:
+    return [str(item.source or item.upstream) for item in dataset.inputs.all()]
+
+
+def test_the_page_says_what_is_read_and_which_columns_read_it(editor: Client, places: TargetDataset):
+    page = read(editor, page_of(places))
+    assert "rawcore.rc_air_airport Rawcore icao, name, elevation" in words(page)
+    assert form_of(page, having="version")["inputs"] == ["rawcore.rc_air_airport"]
+
+
+def test_inputs_are_added_and_logged_with_the_reason(editor: Client, places: TargetDataset, ports: TargetDataset):
+    answer = save(editor, places, "rawcore.rc_air_airport", "RAWCORE.rc_ports", "air.airport", reason="ports, too")
+    assert answer.url == f"/datasets/{places.key}/lineage/"
+    assert reads(places) == ["rawcore.rc_air_airport", "rawcore.rc_ports", "air.airport"]
+    entry = ChangeLogEntry.objects.filter(subject_key=str(places.key)).latest("pk")
+    assert (entry.actor, entry.reason) == ("mia", "ports, too")
+    assert "rc_ports" in entry.changes
+
+
+def test_inputs_change_their_order(editor: Client, places: TargetDataset, ports: TargetDataset):
+    save(editor, places, "rawcore.rc_ports", "rawcore.rc_air_airport")
+    assert reads(places) == ["rawcore.rc_ports", "rawcore.rc_air_airport"]
+
+
+def test_an_input_that_no_column_reads_is_retired(editor: Client, places: TargetDataset, ports: TargetDataset):
+    save(editor, places, "rawcore.rc_air_airport", "rawcore.rc_ports")
+    save(editor, places, "rawcore.rc_air_airport", reason="no ports")
+    assert reads(places) == ["rawcore.rc_air_airport"]
+
+
+def test_one_that_columns_read_is_refused_by_the_field_with_what_stands_in_the_way(
+    editor: Client, places: TargetDataset, ports: TargetDataset
+):
+    answer = save(editor, places, "rawcore.rc_ports", reason="instead")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert 'id="id_inputs_error"' in page
+    assert "Columns still read rawcore.rc_air_airport: elevation, icao, name" in words(page)
+    assert "mart.places column icao blocks the change reads rawcore.rc_air_airport" in words(page)
+    kept = form_of(page, having="version")
+    assert (kept["inputs"], kept["reason"]) == (["rawcore.rc_ports"], ["instead"])
+    assert reads(places) == ["rawcore.rc_air_airport"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["rawcore.rc_air_airport", "mart.nowhere"], "There is no dataset or source 'mart.nowhere'."),
+        (["rawcore.rc_air_airport", "old.airport"], "Similar names: air.airport"),
+        (["rawcore.rc_air_airport", "mart.places"], "A dataset cannot read itself"),
+    ],
+)
+def test_what_cannot_be_read_is_said_by_the_field_and_nothing_typed_is_lost(
+    editor: Client, places: TargetDataset, lines: list[str], said: str
+):
+    answer = save(editor, places, *lines, reason="for the mart")
+    page = html_of(answer)
+    assert answer.status_code == 422
+    assert said in words(page)
+    kept = form_of(page, having="version")
+    assert (kept["inputs"][0].split(), kept["reason"]) == (lines, ["for the mart"])
+    assert reads(places) == ["rawcore.rc_air_airport"]
+
+
+def test_rows_do_not_go_in_a_circle(editor: Client, places: TargetDataset):
+    top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
+    answer = save(editor, places, "rawcore.rc_air_airport", "mart.top")
+    assert answer.status_code == 422
+    assert "Would read itself over its inputs" in words(html_of(answer))
+    assert "input mart.top blocks the change" in words(html_of(answer))
+    assert reads(top) == ["mart.places"]
+
+
+def test_more_than_rest_takes_are_not_taken(editor: Client, places: TargetDataset):
+    answer = save(editor, places, *(f"a.b{number}" for number in range(101)))
+    assert answer.status_code == 422
+    assert "A dataset reads at most 100 others; these are 101." in words(html_of(answer))
+
+
+def test_what_follows_is_said_while_it_is_typed(editor: Client, places: TargetDataset, ports: TargetDataset):
+    place = f"{page_of(places)}touches/"
+    part = words(html_of(editor.get(place, {"inputs": "rawcore.rc_ports"})))
+    assert "column name blocks the change reads rawcore.rc_air_airport" in part
+    assert "input rawcore.rc_ports follows is read, too" in part
+    part = words(html_of(editor.get(place, {"inputs": "rawcore.rc_air_airport\nrawcore.nothing"})))
+    assert "There is no dataset or source 'rawcore.nothing'." in part
+    part = words(html_of(editor.get(place, {"inputs": "rawcore.rc_air_airport"})))
+    assert part == "These are its present inputs."
+
+
+def test_a_filter_that_names_a_column_of_it_stands_in_the_way(editor: Client, airport: TargetDataset):
+    schema = TargetSchemaFactory(name="mart", layer="bizcore")
+    row = create_target_dataset(schema=schema, name="high", inputs=[airport])
+    update_target_dataset(dataset=row, expected_version=row.version, filter="elevation > 1000")
+    part = words(html_of(editor.get(f"{page_of(row)}touches/", {"inputs": ""})))
+    assert "filter blocks the change names elevation, which nothing it reads has then" in part
+    answer = save(editor, row)
+    assert answer.status_code == 422
+    assert reads(row) == ["rawcore.rc_air_airport"]
+
+
+def test_what_is_read_is_meant_by_its_name_though_another_is_called_so(editor: Client, places: TargetDataset):
+    """A system and a schema may share a name."""
+    source = SourceDatasetFactory(system__short_name="rawcore", name="rc_both")
+    set_dataset_inputs(dataset=places, expected_version=places.version, inputs=[places.inputs.get().upstream, source])
+    TargetDatasetFactory(name="rc_both")
+    places.refresh_from_db()
+    save(editor, places, "rawcore.rc_both", "rawcore.rc_air_airport")
+    assert [item.source for item in places.inputs.all()] == [source, None]
+
+
+def test_the_second_of_two_people_sees_both_and_may_save_theirs(
+    editor: Client, places: TargetDataset, ports: TargetDataset
+):
+    page = read(editor, page_of(places))
+    with acting_as(someone("bob", Role.EDITOR)):
+        now = [places.inputs.get().upstream, SourceDatasetFactory(system__short_name="sea", name="port")]
+        set_dataset_inputs(dataset=places, expected_version=places.version, inputs=now)
+    mine = "rawcore.rc_air_airport\nrawcore.rc_ports"
+    answer = editor.post(page_of(places), typed(page, inputs=mine, reason="mine"))
+    text = html_of(answer)
+    assert answer.status_code == 409
+    assert "bob changed mart.places while you were editing" in words(text)
+    assert "rawcore.rc_air_airport, sea.port" in words(text)
+    assert "rawcore.rc_air_airport, rawcore.rc_ports" in words(text)
+    editor.post(action_of(text, having="version"), form_of(text, having="version"))
+    assert reads(places) == ["rawcore.rc_air_airport", "rawcore.rc_ports"]
+
+
+def test_from_a_conflict_one_goes_on_editing_with_all_that_was_typed(editor: Client, places: TargetDataset):
+    page = read(editor, page_of(places))
+    update_target_dataset(dataset=places, expected_version=places.version, owner="Kim")
+    text = html_of(editor.post(page_of(places), typed(page, inputs="air.airport", reason="mine")))
+    again = editor.post(page_of(places), form_of(text, having="version") | {"again": "yes"})
+    kept = form_of(html_of(again), having="version")
+    assert (again.status_code, kept["inputs"], kept["reason"]) == (200, ["air.airport"], ["mine"])
+    assert reads(places) == ["rawcore.rc_air_airport"]
+
+
+def test_a_historys_inputs_are_its_bases(editor: Client, airport: TargetDataset):
+    assert editor.get(page_of(airport.history)).url == page_of(airport)
+
+
+def test_editors_find_the_way_there_and_readers_do_not(editor: Client, viewer: Client, places: TargetDataset):
+    for tab in ("", "lineage/"):
+        assert page_of(places) in read(editor, f"/datasets/{places.key}/{tab}")
+        assert page_of(places) not in read(viewer, f"/datasets/{places.key}/{tab}")
+    assert viewer.get(page_of(places)).status_code == 403
+    assert viewer.post(page_of(places), {"version": places.version, "inputs": ""}).status_code == 403
+    assert viewer.get(f"{page_of(places)}touches/").status_code == 403

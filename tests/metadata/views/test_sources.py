@@ -1,0 +1,175 @@
+"""A source dataset's own facts, edited in the browser."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from metadata.models import SourceDataset
+from metadata.services.sources import update_source_dataset
+from tests.architecture.world import person as someone
+from tests.elevata.web.forms import action_of, form_of, typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import read
+from tests.factories import SourceDatasetFactory, SystemFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def orders(tmp_path: Path, settings: Any) -> SourceDataset:
+    """The orders of a shop, in the one folder that sources may stand in."""
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    settings.SOURCE_ROOTS = [str(folder)]
+    shop = SystemFactory(short_name="shop", location=str(folder))
+    return SourceDatasetFactory(system=shop, name="orders", location="orders.csv", options={"delimiter": ";"})
+
+
+def page_of(source: SourceDataset) -> str:
+    return f"/sources/{source.key}/edit/"
+
+
+def save(client: Client, source: SourceDataset, **over: Any) -> HttpResponse:
+    return client.post(page_of(source), typed(read(client, page_of(source)), **over))
+
+
+def again(source: SourceDataset) -> SourceDataset:
+    return SourceDataset.objects.get(pk=source.pk)
+
+
+def test_its_facts_are_edited_and_logged(editor: Client, orders: SourceDataset):
+    answer = save(editor, orders, description="What was sold", owner="Team Shop", tags="sales, daily")
+    assert answer.url == f"/sources/{orders.key}/"
+    now = again(orders)
+    assert (now.description, now.owner, now.tags) == ("What was sold", "Team Shop", ["sales", "daily"])
+    assert now.options == {"delimiter": ";"}
+    entry = ChangeLogEntry.objects.get(subject_kind="source_dataset")
+    assert (entry.actor, entry.action) == ("mia", "changed")
+    page = words(read(editor, answer.url))
+    assert "Owner Team Shop Tags sales daily" in page
+
+
+def test_place_name_and_use_are_edited(editor: Client, orders: SourceDataset):
+    save(
+        editor, orders, name="Orders", short_name="sales", location="sales/", format="jsonl", delimiter="", active=None
+    )
+    now = again(orders)
+    assert (now.name, now.short_name, now.location, now.format, now.active) == (
+        "Orders",
+        "sales",
+        "sales/",
+        "jsonl",
+        False,
+    )
+    assert now.options == {}
+
+
+@pytest.mark.parametrize(
+    ("typed_in", "options"),
+    [
+        ({"delimiter": ""}, {}),
+        ({"delimiter": "tab", "encoding": "latin-1"}, {"delimiter": "\t", "encoding": "latin-1"}),
+        ({"quote": "none", "escape": "\\"}, {"delimiter": ";", "quote": "", "escape": "\\"}),
+        ({"header": "no"}, {"delimiter": ";", "header": False}),
+        (
+            {"null_string": "none", "timezone": "Europe/Berlin"},
+            {"delimiter": ";", "null_string": "none", "timezone": "Europe/Berlin"},
+        ),
+        ({"expected_files": "3"}, {"delimiter": ";", "expected_files": 3}),
+        ({"header": "yes", "empty_is_null": "no"}, {"delimiter": ";", "header": True, "empty_is_null": False}),
+    ],
+)
+def test_options_are_typed_as_people_call_them_and_shown_so_again(
+    editor: Client, orders: SourceDataset, typed_in: dict[str, str], options: dict[str, Any]
+):
+    save(editor, orders, **typed_in)
+    assert again(orders).options == options
+    shown = form_of(read(editor, page_of(orders)), having="version")
+    assert {name: shown[name] for name in typed_in} == {name: [text] for name, text in typed_in.items()}
+
+
+@pytest.mark.parametrize(
+    ("over", "field", "said"),
+    [
+        ({"name": ""}, "name", "Enter a name"),
+        ({"short_name": "1 x"}, "short_name", "must start with a letter"),
+        ({"location": ""}, "location", "Enter a location"),
+        ({"location": "../../etc/passwd"}, "location", ""),
+        ({"location": "/etc/passwd"}, "location", ""),
+        ({"delimiter": ";;"}, "delimiter", "Must be one character"),
+        ({"delimiter": "none"}, "delimiter", "Cannot be empty"),
+        ({"format": "parquet"}, "delimiter", "Is no option of parquet; known are timezone, expected_files"),
+        ({"timezone": "Europe/Atlantis"}, "timezone", "Must be a time zone like Europe/Berlin"),
+        ({"expected_files": "0"}, "expected_files", "greater than or equal to 1"),
+        ({"format": "table"}, "format", "Select a valid choice"),
+        ({"format": "jsonl", "delimiter": "", "header": "no"}, "header", "Is no option of jsonl"),
+    ],
+)
+def test_what_cannot_be_saved_stands_by_its_field_and_nothing_is_lost(
+    editor: Client, orders: SourceDataset, over: dict[str, str], field: str, said: str
+):
+    answer = save(editor, orders, description="kept", **over)
+    page = html_of(answer)
+    assert answer.status_code == 422
+    place = page.index(f'id="id_{field}_error"')
+    assert said in words(page[place : place + 400])
+    kept = form_of(page, having="version")
+    assert kept["description"] == ["kept"]
+    assert {name: kept[name] for name in over if name != "format"} == {
+        name: [text] for name, text in over.items() if name != "format"
+    }
+    assert again(orders).version == orders.version
+
+
+def test_a_name_that_is_taken_is_refused(editor: Client, orders: SourceDataset):
+    SourceDatasetFactory(system=orders.system, name="returns")
+    answer = save(editor, orders, name="returns")
+    assert answer.status_code == 422
+    assert "The system has another dataset of this name" in words(html_of(answer))
+
+
+def test_a_place_that_came_by_yaml_stands_when_something_else_is_edited(editor: Client, orders: SourceDataset):
+    SourceDataset.objects.update(location="/somewhere/else.csv")
+    assert save(editor, orders, owner="Team Shop").status_code == 302
+    assert again(orders).owner == "Team Shop"
+
+
+def test_of_a_database_only_tables_are_described(editor: Client, db: None):
+    system = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://reader@db/erp")
+    source = SourceDatasetFactory(system=system, name="orders", format="table", location="public.orders")
+    save(editor, source, location="sales.orders")
+    assert again(source).location == "sales.orders"
+    assert save(editor, source, format="csv").status_code == 422
+
+
+def test_the_second_of_two_people_sees_both_and_may_save_theirs(editor: Client, orders: SourceDataset):
+    page = read(editor, page_of(orders))
+    with acting_as(someone("bob", Role.EDITOR)):
+        changes = {"owner": "Bob", "options": {"delimiter": "\t"}}
+        update_source_dataset(source_dataset=orders, expected_version=orders.version, **changes)
+    answer = editor.post(page_of(orders), typed(page, owner="Mia"))
+    text = html_of(answer)
+    assert answer.status_code == 409
+    assert "bob changed shop.orders while you were editing" in words(text)
+    assert "Owner changed by both" in words(text)
+    assert "Delimiter ; tab" in words(text)
+    editor.post(action_of(text, having="version"), form_of(text, having="version"))
+    assert (again(orders).owner, again(orders).options) == ("Mia", {"delimiter": "\t"})
+
+
+def test_nothing_typed_changes_nothing(editor: Client, orders: SourceDataset):
+    assert save(editor, orders).status_code == 302
+    assert again(orders).version == orders.version
+    assert not ChangeLogEntry.objects.filter(subject_kind="source_dataset").exists()
+
+
+def test_who_only_reads_finds_no_way_to_it(viewer: Client, orders: SourceDataset):
+    assert page_of(orders) not in read(viewer, f"/sources/{orders.key}/")
+    assert viewer.get(page_of(orders)).status_code == 403
+    assert viewer.post(page_of(orders), {"version": orders.version, "name": "x"}).status_code == 403

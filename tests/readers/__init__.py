@@ -1,0 +1,1 @@
+"""Other engines that read a warehouse by its catalog."""

@@ -1,0 +1,137 @@
+"""Readers of the warehouse's tables, by kind of table and by what was done to it, with the real libraries.
+
+``docs/use/query.md`` shows the matrix, which is read from there and held against what the libraries do.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from architecture.domain.steps.features import OPEN, SPARK
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
+from elevata.bootstrap.places import SPARK_JARS
+from loader.spark.tables import steps
+from metadata.domain.state import DatasetState
+from tests.loader.harness import Dataset
+from tests.readers.environment import readers_python
+from tests.readers.rows_as_text import rows_as_text
+
+pytestmark = pytest.mark.spark
+
+LIBRARIES = ("DuckDB", "delta-rs", "Polars", "Spark")
+KINDS = {"raw": raw_table, "rawcore": rawcore_table, "history": history_table}
+CREATION, DELETE, RENAME, WIDENING = "creation", "a delete", "a rename", "a widening"
+CHANGES = (CREATION, DELETE, RENAME, WIDENING)
+YES, NO, WITHOUT_PARTITIONS = "yes", "no", "partition columns are NULL"
+COLUMNS = {"id": "integer", "n": "integer", "v": "string(20)", "d": "decimal(10,2)", "at": "timestamp"}
+HIGH = "9999-12-31T23:59:59.999Z"
+DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 9)]
+
+
+class Typed(Dataset):
+    """Dataset whose raw table has types, as one of a Parquet source."""
+
+    @property
+    def raw_state(self) -> DatasetState:
+        return replace(super().raw_state, columns=self._columns(typed=True))
+
+    def spec(self, kind: str) -> TableSpec:
+        return KINDS[kind](self.raw_state if kind == "raw" else self.state)
+
+    def change(self, change: str) -> None:
+        """Change every table, then add its own rows once more."""
+        altered = {RENAME: {"v": {"name": "w"}}, WIDENING: {"n": {"type": "bigint"}}}.get(change, {})
+        specs = [self.spec(kind) for kind in KINDS]
+        wanted = [
+            replace(spec, columns=tuple(replace(one, **altered.get(one.name, {})) for one in spec.columns))
+            for spec in specs
+        ]
+        observed = {spec.key: self.table(spec).observe() for spec in specs}
+        planned = plan_steps(wanted, observed, readers=self.readers)
+        assert len(planned) == (len(KINDS) if altered else 0)
+        assert steps.execute(self.spark, self.warehouse, planned, self._record), self.events
+        for spec in specs:
+            name = self.table(spec).sql_name
+            if change == DELETE:
+                self.spark.sql(f"DELETE FROM {name} WHERE id = 2")
+            self.spark.sql(f"INSERT INTO {name} SELECT * FROM {name}")
+
+
+def loaded(spark, folder: Path, readers: str) -> Typed:
+    """Return a dataset with open, closed and deleted versions, and dates up to the year 9999."""
+    item = Typed(
+        spark, folder, f"item_{readers}", COLUMNS, policy={"open_end": HIGH}, delivery_checked=False, readers=readers
+    )
+    row = {"n": 5, "v": "ä", "d": "1.50", "at": "1800-01-01T00:00:00Z"}
+    first = [{"id": n, **row} for n in range(1, 5)]
+    return item.given((first, DAY[0]), ([{**row, "id": 1, "v": "b"}, *first[1:3]], DAY[1]))
+
+
+@pytest.fixture(scope="module")
+def matrix(spark, tmp_path_factory) -> dict[tuple[str, str, str, str], str]:
+    """Verdict by setting, kind of table, change and library."""
+    folder = tmp_path_factory.mktemp("matrix")
+    places, expected = {}, {}
+    for readers, change in product((SPARK, OPEN), CHANGES):
+        item = loaded(spark, folder / f"{readers}-{CHANGES.index(change)}", readers)
+        item.change(change)
+        for kind in KINDS:
+            table = item.table(item.spec(kind))
+            name = f"{readers}|{kind}|{change}"
+            places[name] = table.location
+            frame = table.frame()
+            partitions = [sorted(frame.columns).index(column) for column in item.spec(kind).partition_by]
+            expected[name] = rows_as_text(row.asDict() for row in frame.collect()), partitions
+    listed = folder / "tables.json"
+    listed.write_text(json.dumps(places))
+    answers = answered(readers_python(), "read_tables.py", listed)
+    answers |= answered(sys.executable, "spark_tables.py", listed, SPARK_JARS, folder / "catalog")
+    return {
+        (*name.split("|"), library): verdict(*expected[name], answers[library][name])
+        for library, name in product(LIBRARIES, places)
+    }
+
+
+def answered(python: object, script: str, *arguments: object) -> dict:
+    command = [str(part) for part in (python, Path(__file__).with_name(script), *arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def verdict(expected: list[list[str]], partitions: list[int], answer: list[list[str]] | str) -> str:
+    if isinstance(answer, str):
+        return NO
+    if answer == expected:
+        return YES
+    blank = [["None" if place in partitions else value for place, value in enumerate(row)] for row in expected]
+    return WITHOUT_PARTITIONS if answer == sorted(blank) else f"other rows: {answer[:2]}, not {expected[:2]}"
+
+
+def documented() -> dict[tuple[str, str, str, str], str]:
+    """Return the matrix as ``docs/use/query.md`` shows it; a row there may stand for several kinds and changes."""
+    text = (settings.BASE_DIR / "docs" / "use" / "query.md").read_text()
+    head = re.escape("| readers | table | after | " + " | ".join(LIBRARIES) + " |")
+    (table,) = re.findall(head + r"\n\|[-|]+\n((?:\|.*\n)+)", text)
+    found = {}
+    for line in table.splitlines():
+        setting, kinds, changes, *cells = (cell.strip().strip("`") for cell in line.strip("|").split("|"))
+        for kind, change in product(kinds.split(", "), changes.split(", ")):
+            found |= {(setting, kind, change, name): cell for name, cell in zip(LIBRARIES, cells, strict=True)}
+    return found
+
+
+def test_the_documented_matrix_is_what_the_libraries_read(matrix):
+    assert documented() == matrix
+
+
+def test_with_open_readers_every_library_reads_every_table(matrix):
+    assert {one for (setting, *_), one in matrix.items() if setting == OPEN} == {YES}

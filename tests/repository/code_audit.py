@@ -1,0 +1,120 @@
+"""Audits of ``make audit``: bandit on our code, pip-audit on the pinned packages.
+
+Findings end it with 1. An exception stands in pyproject.toml with its reason; one that fits nothing any
+more is a finding, too. Where nobody can be asked about packages (no network), that is said plainly, and
+is no finding: a machine without a network must be able to run the tests.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("elevata", "metadata", "architecture", "loader")
+SECONDS = 900
+
+
+class Ran(NamedTuple):
+    """Output and exit code of a program."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Asked(NamedTuple):
+    """Findings, a line each, and what could not be asked."""
+
+    findings: list[str]
+    unasked: str = ""
+
+
+Run = Callable[[Sequence[str]], Ran]
+
+
+def run(command: Sequence[str]) -> Ran:
+    """Run a program of the environment; one that takes too long has not answered."""
+    program = str(Path(sys.executable).with_name(command[0]))
+    try:
+        done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return Ran(-1, "", f"{command[0]} did not end within {SECONDS} seconds")
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def exceptions(pyproject: str) -> dict[str, dict[str, str]]:
+    """Tool to exception to reason. ValueError for one without a reason."""
+    known = tomllib.loads(pyproject).get("tool", {}).get("elevata", {}).get("audit", {})
+    for tool, excepted in known.items():
+        for name, reason in excepted.items():
+            if len(reason.split()) < 5:
+                raise ValueError(f"tool.elevata.audit.{tool}: {name} says no reason")
+    return {"bandit": known.get("bandit", {}), "packages": known.get("packages", {})}
+
+
+def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> Asked:
+    """Findings of bandit, of medium severity and above; exceptions are named ``path:test``."""
+    ran = run(["bandit", "--quiet", "--recursive", *ROOMS, "--severity-level", "medium", "--format", "json"])
+    document = _document(ran)
+    if document is None:
+        return Asked([f"bandit did not work: {_last_line(ran.err)}"])
+    found = [f"{one['filename'].removeprefix('./')}:{one['test_id']}" for one in document["results"]]
+    lines = [
+        f"{one['filename']}:{one['line_number']} {one['test_id']} {one['issue_text']}"
+        for one, name in zip(document["results"], found, strict=True)
+        if name not in excepted
+    ]
+    broken = [f"{one['filename']}: {one['reason']}" for one in document["errors"]]
+    return Asked([*lines, *broken, *_unused(excepted, found)])
+
+
+def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> Asked:
+    """Known vulnerabilities of the packages that are installed, as pip-audit finds them."""
+    ran = run(["pip-audit", "--local", "--progress-spinner", "off", "--timeout", "15", "--format", "json"])
+    document = _document(ran)
+    if document is None:
+        return Asked([], f"pip-audit could not ask about packages: {_last_line(ran.err)}")
+    known = {
+        (package["name"], one["id"], *one.get("aliases", ())): f"{package['name']} {package['version']}: {one['id']}, "
+        f"mended in {', '.join(one['fix_versions']) or 'no version yet'}"
+        for package in document["dependencies"]
+        for one in package.get("vulns", ())
+    }
+    lines = [line for names, line in known.items() if not set(names[1:]) & set(excepted)]
+    ids = [name for names in known for name in names[1:]]
+    return Asked([*lines, *_unused(excepted, ids)])
+
+
+def _unused(excepted: Mapping[str, str], found: Sequence[str]) -> list[str]:
+    return [f"the exception {name} fits nothing any more: take it out" for name in sorted(set(excepted) - set(found))]
+
+
+def _document(ran: Ran) -> dict[str, Any] | None:
+    try:
+        read = json.loads(ran.out)
+    except json.JSONDecodeError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+def main() -> int:
+    excepted = exceptions((ROOT / "pyproject.toml").read_text())
+    asked = [ask_bandit(excepted["bandit"]), ask_about_packages(excepted["packages"])]
+    findings = [line for one in asked for line in one.findings]
+    for line in [*findings, *(f"NOT ASKED: {one.unasked}" for one in asked if one.unasked)]:
+        print(line)
+    print(f"audit: {len(findings)} finding{'' if len(findings) == 1 else 's'}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Tests of make audit: findings fail it, exceptions need reasons, an unreachable index is only reported."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.repository.code_audit import ROOT, Ran, ask_about_packages, ask_bandit, exceptions
+
+
+def answers(document: Any = None, err: str = "", code: int = 0):
+    out = "" if document is None else json.dumps(document)
+    return lambda _: Ran(code, out, err)
+
+
+VULNERABLE = {
+    "dependencies": [
+        {"name": "left", "version": "1.0", "vulns": [{"id": "PYSEC-1", "aliases": ["CVE-1"], "fix_versions": ["1.1"]}]},
+        {"name": "right", "version": "2.0", "vulns": []},
+        {"name": "ours", "skip_reason": "not on the index"},
+    ]
+}
+FOUND = {"filename": "./elevata/x.py", "line_number": 7, "test_id": "B608", "issue_text": "SQL by hand"}
+
+
+def test_a_vulnerable_package_is_a_finding():
+    assert ask_about_packages({}, answers(VULNERABLE, code=1)).findings == ["left 1.0: PYSEC-1, mended in 1.1"]
+
+
+@pytest.mark.parametrize("name", ["PYSEC-1", "CVE-1"])
+def test_an_exception_counts_under_any_name_of_it(name: str):
+    assert ask_about_packages({name: "not reachable from here"}, answers(VULNERABLE, code=1)).findings == []
+
+
+def test_without_a_network_it_is_said_that_nobody_was_asked():
+    asked = ask_about_packages({}, answers(err="Traceback…\nConnectionError: no route to host\n", code=1))
+    assert asked.findings == []
+    assert asked.unasked.endswith("ConnectionError: no route to host")
+
+
+def test_a_finding_of_bandit_names_its_place():
+    asked = ask_bandit({}, answers({"results": [FOUND], "errors": []}))
+    assert asked.findings == ["./elevata/x.py:7 B608 SQL by hand"]
+
+
+def test_an_excepted_finding_of_bandit_is_none():
+    asked = ask_bandit(
+        {"elevata/x.py:B608": "names are quoted by one function"}, answers({"results": [FOUND], "errors": []})
+    )
+    assert asked.findings == []
+
+
+def test_an_exception_that_fits_nothing_is_a_finding():
+    asked = ask_bandit({"elevata/y.py:B608": "it was there once"}, answers({"results": [], "errors": []}))
+    assert asked.findings == ["the exception elevata/y.py:B608 fits nothing any more: take it out"]
+
+
+def test_bandit_that_does_not_work_is_a_finding():
+    assert ask_bandit({}, answers(err="boom")).findings == ["bandit did not work: boom"]
+
+
+def test_an_exception_without_a_reason_is_refused():
+    with pytest.raises(ValueError, match="CVE-1 says no reason"):
+        exceptions('[tool.elevata.audit.packages]\n"CVE-1" = "later"\n')
+
+
+def test_our_exceptions_have_reasons():
+    exceptions((ROOT / "pyproject.toml").read_text())
+
+
+def test_make_test_audits_too():
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = makefile.partition("\ntest: ")[2].partition("\n\n")[0]
+    assert "tests.repository.code_audit" in recipe or recipe.splitlines()[0].count("audit")

@@ -1,0 +1,157 @@
+"""Tests that a committing test leaves no rows, and that cached fixture rows equal newly written ones."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+
+from elevata.audit.append_only import trigger_names
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError
+from metadata.models import System
+from metadata.services.sources import create_system
+from tests.database import row_cache
+from tests.database.cleanup import Emptier, all_tables, rows_of, tables_with_rows
+from tests.database.row_cache import remembered
+from tests.elevata.audit.append_only import triggers_lifted
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+
+LOG = ChangeLogEntry._meta.db_table
+
+
+def djangos_way() -> None:
+    call_command("flush", verbosity=0, interactive=False)
+
+
+def not_again() -> None:
+    pytest.fail("emptied Django's way, although deleting rows is enough")
+
+
+def asked(statement: str) -> None:
+    """Run an SQL statement, because the models refuse some writes themselves."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def everything() -> dict[str, list[tuple]]:
+    return {table: rows_of(table) for table in tables_with_rows(all_tables())}
+
+
+@pytest.fixture
+def emptier() -> Emptier:
+    """Return an Emptier that has recorded the state of the empty database."""
+    emptier = Emptier()
+    emptier(djangos_way)
+    return emptier
+
+
+def air() -> System:
+    return create_system(name="Air", short_name="air")
+
+
+def test_what_was_written_is_deleted(emptier: Emptier) -> None:
+    empty = everything()
+    air()
+    emptier(not_again)
+    assert everything() == empty
+
+
+def test_append_only_rows_are_guarded_again_afterwards(emptier: Emptier) -> None:
+    air()
+    emptier(not_again)
+    air()
+    with pytest.raises(DatabaseError, match="append-only"):
+        asked(f'DELETE FROM "{LOG}"')
+
+
+def test_a_row_that_stays_is_back_when_a_test_took_it_away(emptier: Emptier) -> None:
+    names = set(Group.objects.values_list("name", flat=True))
+    Group.objects.all().delete()
+    emptier(djangos_way)
+    assert set(Group.objects.values_list("name", flat=True)) == names
+
+
+def test_a_trigger_is_back_when_a_test_took_it_away(emptier: Emptier) -> None:
+    name = trigger_names(connection.vendor)[0]
+    asked(f'DROP TRIGGER {name} ON "{LOG}"' if connection.vendor == "postgresql" else f'DROP TRIGGER "{name}_{LOG}"')
+    emptier(djangos_way)
+    air()
+    with pytest.raises(DatabaseError, match="append-only"):
+        asked(f"UPDATE \"{LOG}\" SET actor = 'x'")
+
+
+# --- row_cache ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_cache, "_REMEMBERED", {})
+
+
+@pytest.fixture
+def made(nothing_remembered: None, emptier: Emptier) -> Callable[[], System]:
+    """Return a function that returns a cached system, and fails if it has to be created twice."""
+    before: list[System] = []
+
+    def make() -> System:
+        if before:
+            raise MetadataError("MADE_AGAIN", "It was made before.")
+        before.append(air())
+        return before[0]
+
+    return lambda: remembered("air", make)
+
+
+def test_what_is_remembered_comes_back_row_for_row(made: Callable[[], System], emptier: Emptier) -> None:
+    made()
+    first = everything()
+    emptier(not_again)
+    made()
+    assert everything() == first
+
+
+def test_what_is_handed_over_can_be_used_like_the_first(made: Callable[[], System], emptier: Emptier) -> None:
+    made()
+    emptier(not_again)
+    again = made()
+    again.name = "Airports"
+    again.save()
+    assert System.objects.get(short_name="air").name == "Airports"
+
+
+def test_what_a_test_does_to_it_is_not_remembered(made: Callable[[], System], emptier: Emptier) -> None:
+    made().name = "Mine"
+    emptier(not_again)
+    assert made().name == "Air"
+
+
+def test_over_other_rows_it_is_made_anew(made: Callable[[], System], emptier: Emptier) -> None:
+    made()
+    emptier(not_again)
+    create_system(name="Sea", short_name="sea")
+    with pytest.raises(MetadataError, match="It was made before"):
+        made()
+
+
+def test_rows_that_were_changed_are_changed_again(nothing_remembered: None) -> None:
+    system = air()
+
+    def rename() -> None:
+        assert System.objects.get(pk=system.pk).name == "Air"
+        System.objects.filter(pk=system.pk).update(name=next(names))
+
+    names = iter(["Sea"])  # a second run of the services would end the test
+    remembered("renamed", rename)
+    System.objects.filter(pk=system.pk).update(name="Air")
+    remembered("renamed", rename)
+    assert System.objects.get().name == "Sea"
+
+
+def test_removed_rows_of_append_only_tables_are_not_remembered(nothing_remembered: None) -> None:
+    air()
+    with triggers_lifted():
+        remembered("emptied", lambda: asked(f'DELETE FROM "{LOG}"'))
+    assert row_cache._REMEMBERED == {}

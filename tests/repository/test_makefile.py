@@ -1,0 +1,60 @@
+"""Tests that the Makefile targets used by other programs exist and do their job."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from elevata.bootstrap.places import ROOT
+
+TARGETS = (
+    *("help", "setup", "demo", "serve", "pictures", "clean"),
+    *("test", "test-services", "test-fast", "test-nightly", "bench", "lint"),
+)
+
+
+def make(*arguments: str) -> str:
+    # A make that runs these tests hands its own flags to its children.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(["make", *arguments], cwd=ROOT, env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_help_is_the_default_and_lists_every_target():
+    shown = make()
+    assert [target for target in TARGETS if not re.search(rf"^  make {target} +\S", shown, re.M)] == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_can_be_worked_out(target):
+    assert make("--dry-run", target)
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target not in {"help", "clean"}])
+def test_set_up_comes_first(target):
+    assert "-m elevata.bootstrap setup" in make("--dry-run", target).strip().splitlines()[0]
+
+
+def test_only_targets_that_need_them_install_servers():
+    assert "--with-servers" in make("--dry-run", "test")
+    assert "--with-servers" not in make("--dry-run", "test-fast")
+    assert "--with-tests" not in make("--dry-run", "setup")
+
+
+def test_fast_leaves_out_whatever_uses_the_database(request, db):
+    assert "not database" in make("--dry-run", "test-fast")
+    assert request.node.get_closest_marker("database")
+
+
+def test_clean_leaves_data_alone():
+    assert ".data" not in make("--dry-run", "clean")
+
+
+def test_continuous_integration_runs_the_tests():
+    script = ROOT / ".ci" / "run"
+    assert "make test <" in script.read_text()
+    assert "make test-services <" in script.read_text()
+    assert "set -euo pipefail" in script.read_text()
+    assert script.stat().st_mode & 0o111

@@ -1,0 +1,96 @@
+"""Tests of the import rules between rooms (packages), and of the contract that checks them."""
+
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+from grimp import ImportGraph, build_graph
+
+from elevata.bootstrap.places import ROOT
+from tests.repository.rooms import RoomContract, room_of
+
+OURS = {"root_packages": ["metadata", "loader"]}
+
+
+def test_every_room_keeps_to_its_imports():
+    """In a process of its own: it switches off the loggers of the one it runs in."""
+    program = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([program, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    imports = build_graph("elevata", "metadata", "architecture", "loader")
+    TopologicalSorter({name: imports.find_modules_directly_imported_by(name) for name in imports.modules}).prepare()
+
+
+def test_the_web_process_does_not_load_spark():
+    """Check a real process, because imports inside functions and libraries count, too."""
+    program = (
+        "import elevata.wsgi, sys, django.urls; django.urls.get_resolver().url_patterns;"
+        "print(*sorted({'pyspark', 'delta', 'py4j'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def graph(*imports: tuple[str, str]) -> ImportGraph:
+    built = ImportGraph()
+    for importer, imported in imports:
+        built.add_import(importer=importer, imported=imported)
+    return built
+
+
+def breaches(imports, **options) -> list[str]:
+    contract = RoomContract(name="x", session_options=OURS, contract_options=options)
+    return contract.check(graph(*imports), verbose=False).metadata["breaches"]
+
+
+@pytest.mark.parametrize(
+    ("module", "room"),
+    [
+        ("loader.domain.historization.history", "loader.domain"),
+        ("loader.spark.tables.steps", "loader.spark"),
+        ("loader.sparkle", "loader"),
+        ("loader.views.load_runs", "loader"),
+        ("elevata.bootstrap.java", "elevata.bootstrap"),
+        ("elevata.settings", "elevata"),
+    ],
+)
+def test_a_module_belongs_to_the_innermost_room(module, room):
+    assert room_of(module) == room
+
+
+def test_a_domain_may_use_the_standard_library_and_what_is_named():
+    imports = [("metadata.domain", "json"), ("metadata.domain", "sqlglot"), ("metadata.domain", "django")]
+    found = breaches(imports, room="metadata.domain", may_import=["sqlglot"], only="true")
+    assert found == ["metadata.domain imports django"]
+
+
+def test_a_room_that_is_not_named_is_shut_out():
+    imports = [
+        ("loader", "metadata.models"),
+        ("loader", "django"),
+        ("loader.views", "loader.spark.runner"),
+        ("loader.spark.runner", "pyspark"),
+    ]
+    found = breaches(imports, room="loader", may_import=["metadata.domain"])
+    assert found == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
+
+
+def test_what_is_never_allowed_is_named_even_from_outside():
+    assert breaches([("loader", "pyspark.sql")], room="loader", never=["pyspark"]) == ["loader imports pyspark.sql"]
+
+
+def test_a_contract_about_a_room_that_is_gone_is_broken():
+    assert breaches([("loader", "json")], room="loader.domain") == ["there is no room loader.domain"]
+
+
+def test_every_row_of_the_design_has_its_contract():
+    table = (ROOT / "docs" / "understand" / "design.md").read_text().split("## Rooms")[1].split("\n## ")[0]
+    rooms = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    written = Path(ROOT, "pyproject.toml").read_text()
+    assert rooms
+    assert [room for room in rooms if f'room = "{room.replace("/", ".")}"' not in written] == []

@@ -1,0 +1,165 @@
+"""Tests of the code's wording: docstrings are imperative, terms are the settled ones, module names are nouns."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elevata.bootstrap.places import ROOT
+
+FOLDERS = ("elevata", "metadata", "architecture", "loader", "bench", "tests")
+QUESTION = re.compile(r"(what|whether|how|who|whose|whom|which|where|when|why)\b", re.IGNORECASE)
+# Participles and stray verbs say what happened to a thing, not what it is.
+BANNED_MODULES = {
+    *("described", "found", "gone", "hashed", "holding", "kept", "looked", "making", "noted", "noting"),
+    *("parsed", "shown", "telling", "touched", "undone", "looks", "followed", "rehearsed", "drifting"),
+}
+PRODUCT = ("elevata", "metadata", "architecture", "loader")
+
+
+def modules(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "migrations" not in path.parts)
+
+
+def questions(source: str) -> list[str]:
+    """Return the first lines of docstrings that open with a question word."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = (ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented))
+    return [text.splitlines()[0] for text in texts if QUESTION.match(text)]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_docstring_opens_with_a_question(folder: str):
+    found = {str(path.relative_to(ROOT)): questions(path.read_text()) for path in modules(folder)}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_a_question_is_found_wherever_it_is_written():
+    source = '"""What this is."""\nclass A:\n    """A thing."""\n    def b(self):\n        """Whether it is."""\n'
+    assert questions(source) == ["What this is.", "Whether it is."]
+
+
+def test_modules_are_named_by_nouns():
+    named = [path for path in modules(*PRODUCT, "tests") if path.stem.removeprefix("test_") in BANNED_MODULES]
+    assert [str(path.relative_to(ROOT)) for path in named] == []
+
+
+# Former terms, and phrases that readers had to read twice.
+BANNED_WORDS = re.compile(
+    r"\b(somebody|whoever|rehears\w+|governed|way back|took its place|hand in (a|the|this)|person's|come to nothing"
+    r"|given up for lost|taken back|put out of use|gone quiet|last heard of|in all\.)\b",
+    re.IGNORECASE,
+)
+BANNED_PHRASES = (
+    *("Leave it{%", "Describe it", "Password's variable", "Password until now", "Good for (days)", "What I am told of"),
+    *("Look what it has", "Take the source", "Its page", "What is described against", "Look and make", "Of whom"),
+    *("Say it with a no", "Written anew", "to be made again", "Look now", "Edit all of it", "Marked is what"),
+    *("Failed last time", "as it was seen at", "both sentences", "Describe a column", "Look again", "Ask again"),
+    *("nobody looked", "looked at the warehouse", "Keep it<", "Delete it<", "Give it up", "Let it go on", "Let it be"),
+)
+BANNED_NAMES = re.compile(
+    r"rehears|governed|kept_?answer|cannot_?look|_hist_memory|people_who|create_person", re.IGNORECASE
+)
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each string of a module that is no docstring."""
+    tree = ast.parse(path.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.lineno, node.value
+
+
+def banned(text: str) -> list[str]:
+    """Return the banned words and phrases of a text."""
+    return [match[0] for match in BANNED_WORDS.finditer(text)] + [part for part in BANNED_PHRASES if part in text]
+
+
+def test_templates_use_the_settled_terms():
+    templates = sorted((ROOT / "templates").rglob("*.html"))
+    found = {str(path.relative_to(ROOT)): banned(path.read_text()) for path in templates}
+    assert {path: words for path, words in found.items() if words} == {}
+
+
+def test_messages_use_the_settled_terms():
+    found = [
+        (f"{path.relative_to(ROOT)}:{line}", banned(text))
+        for path in modules(*PRODUCT)
+        for line, text in strings(path)
+        if banned(text)
+    ]
+    assert found == []
+
+
+def test_code_uses_the_settled_names():
+    found = [
+        (str(path.relative_to(ROOT)), match[0])
+        for path in modules(*PRODUCT)
+        for match in BANNED_NAMES.finditer(path.read_text())
+    ]
+    assert found == []
+
+
+def test_banned_words_are_found():
+    assert banned("Somebody looked at the warehouse; it is taken back.") == [
+        "Somebody",
+        "taken back",
+        "looked at the warehouse",
+    ]
+
+
+# First words of a phrase that describes a result instead of telling what the function does.
+FRAGMENT = re.compile(
+    r"[^A-Za-z]|[a-z]|(A|An|All|As|Each|Every|Everything|False|For|If|Its|Names|None|Nothing|Of|One|Only|That|The|Their"
+    r"|Those|True|Until|With|Without|Keys|Columns|Tables|Rows|Returns|Returned|Raises|Yields|Writes)\b"
+)
+# Words of docstrings and comments that have a settled term or a plainer one (docs: people are users).
+PRIVATE_WORDS = re.compile(
+    r"\b(people|somebody|anybody|everybody|whoever|whom|came to|comes to|goes by|looked (?!up)|governed|rehears\w+"
+    r"|way back|taken back|put out of use|gone quiet|(has|is|are) told"
+    r"|stands? (there|in the change log|beside)|hangs? on)\b",
+    re.IGNORECASE,
+)
+
+
+def worded_modules() -> Iterator[Path]:
+    """Yield the modules whose docstrings and comments must use the settled terms."""
+    yield from modules(*PRODUCT, "bench")
+
+
+def fragments(source: str) -> list[str]:
+    """Return the first lines of functions' docstrings that are not imperative."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    texts = ((ast.get_docstring(node) or "").splitlines() for node in functions)
+    return [lines[0] for lines in texts if lines and FRAGMENT.match(lines[0])]
+
+
+def private_words(source: str) -> list[str]:
+    """Return the private words in docstrings and comments; names in double backquotes are exempt."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    texts += [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return [match[0] for text in texts for match in PRIVATE_WORDS.finditer(re.sub(r"``[^`]*``", "", text))]
+
+
+def test_docstrings_of_functions_are_imperative():
+    texts = {str(path.relative_to(ROOT)): fragments(path.read_text()) for path in worded_modules()}
+    assert {path: lines for path, lines in texts.items() if lines} == {}
+
+
+def test_docstrings_and_comments_use_plain_words():
+    texts = {str(path.relative_to(ROOT)): private_words(path.read_text()) for path in worded_modules()}
+    assert {path: words for path, words in texts.items() if words} == {}
+
+
+def test_fragments_and_private_words_are_found():
+    source = 'def a():\n    """The rows that people see."""\n    # whoever reads ``people``\n'
+    assert fragments(source) == ["The rows that people see."]
+    assert private_words(source) == ["people", "whoever"]
