@@ -50,8 +50,8 @@ test-nightly: setup-tests ## every test, the long ones too
 	@$(RUN) -m ruff check .
 	@$(NPM) lint
 	@$(NPM) test
-	@embedded=0; ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers" || embedded=$$?; \
-	ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "not embedded_only" && exit $$embedded
+	@embedded=0; ELEVATA_EXAMPLES=night ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers" || embedded=$$?; \
+	ELEVATA_EXAMPLES=night ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "not embedded_only" && exit $$embedded
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers

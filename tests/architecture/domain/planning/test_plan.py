@@ -13,6 +13,7 @@ from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.planning.plan import Planned, plan
 from architecture.domain.report import ChangeReport
 from architecture.domain.state_files import ArchitectureState
+from metadata.domain.naming import history_name
 from metadata.domain.state import DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state
 
@@ -66,20 +67,21 @@ def test_nothing_is_left_once_a_report_is_carried_out(before, after) -> None:
     first = report(before, after, EVERYTHING_ALLOWED)
     reached = carried_out(before, after, first)
     second = report(reached, after, EVERYTHING_ALLOWED)
-    assert {(one.op, one.dataset) for one in second.operations} <= put_off(first, second, after)
+    assert {operation.dataset for operation in second.operations} <= put_off(first, after)
+    assert said(report(carried_out(reached, after, second), after, EVERYTHING_ALLOWED)) == []
 
 
-def put_off(first: ChangeReport, second: ChangeReport, after: ArchitectureState) -> set[tuple[str, str]]:
-    """Return the operations that the first report set aside: a table had a dataset's former name, another its own.
+def put_off(first: ChangeReport, after: ArchitectureState) -> set[str]:
+    """Return the tables that the first report set aside: one had a dataset's former name, another its own.
 
-    That is warned about and the dataset's table is left as it is, and so is the one with the former name. Once the
-    dataset's logic is applied, its former names are known, and both count as described.
+    That is warned about, and the tables and histories of both are left as they are. Once the dataset's logic is
+    applied, its former names are known, and the second report plans them.
     """
     warned = {warning.dataset for warning in first.warnings if warning.code == "DUPLICATE_TABLE"}
-    datasets = (dataset for dataset in after.datasets if dataset.qualified_name in warned)
-    former = {(dataset.schema, name.rpartition(".")[2]) for dataset in datasets for name in dataset.former_names}
-    drops = {(ops.DROP_TABLE, f"{schema}.{name}") for schema, name in former}
-    return drops | {(one.op, one.dataset) for one in second.operations if one.dataset in warned}
+    datasets = [dataset for dataset in after.datasets if dataset.qualified_name in warned]
+    names = {(dataset.schema, dataset.name) for dataset in datasets}
+    names |= {(dataset.schema, name.rpartition(".")[2]) for dataset in datasets for name in dataset.former_names}
+    return {f"{schema}.{table}" for schema, name in names for table in (name, history_name(name))}
 
 
 @EVERY_PAIR
