@@ -155,6 +155,7 @@ class LoadManifest:
     """One attempt of one load run.
 
     ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.history.DeleteGuard``.
+    Datasets of up to ``small_rows`` rows are loaded by one Spark job (``loader.spark.small_loads``); 0: none is.
     """
 
     run_id: str
@@ -167,6 +168,7 @@ class LoadManifest:
     deletes_share: float = 0.2
     deletes_keys: int = 1000
     already_done: tuple[str, ...] = ()
+    small_rows: int = 50_000
 
 
 @dataclass(frozen=True)

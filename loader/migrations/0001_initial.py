@@ -133,9 +133,7 @@ class Migration(migrations.Migration):
                 ("time_zone", models.CharField(default="UTC", max_length=64)),
                 (
                     "kind",
-                    models.CharField(
-                        choices=[("load", "Load"), ("vacuum", "Vacuum")], default="load", max_length=10
-                    ),
+                    models.CharField(choices=[("load", "Load"), ("vacuum", "Vacuum")], default="load", max_length=10),
                 ),
                 ("scope", models.JSONField()),
                 ("allow_empty", models.BooleanField(default=False)),

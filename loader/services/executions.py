@@ -142,7 +142,6 @@ class ExecutionWork:
             rows = retried(lambda: list(self.execution.operations.exclude(error="")))
             raise Refusal("STEP_FAILED", rows[0].error if rows else "the runner ended the steps without saying why")
 
-
     def _publish(self) -> None:
         """Publish all names, and finish the rows that change no table: a view is made by its name.
 

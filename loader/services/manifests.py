@@ -155,6 +155,7 @@ def load_manifest(
         allow_deletes=run.allow_deletes,
         deletes_share=settings.DELETES_SHARE,
         deletes_keys=settings.DELETES_KEYS,
+        small_rows=settings.SMALL_TABLE_ROWS,
         already_done=tuple(
             step.dataset.key for step in plan.steps if rows[step.dataset.key].status == DatasetRun.Status.SUCCEEDED
         ),

@@ -20,6 +20,7 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session
+from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.tables.commits import TableFiles, TableMoved, commit, rows_in
 from loader.spark.tables.tables import DeltaTable, publish, publish_views, run_signature
@@ -49,13 +50,15 @@ class Canceled(Exception):
 class Task:
     """Context of a dataset's load: the run, and its progress callback.
 
-    ``phase`` reports the current phase and raises Canceled if the run was cancelled.
+    ``phase`` reports the current phase and raises Canceled if the run was cancelled. ``small`` is the load as a task
+    prepared it, None for the general way.
     """
 
     spark: SparkSession
     warehouse: str
     manifest: LoadManifest
     phase: Callable[[str], None]
+    small: PreparedLoad | None = None
 
     def session(self, sequence: int) -> SparkSession:
         return dataset_session(self.spark, user_metadata=self.signature(sequence))
@@ -74,6 +77,8 @@ class Task:
 
     @cached_property
     def stamp(self) -> Stamp:
+        if self.small is not None:
+            return self.small.stamp
         loaded_at = datetime.now(UTC).isoformat(timespec="microseconds")
         return Stamp(self.manifest.run_id, self.manifest.load_timestamp, loaded_at)
 
@@ -100,6 +105,12 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     raw = DeltaTable(session, task.warehouse, load.table.key)
     if outcome.version_before is None:
         outcome.version_before = raw.version()
+    if task.small is not None and task.small.fits(files := TableFiles(session, raw)):
+        task.phase("writing raw")
+        outcome.counts = task.small.write_raw(session, files)
+        publish(session, load.table, raw.location)
+        outcome.version_after = raw.version()
+        return
     task.phase("reading and checking")
     feed = Feed.of(session, task.warehouse, load, task.manifest) if load.feed else None
     if feed is not None and not feed.has_new_files():
@@ -270,6 +281,11 @@ def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Targ
             yield by_files
             return
         task.phase("comparing")
+        small = small_batch(task.small, target)
+        if small is not None:
+            small.check(guard_of(task.manifest))
+            yield small
+            return
         run = {"run_id": task.manifest.run_id, "load_timestamp": task.manifest.load_timestamp}
         stage = typed_stage(session, task.warehouse, load, **run)
         batch = find_batch(session, load, target, task.stamp, committed)

@@ -14,6 +14,7 @@ from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
 from loader.spark.compaction import is_crowded
 from loader.spark.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
 from loader.spark.session import accident, first_line, thrown_by
+from loader.spark.small_loads import PreparedLoad, prepare_small_loads
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.tables import DeltaTable
 
@@ -44,11 +45,13 @@ class LoadAttempt:
         self._waiting = {load.dataset: load for load in loads if load.dataset not in manifest.already_done}
         self._names = {load.dataset: load.name for load in loads}
         self._sensitive = {load.dataset: load.sensitive for load in loads}
+        self._small: dict[str, PreparedLoad] = {}
         self._status: dict[str, str] = dict.fromkeys(manifest.already_done, SUCCEEDED)
 
     def run(self) -> str:
         """Load every dataset; return succeeded, failed or canceled."""
         self._refuse_what_comes_too_early()
+        self._prepare_small_loads()
         futures: dict[Future, str] = {}
         with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=f"{self._job_group}/dataset") as pool:
             while self._waiting or futures:
@@ -94,6 +97,13 @@ class LoadAttempt:
                 self._waiting.pop(load.dataset)
                 self._finish(load.dataset, SKIPPED, skipped_because=self._names[sorted(readers)[0]])
 
+    def _prepare_small_loads(self) -> None:
+        context = self._spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", "load")
+        context.setJobGroup(self._job_group, f"{self._manifest.run_id} small loads")
+        stamp = Task(self._spark, self._warehouse, self._manifest, lambda _: None).stamp
+        self._small = prepare_small_loads(self._spark, self._warehouse, self._manifest, stamp, self._waiting.keys())
+
     def _skip_what_cannot_run(self) -> None:
         """Skip, transitively, datasets after one that did not succeed; cancel all if the run is cancelled."""
         while True:
@@ -120,7 +130,8 @@ class LoadAttempt:
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", "load")
         context.setJobGroup(self._job_group, f"{self._manifest.run_id} {load.name}")
-        task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load))
+        small = self._small.get(load.dataset)
+        task = Task(self._spark, self._warehouse, self._manifest, self._phase_of(load), small)
         try:
             outcome = load_raw(task, load) if isinstance(load, RawLoad) else load_rawcore(task, load)
             crowded = self._crowded(load)

@@ -1,5 +1,6 @@
 """Small warehouse for tests of the engine: rows are delivered as files, and the tables read back as rows."""
 
+import csv
 import json
 import shutil
 import tempfile
@@ -8,6 +9,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Self
 from uuid import NAMESPACE_DNS, uuid5
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from architecture.domain.steps.features import SPARK
 from architecture.domain.steps.report_steps import plan_steps
@@ -20,6 +24,7 @@ from architecture.domain.tables import (
     rawcore_table,
     tables_of,
 )
+from loader.arrow.parquet_files import arrow_type
 from loader.domain.historization.layers import row_hash_components
 from loader.domain.manifest import (
     DeliveredColumn,
@@ -37,6 +42,7 @@ from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
+from metadata.domain.types import parse
 
 # What tests began with so far in this process, by how it is described.
 _BEGUN: dict[str, "Dataset"] = {}
@@ -59,6 +65,7 @@ class Dataset:
     delivery_checked: bool = True
     policy: dict = field(default_factory=dict)
     readers: str = SPARK
+    format: str = "jsonl"
     sequence: int = 0
     events: list[dict] = field(default_factory=list)
 
@@ -88,7 +95,8 @@ class Dataset:
 
     @property
     def raw_state(self) -> DatasetState:
-        return DatasetState(stable("raw", self.name), "raw", "raw", f"raw_t_{self.name}", self._columns(typed=False))
+        columns = self._columns(typed=self.format != "jsonl")
+        return DatasetState(stable("raw", self.name), "raw", "raw", f"raw_t_{self.name}", columns)
 
     @property
     def state(self) -> DatasetState:
@@ -161,9 +169,18 @@ class Dataset:
         self.events.append({"event": event} | fields)
 
     def deliver(self, rows: list[dict]) -> Path:
-        """Write the rows as JSON lines, a file per delivery."""
-        path = self.folder / f"{self.name}-{len(list(self.folder.glob('*.jsonl')))}.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        """Write the rows as a file of the dataset's format, a file per delivery."""
+        path = self.folder / f"{self.name}-{len(list(self.folder.glob(f'*.{self.format}')))}.{self.format}"
+        if self.format == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif self.format == "csv":
+            with path.open("w", newline="") as file:
+                writer = csv.DictWriter(file, list(self.columns))
+                writer.writeheader()
+                writer.writerows(rows)
+        else:
+            types = pa.schema([(name, arrow_type(parse(type_))) for name, type_ in self.columns.items()])
+            pq.write_table(pa.Table.from_pylist(rows, types), path)
         return path
 
     def manifest(self, path: Path, *, at: str, run_id: str, **options) -> LoadManifest:
@@ -182,7 +199,7 @@ class Dataset:
                     raw.key,
                     raw.qualified_name,
                     raw,
-                    SourceSpec(f"t.{self.name}", str(path), "jsonl", delivered, one_row_per_key=not self._dated),
+                    SourceSpec(f"t.{self.name}", str(path), self.format, delivered, one_row_per_key=not self._dated),
                     tuple((name, name) for name in self.columns),
                     feed=self._feed,
                 ),

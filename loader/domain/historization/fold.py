@@ -14,7 +14,6 @@ from metadata.domain.history_policy import IGNORE, TOMBSTONE, HistoryPolicy
 # Helpers for the Spark SQL of the folds.
 
 
-
 def let(name: str, value: str, body: str) -> str:
     """Return ``body`` with ``name`` bound to ``value``, which is computed once."""
     return f"transform(array({value}), {name} -> {body})[0]"

@@ -101,7 +101,7 @@ class SnapshotBatch:
     @property
     def notes(self) -> dict[str, str]:
         """Return the notes of the commit: columns that row hashes cover (rule 16), prune horizon, history policy."""
-        return {HASHED: self._hashed} | kept_notes(self.target) | policy_notes(self.load, self.target.signed)
+        return snapshot_notes(self.load, self.target)
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None = None) -> None:
         self.take(with_hashes(stage, self.load), guard=guard, expected=expected)
@@ -226,6 +226,11 @@ class SnapshotBatch:
     def release(self) -> None:
         if hasattr(self, "_difference"):
             self._difference.release()
+
+
+def snapshot_notes(load: RawcoreLoad, target: Target) -> dict[str, str]:
+    """Return the notes of a commit of rows that are dated by the load."""
+    return {HASHED: columns_hashed(load)} | kept_notes(target) | policy_notes(load, target.signed)
 
 
 def kept_notes(target: Target) -> dict[str, str]:

@@ -12,7 +12,7 @@ tables. A transaction starts from the snapshot whose files were read and registe
 if another writer commits in between, Delta refuses the commit (``TableMoved``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,9 +90,7 @@ class TableFiles:
                 found.append(file)
         return found
 
-    def frame(
-        self, files: list[Any] | None = None, *, placed: bool = False, salt: str | None = None
-    ) -> DataFrame:
+    def frame(self, files: list[Any] | None = None, *, placed: bool = False, salt: str | None = None) -> DataFrame:
         """Return the rows of these files, by default of all, and with ``placed`` the place of each row.
 
         ``salt`` is that of the places, by default the one that tells these files apart. The file list is known,
@@ -109,7 +107,6 @@ class TableFiles:
             number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
             return frame.select("*", number.bitwiseOR(F.col("_metadata.row_index")).alias(PLACE))
         return frame
-
 
     def _with_row_index(self, frame: DataFrame) -> DataFrame:
         """Return the frame of a table without deletion vectors, with ``_metadata.row_index``.
@@ -145,6 +142,7 @@ def commit(
     sequence: int = 0,
     *,
     add: DataFrame | None = None,
+    written: Sequence[str] = (),
     remove: list[Any] | None = None,
     gone: DataFrame | None = None,
     gone_from: list[Any] | None = None,
@@ -156,7 +154,8 @@ def commit(
     Return False without a write if the table already has this application's ``sequence``. Without an
     application the commit has no number. ``last`` is called after all files are written and before the
     commit; its exception leaves the table unchanged. ``recorded`` adds transaction identifiers with their
-    numbers. Raise TableMoved if the table has changed since ``files`` was read.
+    numbers. ``written`` are ``add`` actions, as JSON, of files that are in the table's folder already. Raise
+    TableMoved if the table has changed since ``files`` was read.
     """
     session, jvm = files.session, files.session._jvm
     jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
@@ -176,6 +175,7 @@ def commit(
         add = kept if add is None else add if kept is None else add.unionByName(kept)
     now = int(jvm.java.lang.System.currentTimeMillis())
     actions = [file.removeWithTimestamp(now, True) for file in remove]
+    actions += [jvm.org.apache.spark.sql.delta.actions.Action.fromJson(action) for action in written]
     with ThreadPoolExecutor(1) as beside:
         # Marking is small jobs with pauses between them: in parallel with writing it costs next to nothing.
         marked = None

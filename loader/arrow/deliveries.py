@@ -1,0 +1,168 @@
+"""Plain deliveries as Arrow tables: CSV as RFC 4180 has it, and Parquet whose types are the contract's."""
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from loader.arrow.parquet_files import NotPlain, arrow_type, check_not_ancient, microseconds
+from loader.domain.reference.values import DoesNotFit, typed
+from metadata.domain import types as data_types
+from metadata.domain.types import DataType, parse
+
+CSV, PARQUET = "csv", "parquet"
+# A larger file is none of a small table.
+_LARGEST = 16_000_000
+# Characters with which Spark's reader or the general load do more than read: a mark of the byte order, one for bytes
+# that are no character, NUL, and the private one that marks absent fields.
+_SPECIAL = ("\ufeff", "\ufffd", "\0", "\ue000")
+
+
+@dataclass(frozen=True)
+class DeliveredFile:
+    """Local file with the size and the time of the last write (ms) that were listed."""
+
+    path: str
+    size: int
+    written: int
+
+
+@dataclass(frozen=True)
+class Column:
+    """Column of the contract; ``required``: it has a value in every row."""
+
+    name: str
+    type: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Files of one delivery in CSV (with a header, in UTF-8, quoted by ``"``) or Parquet."""
+
+    format: str
+    files: tuple[DeliveredFile, ...]
+    columns: tuple[Column, ...]
+    delimiter: str = ","
+
+    def check_unchanged(self) -> None:
+        """Raise NotPlain if a file is no longer as it was listed."""
+        for file in self.files:
+            status = os.stat(file.path)
+            if (status.st_size, status.st_mtime_ns // 1_000_000) != (file.size, file.written):
+                raise NotPlain(f"{file.path} was written while it was read")
+
+
+def read_delivery(delivery: Delivery, limit: int) -> pa.Table:
+    """Return the rows with the contract's columns and types. Raise NotPlain for anything else."""
+    if sum(file.size for file in delivery.files) > _LARGEST:
+        raise NotPlain("the files are not small")
+    read = _csv_rows if delivery.format == CSV else _parquet_rows
+    table = pa.concat_tables([read(delivery, file, limit) for file in delivery.files])
+    if table.num_rows > limit:
+        raise NotPlain(f"{table.num_rows} rows")
+    for column in delivery.columns:
+        if column.required and table[column.name].null_count:
+            raise NotPlain(f"no value in {column.name}")
+        check_not_ancient(table[column.name])
+    return table
+
+
+def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
+    with open(file.path, "rb") as opened:
+        raw = opened.read()
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotPlain(str(error)) from None
+    if any(character in text for character in _SPECIAL) or not _grammar(delivery.delimiter).fullmatch(text):
+        raise NotPlain("it is not CSV of the plain kind")
+    csv.field_size_limit(_LARGEST)
+    records = csv.reader(StringIO(text, newline=""), delimiter=delivery.delimiter, strict=True)
+    header = next(records, [])
+    names = [column.name for column in delivery.columns]
+    if sorted(header) != sorted(names):
+        raise NotPlain("the header has other columns than the contract")
+    rows = list(records)
+    if len(rows) > limit or any(len(row) != len(header) for row in rows):
+        raise NotPlain("a row has another number of fields, or there are too many rows")
+    fields = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
+    return pa.table({column.name: _typed_array(fields[column.name], parse(column.type)) for column in delivery.columns})
+
+
+def _grammar(delimiter: str) -> re.Pattern[str]:
+    """Return the pattern of records without a stray quote, a line end of its own kind or a blank line."""
+    one = re.escape(delimiter)
+    field = rf'(?:"(?:[^"]|"")*+"|[^"{one}\r\n]*+)'
+    record = rf"(?!\r?\n){field}(?:{one}{field})*+"
+    return re.compile(rf"(?:{record}(?:\r?\n|\Z))*+")
+
+
+def _typed_array(texts: tuple[str, ...], type_: DataType) -> pa.Array:
+    value_of = _reader(type_)
+    try:
+        return pa.array(list(map(value_of, texts)), arrow_type(type_))
+    except (DoesNotFit, OverflowError) as error:
+        raise NotPlain(str(error)) from None
+
+
+def _reader(type_: DataType) -> Callable[[str], Any]:
+    """Return the conversion of a field; each text is converted once."""
+    known: dict[str, Any] = {"": None}
+
+    def value_of(text: str) -> Any:
+        if text not in known:
+            known[text] = typed(text, type_)
+        return known[text]
+
+    return value_of
+
+
+def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
+    try:
+        stored = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
+    except pa.ArrowException as error:
+        raise NotPlain(str(error)) from None
+    if sorted(stored.schema_arrow.names) != sorted(column.name for column in delivery.columns):
+        raise NotPlain("the file has other columns than the contract")
+    if stored.metadata.num_rows > limit:
+        raise NotPlain(f"{stored.metadata.num_rows} rows")
+    try:
+        table = stored.read()
+    except pa.ArrowException as error:
+        raise NotPlain(str(error)) from None
+    return pa.table({c.name: _as_described(table[c.name], parse(c.type)) for c in delivery.columns})
+
+
+def _as_described(values: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
+    wanted = arrow_type(type_)
+    values = microseconds(values)
+    if values.type != wanted:
+        raise NotPlain(f"{values.type} is delivered for {type_}")
+    if wanted == pa.string() and type_.name not in (data_types.STRING,):
+        return _checked(values, type_)
+    if type_.length is not None and (pc.max(pc.utf8_length(values)).as_py() or 0) > type_.length:
+        raise NotPlain(f"a text is longer than {type_}")
+    return values
+
+
+def _checked(values: pa.ChunkedArray, type_: DataType) -> pa.ChunkedArray:
+    """Return texts of a format of their own, like times, if all of them fit and none has blanks around it."""
+    for text in _texts(values):
+        try:
+            if typed(text, type_) != text:
+                raise NotPlain(f"blanks around a value of type {type_}")
+        except DoesNotFit as error:
+            raise NotPlain(str(error)) from None
+    return values
+
+
+def _texts(values: pa.ChunkedArray) -> Iterator[str]:
+    return (text for text in pc.unique(values).to_pylist() if text is not None)

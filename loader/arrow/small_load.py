@@ -1,0 +1,96 @@
+"""Load of one small dataset in one task: a delivery and the stored rows in, Parquet files and counts out.
+
+The result is that of ``loader.spark`` for a delivery dated by the load, computed without a query: Spark's jobs cost
+seconds whatever the number of rows is. The task commits nothing; the driver commits the files it wrote.
+
+It decides plain cases only. Anything else (a value that does not fit, a repeated key, a quote out of place, an
+unknown column, another encoding) raises ``NotPlain``: the general load then reads the delivery, and only that one
+judges it, so that no refusal is worded twice.
+
+These modules run on executors: they import pyarrow, the standard library and rules without dependencies of their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from loader.arrow.deliveries import Delivery, NotPlain, read_delivery
+from loader.arrow.parquet_files import StoredFile, Table, read_rows, write_rows
+from loader.arrow.versions import History, Part, Rows, Stamp, compare, hashed, history_files, live_rows, stage_rows
+
+
+@dataclass(frozen=True)
+class SmallLoad:
+    """One raw load and the rawcore load that reads it.
+
+    ``raw_columns`` are (raw column, delivered column), ``stage_columns`` (rawcore column, delivered column).
+    ``raw_stamps`` and ``rawcore_stamps`` name the columns of run id and load time; hashes are (column, parts).
+    ``history`` is None for a dataset without one: its rawcore table is compared then. ``open_files`` hold the rows to
+    compare with, ``ended_files`` the ended versions of deleted keys. ``closes_absent``: a stored key that is not
+    delivered is deleted.
+    """
+
+    delivery: Delivery
+    stamp: Stamp
+    raw: Table
+    raw_columns: tuple[tuple[str, str], ...]
+    raw_stamps: tuple[str, str]
+    rawcore: Table
+    rawcore_stamps: tuple[str, str]
+    stage_columns: tuple[tuple[str, str], ...]
+    entity_key: tuple[str, tuple[Part, ...]]
+    row_hash: tuple[str, tuple[Part, ...]]
+    foreign_keys: tuple[tuple[str, tuple[Part, ...]], ...] = ()
+    history: History | None = None
+    open_files: tuple[StoredFile, ...] = ()
+    ended_files: tuple[StoredFile, ...] = ()
+    closes_absent: bool = True
+    limit: int = 50_000
+
+
+def load_small(load: SmallLoad) -> dict[str, Any]:
+    """Return the files written and the counts, or ``{"not_plain": reason}``.
+
+    ``raw``, ``history`` and ``rawcore`` list the ``add`` actions of a Delta log, as JSON; ``replaces`` is True if they
+    stand for all rows of the open files. ``counts`` has rows, new, reappeared, changed, deleted, unchanged, stored.
+    """
+    try:
+        return _loaded(load)
+    except (NotPlain, OSError, pa.ArrowInvalid) as reason:
+        return {"not_plain": f"{type(reason).__name__}: {reason}"}
+
+
+def _loaded(load: SmallLoad) -> dict[str, Any]:
+    delivered = read_delivery(load.delivery, load.limit)
+    stage = stage_rows(delivered, load.stage_columns, load.entity_key, load.row_hash, load.foreign_keys)
+    table = load.history.table if load.history else load.rawcore
+    stored = read_rows(table, load.open_files, load.limit)
+    rows = compare(stage, stored, load.entity_key[0], load.row_hash[0], closes_absent=load.closes_absent)
+    load.delivery.check_unchanged()
+    result: dict[str, Any] = {"counts": rows.counts | {"reappeared": _reappeared(load, rows)}}
+    result["replaces"] = rows.touches
+    result["raw"] = _raw_files(load, delivered)
+    result["history"] = history_files(load.history, rows, load.stamp) if load.history else []
+    names = load.history.stamps if load.history else load.rawcore_stamps
+    kept = dict(zip(load.rawcore_stamps, names, strict=True))
+    result["rawcore"] = write_rows(load.rawcore, live_rows(rows, load.rawcore, load.stamp, kept))
+    return result
+
+
+def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
+    values: Mapping[str, pa.Array] = {name: delivered[there] for name, there in load.raw_columns}
+    return write_rows(load.raw, pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows)))
+
+
+def _reappeared(load: SmallLoad, rows: Rows) -> int:
+    """Return the number of new keys that had a version before; the ended versions are read for their keys only."""
+    if not rows.counts["new"] or not load.ended_files or load.history is None:
+        return 0
+    name = load.entity_key[0]
+    ended = read_rows(load.history.table, load.ended_files, load.limit, columns=(name,))[name].to_pylist()
+    return len(set(ended) & set(rows.delivered(rows.new)[name].to_pylist()))
+
+
+__all__ = ["Delivery", "History", "NotPlain", "SmallLoad", "Stamp", "StoredFile", "Table", "hashed", "load_small"]

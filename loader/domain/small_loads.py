@@ -1,0 +1,82 @@
+"""Selection of small loads: pairs of a raw and a rawcore load that need no query (``loader.arrow``).
+
+Only the manifest is looked at. The runner adds what the tables must be like (``loader.spark.small_loads``).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loader.domain.manifest import LoadManifest, RawcoreLoad, RawLoad, SourceSpec
+from metadata.domain.history_policy import DELTA, LOAD_TIME, SNAPSHOT, TOMBSTONE, HistoryPolicy
+from metadata.domain.sql import quote_identifier
+
+# Options that change nothing, by their only plain value in lower case.
+_DEFAULTS = {
+    "quote": '"',
+    "escape": '"',
+    "encoding": "utf-8",
+    "header": "true",
+    "empty_is_null": "true",
+    "timezone": "utc",
+}
+_TABS = ("\\t", "tab")
+
+
+def small_pairs(manifest: LoadManifest) -> Iterator[tuple[RawLoad, RawcoreLoad]]:
+    """Yield raw loads of plain deliveries, each with the one rawcore load that passes its rows on.
+
+    Nothing else reads the delivery, and its rawcore load reads nothing else.
+    """
+    if not manifest.small_rows:
+        return
+    readers: dict[str, list[RawcoreLoad]] = {}
+    for load in manifest.rawcore:
+        for upstream in {*load.depends_on, *(stage_input.table.key for stage_input in load.inputs)}:
+            readers.setdefault(upstream, []).append(load)
+    for raw in manifest.raw:
+        reading = readers.get(raw.dataset, [])
+        pending = raw.dataset not in manifest.already_done
+        if pending and len(reading) == 1 and _is_plain_delivery(raw) and _passes_on(reading[0], raw):
+            yield raw, reading[0]
+
+
+def _is_plain_delivery(load: RawLoad) -> bool:
+    return not load.feed and not load.depends_on and load.source.one_row_per_key and delimiter_of(load.source) != ""
+
+
+def delimiter_of(source: SourceSpec) -> str:
+    """Return the delimiter of plain CSV, a comma for Parquet, empty for any other source."""
+    if source.format not in ("csv", "parquet"):
+        return ""
+    given: Mapping[str, Any] = {name: value for name, value in source.options.items() if value is not None}
+    delimiter = str(given.get("delimiter", ","))
+    delimiter = "\t" if delimiter in _TABS else delimiter
+    rest = {name: str(value).lower() for name, value in given.items() if name != "delimiter"}
+    is_plain = all(_DEFAULTS.get(name) == value for name, value in rest.items())
+    return delimiter if is_plain and len(delimiter) == 1 and delimiter not in '"\r\n' else ""
+
+
+def _passes_on(load: RawcoreLoad, raw: RawLoad) -> bool:
+    policy = HistoryPolicy.from_dict(load.policy)
+    names = {quote_identifier(here) for here, _ in raw.columns}
+    return (
+        load.delivery_checked
+        and load.files is None
+        and set(load.depends_on) <= {raw.dataset}
+        and _is_dated_by_load(policy)
+        and len(load.inputs) == 1
+        and not load.inputs[0].feed
+        and load.inputs[0].filter is None
+        and all(column.expression in names for column in load.inputs[0].columns)
+    )
+
+
+def _is_dated_by_load(policy: HistoryPolicy) -> bool:
+    """Return True for snapshots and deltas without tombstones, operations or columns that are updated in place."""
+    return (
+        policy.input in (SNAPSHOT, DELTA)
+        and policy.time == LOAD_TIME
+        and policy.op is None
+        and policy.deletes != TOMBSTONE
+        and (policy.track is None or policy.untracked == "keep")
+    )

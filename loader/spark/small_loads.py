@@ -1,0 +1,331 @@
+"""Small loads: one Spark job with a task per dataset, instead of some ten jobs for each dataset (``loader.arrow``).
+
+The tasks write files; each dataset's own load then commits them, with the same guards, notes and numbers as any other.
+A delivery that is not plain, or a table that moved in between, takes the general way.
+"""
+
+import atexit
+import json
+import logging
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from architecture.domain.tables import DELETED, OPEN, TableSpec
+from loader.arrow.deliveries import Column, DeliveredFile, Delivery
+from loader.arrow.parquet_files import Field, StoredFile, Table
+from loader.arrow.small_load import SmallLoad, load_small
+from loader.arrow.versions import CHANGED, NEW, History, Part
+from loader.arrow.versions import DELETED as DELETED_STATE
+from loader.arrow.versions import Stamp as ArrowStamp
+from loader.domain.historization import history as rules
+from loader.domain.historization.hashing import HASHED
+from loader.domain.manifest import HashComponent, LoadManifest, RawcoreLoad, RawLoad
+from loader.domain.refusals import Refusal
+from loader.domain.small_loads import delimiter_of, small_pairs
+from loader.spark.historization.batches import snapshot_notes
+from loader.spark.historization.history import Stamp, Target, columns_hashed
+from loader.spark.session import source_roots
+from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
+from loader.spark.sources.files import DeliveredFile as ListedFile
+from loader.spark.tables.commits import TableFiles, commit, rows_in
+from loader.spark.tables.tables import DeltaTable, properties_of
+from metadata.domain.history_columns import open_end
+from metadata.domain.history_policy import HistoryPolicy
+from metadata.domain.sql import quote_identifier
+from metadata.domain.types import from_spark, parse, stored_type
+
+log = logging.getLogger(__name__)
+
+_LOCAL = "file:"
+_MAPPING, _BY_NAME = "delta.columnMapping.mode", ("none", "name")
+_STORED_NAME, _NUMBER = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+_TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+# What the tasks import, for executors that lack the product.
+_SHIPPED = ("elevata/core", "metadata/domain", "loader/domain", "loader/arrow")
+_PACKAGES = ("elevata", "metadata", "loader")
+_shipped_to: set[str] = set()
+
+
+class _NotSmall(Exception):
+    """Reason why a load takes the general way."""
+
+
+@dataclass
+class PreparedLoad:
+    """Files that a task wrote for one raw load and its rawcore load, and the versions of the tables that it saw."""
+
+    raw: RawLoad
+    load: RawcoreLoad
+    stamp: Stamp
+    files: tuple[ListedFile, ...]
+    versions: dict[str, int]
+    written: dict[str, Any] = field(default_factory=dict)
+    raw_is_written: bool = False
+
+    def fits(self, *tables: TableFiles) -> bool:
+        """Return True if none of these tables has moved since the task read it."""
+        return all(files.snapshot.version() == self.versions[files.table.key] for files in tables)
+
+    def write_raw(self, session: SparkSession, files: TableFiles) -> dict[str, int]:
+        """Commit the delivered rows in place of the former delivery's, and return the counts."""
+        location, roots = self.raw.source.location, source_roots(session)
+
+        def check() -> None:
+            check_places(location, roots, self.files)
+            check_unchanged(session, location, roots, self.files)
+
+        commit(files, None, written=self.written["raw"], remove=files.all, last=check)
+        self.raw_is_written = True
+        return {"rows": self.written["counts"]["rows"], "duplicates": 0}
+
+
+class SmallBatch:
+    """Batch whose changes a task computed and whose files it wrote."""
+
+    warnings: Sequence[str] = ()
+
+    def __init__(self, prepared: PreparedLoad, target: Target):
+        self.load, self.target, self._written = prepared.load, target, prepared.written
+        counts, self._closes_absent = self._written["counts"], HistoryPolicy.from_dict(self.load.policy).closes_absent
+        self.counts = {
+            "rows": counts["rows"],
+            "duplicates": 0,
+            "new": counts["new"] - counts["reappeared"],
+            "reappeared": counts["reappeared"],
+            "changed": counts["changed"],
+            "deleted": counts["deleted"],
+            "unchanged": counts["unchanged"],
+        }
+        if not self._closes_absent:
+            self.counts["missing"] = counts["stored"] - counts["unchanged"] - counts["changed"]
+        self.after: dict[str, int] = {}
+        if target.history:
+            before = target.segments()
+            self.after = {
+                "versions": before["versions"] + counts["new"] + counts["changed"],
+                "open": before["open"] + counts["new"] - counts["deleted"],
+            }
+
+    @property
+    def notes(self) -> dict[str, str]:
+        return snapshot_notes(self.load, self.target)
+
+    def check(self, guard: rules.DeleteGuard) -> None:
+        """Raise Refusal for a snapshot that closes more keys than a run may without a decision."""
+        counts = self._written["counts"]
+        if self._closes_absent:
+            guard.check(
+                name=self.load.name, rows=counts["rows"], would_close=counts["deleted"], open_keys=counts["stored"]
+            )
+
+    def write_history(self) -> None:
+        versions = self.target.versions
+        replaced = versions.files_of(OPEN) if self._written["replaces"] else None
+        self._commit(versions.files, versions.spec, "history", replaced)
+
+    def write_rawcore(self) -> None:
+        files = self.target.rawcore_files
+        self._commit(files, self.load.table, "rawcore", files.all if self._written["replaces"] else None)
+
+    def _commit(self, files: TableFiles, table: TableSpec, name: str, replaced: list[Any] | None) -> None:
+        commit(files, table.key, self.load.sequence, written=self._written[name], remove=replaced)
+
+    def release(self) -> None:
+        """Nothing is cached."""
+
+
+def small_batch(prepared: PreparedLoad | None, target: Target) -> SmallBatch | None:
+    """Return the batch that a task prepared, None if there is none or the tables moved since."""
+    if prepared is None or not prepared.raw_is_written:
+        return None
+    tables = [target.rawcore_files, *([target.versions.files] if target.history else [])]
+    return SmallBatch(prepared, target) if prepared.fits(*tables) else None
+
+
+def prepare_small_loads(
+    spark: SparkSession, warehouse: str, manifest: LoadManifest, stamp: Stamp, datasets: Collection[str]
+) -> dict[str, PreparedLoad]:
+    """Run the small loads among ``datasets`` in one job; return them by the keys of both their datasets.
+
+    Nothing is committed. A load that is missing in the result takes the general way.
+    """
+    prepared, tasks = [], []
+    for raw, load in small_pairs(manifest):
+        if raw.dataset not in datasets or load.dataset not in datasets:
+            continue
+        try:
+            one, task = _prepared(spark, warehouse, raw, load, manifest, stamp)
+        except (_NotSmall, Refusal, *JAVA_ERRORS) as reason:  # the general way decides, and refuses what is wrong
+            log.info("%s takes the general way: %s", load.name, reason)
+            continue
+        prepared.append(one)
+        tasks.append(task)
+    if not tasks:
+        return {}
+    try:
+        context = spark.sparkContext
+        _ship(context)
+        written = context.parallelize(tasks, len(tasks)).map(load_small).collect()
+    except JAVA_ERRORS:
+        log.exception("the small loads could not be run as one job; each is loaded by itself")
+        return {}
+    by_dataset = {}
+    for one, result in zip(prepared, written, strict=True):
+        if "not_plain" in result:
+            log.info("%s takes the general way: %s", one.load.name, result["not_plain"])
+            continue
+        one.written = result
+        by_dataset |= {one.raw.dataset: one, one.load.dataset: one}
+    return by_dataset
+
+
+def _prepared(
+    spark: SparkSession, warehouse: str, raw: RawLoad, load: RawcoreLoad, manifest: LoadManifest, stamp: Stamp
+) -> tuple[PreparedLoad, SmallLoad]:
+    """Return the load and its task. Raise _NotSmall if the tables' state calls for the general way."""
+    listed = tuple(list_files(spark, raw.source.location, source_roots(spark)))
+    if not all(file.path.startswith(_LOCAL) for file in listed):
+        raise _NotSmall("its files are not on this machine")
+    target = Target.of(spark, warehouse, load)
+    raw_files = TableFiles(spark, DeltaTable(spark, warehouse, raw.table.key))
+    tables = [raw_files, target.rawcore_files, *([target.versions.files] if target.history else [])]
+    if any(files.snapshot.version() < 0 for files in tables):
+        raise _NotSmall("a table is missing")
+    _check_state(target, load)
+    known = target.versions.files_of(OPEN) if target.history else target.rawcore_files.all
+    rows = rows_in(known)
+    if rows is None or rows > manifest.small_rows:
+        raise _NotSmall("the table is large")
+    ended = target.versions.files_of(DELETED) if target.history else []
+    leading = target.versions.files if target.history else target.rawcore_files
+    names = {column.name: column.type for column in raw.source.columns}
+    by_expression = {quote_identifier(here): there for here, there in raw.columns}
+    stage = {column.name: by_expression[column.expression] for column in load.inputs[0].columns}
+    task = SmallLoad(
+        delivery=_delivery(raw, listed),
+        stamp=ArrowStamp(stamp.run_id, rules.parse_instant(stamp.at), rules.parse_instant(stamp.loaded_at)),
+        raw=_table(raw_files, {here: names[there] for here, there in raw.columns}),
+        raw_columns=raw.columns,
+        raw_stamps=_stamps(raw.table),
+        rawcore=_table(target.rawcore_files, {name: names[there] for name, there in stage.items()}),
+        rawcore_stamps=_stamps(load.table),
+        stage_columns=tuple(stage.items()),
+        entity_key=(load.table.column("entity_key").name, _parts(load.entity_key)),
+        row_hash=(load.table.column("row_hash").name, _parts(load.row_hash)),
+        foreign_keys=tuple((key.column, _parts(key.components)) for key in load.foreign_keys),
+        history=_history(target, load, {name: names[there] for name, there in stage.items()}),
+        open_files=_stored(leading, known),
+        ended_files=_stored(leading, ended),
+        closes_absent=HistoryPolicy.from_dict(load.policy).closes_absent,
+        limit=manifest.small_rows,
+    )
+    versions = {files.table.key: files.snapshot.version() for files in tables}
+    return PreparedLoad(raw, load, stamp, listed, versions), task
+
+
+def _check_state(target: Target, load: RawcoreLoad) -> None:
+    """Raise _NotSmall unless the tables are as the newest run left them, with hashes over today's columns."""
+    if target.leading.committed_sequence(load.leading.key) >= load.sequence:
+        raise _NotSmall("the run is in the table already")
+    signed, followed = target.signed, target.rawcore.newest_run_commit()
+    if (signed and signed.foreign) or (followed and followed.foreign):
+        raise _NotSmall("another writer changed it")
+    if target.history is None:
+        return
+    if signed is None:
+        if target.versions.files.all:
+            raise _NotSmall("its versions are of no run")
+        return
+    if followed is None or followed.sequence < signed.sequence:
+        raise _NotSmall("rawcore is behind its history")
+    if signed.version != target.history.version() or not signed.counts:
+        raise _NotSmall("its newest commit is not a run's")
+    if signed.notes.get(HASHED) != columns_hashed(load):
+        raise _NotSmall("its row hashes cover other columns")
+
+
+def _delivery(raw: RawLoad, listed: Sequence[ListedFile]) -> Delivery:
+    columns = tuple(Column(c.name, c.type, c.business_key or not c.nullable) for c in raw.source.columns)
+    files = tuple(DeliveredFile(file.path.removeprefix(_LOCAL), file.size, file.written) for file in listed)
+    return Delivery(raw.source.format, files, columns, delimiter_of(raw.source))
+
+
+def _history(target: Target, load: RawcoreLoad, types: dict[str, str]) -> History | None:
+    if target.history is None:
+        return None
+    spec, policy = target.versions.spec, HistoryPolicy.from_dict(load.policy)
+    end = open_end(policy, spec.column("ended_at").type)
+    return History(
+        table=_table(target.versions.files, types),
+        purposes={column.purpose: column.name for column in spec.columns},
+        key_ids=(spec.column("entity_key").key, spec.column("started_at").key),
+        labels={state: policy.label(state) for state in (NEW, CHANGED, DELETED_STATE)},
+        open_until=rules.parse_instant(end) if end else None,
+    )
+
+
+def _table(files: TableFiles, types: dict[str, str]) -> Table:
+    """Return a table's layout. Raise _NotSmall where a column of ``types`` has another type in it."""
+    metadata = files.snapshot.metadata()
+    if properties_of(metadata.configuration()).get(_MAPPING, "none") not in _BY_NAME:
+        raise _NotSmall("its columns are mapped by id")
+    fields = tuple(_field(column) for column in json.loads(metadata.schema().json())["fields"])
+    for column in fields:
+        if column.name in types and parse(column.type) != stored_type(parse(types[column.name])):
+            raise _NotSmall(f"{column.name} has another type in the table")
+    partition = metadata.partitionColumns()
+    folder = files.table.location.removeprefix("file://").removeprefix(_LOCAL)
+    return Table(folder, fields, tuple(partition.apply(place) for place in range(partition.length())))
+
+
+def _field(column: dict[str, Any]) -> Field:
+    described = column["metadata"].get(_TEXT_TYPE) or column["type"]
+    if not isinstance(described, str):
+        raise _NotSmall(f"{column['name']} is nested")
+    stored_name, number = column["metadata"].get(_STORED_NAME, column["name"]), column["metadata"].get(_NUMBER)
+    return Field(column["name"], str(from_spark(described)), stored_name, number, column["nullable"])
+
+
+def _stored(files: TableFiles, wanted: Sequence[Any]) -> tuple[StoredFile, ...]:
+    folder = files.table.location.removeprefix("file://").removeprefix(_LOCAL)
+    stored = []
+    for action in (json.loads(file.json())["add"] for file in wanted):
+        path = unquote(action["path"])
+        if "deletionVector" in action or path.startswith(("/", _LOCAL)):
+            raise _NotSmall("a file has deleted rows, or is another table's")
+        stored.append(StoredFile(f"{folder}/{path}", action["partitionValues"]))
+    return tuple(stored)
+
+
+def _parts(components: Sequence[HashComponent]) -> tuple[Part, ...]:
+    return tuple((part.key, part.column) for part in components)
+
+
+def _stamps(table: TableSpec) -> tuple[str, str]:
+    return table.column("run_id").name, table.column("loaded_at").name
+
+
+def _ship(context: SparkContext) -> None:
+    """Give executors the modules that the tasks import, once per context."""
+    if context.applicationId in _shipped_to:
+        return
+    root = Path(__file__).parents[2]
+    folder = tempfile.mkdtemp(prefix="elevata-tasks-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors may fetch it as long as the context lives
+    archive = Path(folder) / "elevata_tasks.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for source in [root / package / "__init__.py" for package in _PACKAGES]:
+            packed.write(source, source.relative_to(root))
+        for source in (file for part in _SHIPPED for file in sorted((root / part).rglob("*.py"))):
+            packed.write(source, source.relative_to(root))
+    context.addPyFile(str(archive))
+    _shipped_to.add(context.applicationId)
