@@ -119,9 +119,7 @@ def test_a_report_makes_its_view_and_the_record_says_so(airports, runner, script
 
 
 @pytest.mark.parametrize("problem", [{"no_catalog": DOWN}, {"findings": [{**TAKEN, "name": STAGE, "kind": "view"}]}])
-def test_a_view_that_the_catalog_does_not_show_fails_the_report_which_can_be_resumed(
-    airports, runner, script, problem
-):
+def test_a_view_that_the_catalog_does_not_show_fails_the_report_which_can_be_resumed(airports, runner, script, problem):
     preview = creating()
     script.add(**problem)
     done = work(asked(preview), runner)
