@@ -360,6 +360,7 @@ READERS = os.environ.get("ELEVATA_READERS") or "spark"
 # A full snapshot that would close more than this share of the open keys, and more than so many, needs a decision.
 DELETES_SHARE = float(os.environ.get("ELEVATA_DELETES_SHARE") or 0.2)
 DELETES_KEYS = int(os.environ.get("ELEVATA_DELETES_KEYS") or 1000)
+# Datasets of up to so many rows are loaded together by one Spark job; 0: each by itself.
 SMALL_TABLE_ROWS = int(os.environ.get("ELEVATA_SMALL_TABLE_ROWS") or 50_000)
 
 # --- sources that pages read -------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Selection of small loads: pairs of a raw and a rawcore load that need no query (``loader.arrow``).
 
-Only the manifest is looked at. The runner adds what the tables must be like (``loader.spark.small_loads``).
+This covers the manifest only. The runner adds what the tables must be like (``loader.spark.small_loads``).
 """
 
 from collections.abc import Iterator, Mapping

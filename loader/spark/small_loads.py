@@ -140,7 +140,7 @@ class SmallBatch:
         commit(files, table.key, self.load.sequence, written=self._written[name], remove=replaced)
 
     def release(self) -> None:
-        """Nothing is cached."""
+        """Do nothing: no rows are cached."""
 
 
 def small_batch(prepared: PreparedLoad | None, target: Target) -> SmallBatch | None:

@@ -51,6 +51,7 @@ INNER = {
     "metadata.domain": "metadata.domain",
     "architecture.domain": "architecture.domain",
     "loader.domain": "loader.domain",
+    "loader.arrow": "loader.arrow",
     "loader.spark": "loader.spark",
     "elevata.bootstrap": "elevata.bootstrap",
     "elevata.core.database": "elevata.core.django",
