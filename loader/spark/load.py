@@ -102,7 +102,9 @@ class LoadAttempt:
         context.setLocalProperty("spark.scheduler.pool", "load")
         context.setJobGroup(self._job_group, f"{self._manifest.run_id} small loads")
         stamp = Task(self._spark, self._warehouse, self._manifest, lambda _: None).stamp
-        self._small = prepare_small_loads(self._spark, self._warehouse, self._manifest, stamp, self._waiting.keys())
+        self._small = prepare_small_loads(
+            self._spark, self._warehouse, self._manifest, stamp, self._waiting.keys(), SIDE_BY_SIDE
+        )
 
     def _skip_what_cannot_run(self) -> None:
         """Skip, transitively, datasets after one that did not succeed; cancel all if the run is cancelled."""

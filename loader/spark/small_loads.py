@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from urllib.parse import unquote
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.util import inheritable_thread_target
 
 from architecture.domain.tables import DELETED, OPEN, TableSpec
 from loader.arrow.deliveries import Column, DeliveredFile, Delivery
@@ -152,23 +154,29 @@ def small_batch(prepared: PreparedLoad | None, target: Target) -> SmallBatch | N
 
 
 def prepare_small_loads(
-    spark: SparkSession, warehouse: str, manifest: LoadManifest, stamp: Stamp, datasets: Collection[str]
+    spark: SparkSession,
+    warehouse: str,
+    manifest: LoadManifest,
+    stamp: Stamp,
+    datasets: Collection[str],
+    side_by_side: int,
 ) -> dict[str, PreparedLoad]:
     """Run the small loads among ``datasets`` in one job; return them by the keys of both their datasets.
 
     Nothing is committed. A load that is missing in the result takes the general way.
     """
-    prepared, tasks = [], []
-    for raw, load in small_pairs(manifest):
-        if raw.dataset not in datasets or load.dataset not in datasets:
-            continue
+
+    def task_of(pair: tuple[RawLoad, RawcoreLoad]) -> tuple[PreparedLoad, SmallLoad] | None:
         try:
-            one, task = _prepared(spark, warehouse, raw, load, manifest, stamp)
+            return _prepared(spark, warehouse, *pair, manifest, stamp)
         except (_NotSmall, Refusal, *JAVA_ERRORS) as reason:  # the general way decides, and refuses what is wrong
-            log.info("%s takes the general way: %s", load.name, reason)
-            continue
-        prepared.append(one)
-        tasks.append(task)
+            log.info("%s takes the general way: %s", pair[1].name, reason)
+            return None
+
+    pairs = [pair for pair in small_pairs(manifest) if all(load.dataset in datasets for load in pair)]
+    with ThreadPoolExecutor(side_by_side) as pool:
+        planned = [task for task in pool.map(inheritable_thread_target(spark)(task_of), pairs) if task is not None]
+    prepared, tasks = [load for load, _ in planned], [task for _, task in planned]
     if not tasks:
         return {}
     try:
