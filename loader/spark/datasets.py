@@ -19,9 +19,10 @@ from loader.spark.historization.file_batches import FilesBatch
 from loader.spark.historization.history import Stamp, Target, refuse_policy_changed
 from loader.spark.historization.history_files import read_history_files
 from loader.spark.historization.stage import typed_stage
-from loader.spark.session import USER_METADATA, dataset_session
+from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
+from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import TableFiles, TableMoved, commit, rows_in
 from loader.spark.tables.tables import DeltaTable, publish, publish_views, run_signature
 from metadata.domain.history_policy import HistoryPolicy
@@ -206,7 +207,10 @@ def load_rawcore(task: Task, load: RawcoreLoad) -> Outcome:
 
 
 def _retried(do: Callable[[], None], outcome: Outcome) -> None:
-    """Call ``do`` again, with a warning, if another writer changed the table; raise TableMoved in the end."""
+    """Call ``do`` again, with a warning, if another writer changed the table or an executor was lost.
+
+    Raise the last of these errors in the end. Nothing was committed by then, or the table shows that it was.
+    """
     for left in reversed(range(_COMPARISONS)):
         try:
             return do()
@@ -214,6 +218,10 @@ def _retried(do: Callable[[], None], outcome: Outcome) -> None:
             if not left:
                 raise
             outcome.warnings.append(f"{moved.message}; this run read the table again.")
+        except JAVA_ERRORS as failure:
+            if not left or not lost_executor(failure):
+                raise
+            outcome.warnings.append("An executor was lost with rows that only it held: the dataset was loaded again.")
 
 
 def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:

@@ -33,6 +33,7 @@ from loader.domain.manifest import (
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
 from loader.domain.refusals import Refusal, cause_of
+from loader.domain.spark_settings import is_cluster
 from loader.spark import reads
 from loader.spark.historization import invariants
 from loader.spark.load import CANCELED, FAILED, LoadAttempt, unreadable_table
@@ -46,6 +47,9 @@ from loader.spark.tables.shared_catalog import publish_names
 from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger("loader.spark.runner")
+
+# Seconds between two checks of a cluster's executors, and without any until a request is given up.
+_WATCH_EVERY, _ALONE_FOR = 5, 120
 
 
 class Events:
@@ -108,7 +112,29 @@ class Runner:
             answer = {"status": "failed", "error": accident(request["kind"], failure).as_json()}
         finally:
             self._cancels.pop(request_id, None)
+        if self._spark.sparkContext._jsc.sc().isStopped():
+            self._give_up(_STOPPED)
         self._events.emit("finished", id=request_id, **answer)
+
+    def _give_up(self, why: Refusal) -> None:
+        """End the process: no request can succeed any more, and the worker starts another runner with the next one."""
+        log.error("%s", why.one_line())
+        self._events.emit("fatal", error=why.as_json())
+        os._exit(1)
+
+    def watch_cluster(self) -> None:
+        """End the runner if a cluster has lost all its executors while a request waits for them.
+
+        Without its master, Spark gets no others and waits for ever.
+        """
+        java, alone_since = self._spark.sparkContext._jsc.sc(), None
+        while not java.isStopped():
+            time.sleep(_WATCH_EVERY)
+            # The driver is counted, too.
+            alone = java.getExecutorMemoryStatus().size() <= 1 and bool(self._cancels)
+            alone_since = (alone_since or time.monotonic()) if alone else None
+            if alone_since is not None and time.monotonic() - alone_since > _ALONE_FOR:
+                self._give_up(_NO_EXECUTORS)
 
     def _observe(self, _request_id: str, body: dict) -> dict:
         manifest = from_json(ObserveManifest, body)
@@ -195,6 +221,20 @@ class Runner:
         return lambda event, **fields: self._events.emit(event, id=request_id, **fields)
 
 
+_STOPPED = Refusal(
+    "SPARK_STOPPED",
+    "Spark ended its session",
+    hint="Usually its master or all executors were lost: see the runner's log. The next request starts it again.",
+)
+
+
+_NO_EXECUTORS = Refusal(
+    "NO_EXECUTORS",
+    f"the cluster has given no executor for {_ALONE_FOR} s",
+    hint="Check its master and workers. Then run again under the same ID: finished parts are not repeated.",
+)
+
+
 def _not_started(failure: Exception, config: RunnerConfig) -> Refusal:
     if isinstance(failure, Refusal):
         return failure
@@ -226,6 +266,8 @@ def main() -> int:
         return 1
     events.emit("ready", pid=os.getpid(), spark_version=spark.version, seconds=round(time.monotonic() - started, 2))
     runner = Runner(spark, config, events)
+    if is_cluster(config.master):
+        threading.Thread(target=runner.watch_cluster, name="cluster", daemon=True).start()
     for line in sys.stdin:
         if line.strip():
             runner.take(json.loads(line))

@@ -223,6 +223,15 @@ def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
     )
 
 
+# Rows of a local checkpoint are on one executor only; without it, Spark fails the job at once.
+_LOST = ("Checkpoint block", "ExecutorLostFailure", "FetchFailed")
+
+
+def lost_executor(failure: Exception) -> bool:
+    """Return True if a job failed because an executor was lost."""
+    return any(word in f"{thrown.name} {thrown.message}" for thrown in thrown_by(failure) for word in _LOST)
+
+
 def _java_chain(java: Any) -> list[Thrown]:
     chain: list[Thrown] = []
     try:

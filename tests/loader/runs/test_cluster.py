@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.loader.installation import ITEM, Installation, make_installation
 from tests.loader.processes import manage
+from tests.loader.services.test_supervisor import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers]
 
@@ -64,6 +66,18 @@ class Cluster:
             time.sleep(0.2)
         raise AssertionError((self._folder / f"{name}.log").read_text()[-2000:])
 
+    def executors(self) -> list[int]:
+        """Return the process ids of the executors that run now."""
+        running = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                folder, command = (process / "cwd").readlink(), (process / "cmdline").read_bytes()
+            except OSError:  # it has ended since
+                continue
+            if folder.is_relative_to(self._folder) and b"CoarseGrainedExecutorBackend" in command:
+                running.append(int(process.name))
+        return running
+
     def executors_ran(self) -> bool:
         return any((self._folder / f"work-{number}").glob("app-*/*") for number in (1, 2))
 
@@ -71,6 +85,9 @@ class Cluster:
         for process in self._started:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        for executor in self.executors():
+            os.kill(executor, signal.SIGKILL)
+        self._started.clear()
 
 
 @pytest.fixture
@@ -78,6 +95,60 @@ def cluster(tmp_path):
     cluster = Cluster(tmp_path / "cluster")
     yield cluster
     cluster.stop()
+
+
+ROWS = 60_000
+
+
+def big_shop(folder: Path, master: str) -> Installation:
+    shop = make_installation(folder, servers={"SPARK_MASTER": master, "ELEVATA_DRIVER_MEMORY": "1g"})
+    deliver(shop, "black")
+    return shop
+
+
+def deliver(shop: Installation, colour: str) -> None:
+    shop.deliver(item=("id,name,price,colour", *(f"{n},Item {n},{n % 900},{colour}" for n in range(ROWS))))
+
+
+def run_of(process: subprocess.Popen) -> dict:
+    out, err = process.communicate(timeout=900)
+    assert out, err
+    assert "Traceback" not in err
+    return json.loads(out)
+
+
+def counts(run: dict) -> dict[str, int]:
+    return next(row["counts"] for row in run["datasets"] if row["dataset"] == ITEM)
+
+
+def test_a_load_goes_on_without_a_lost_executor(cluster, tmp_path):
+    shop = big_shop(tmp_path / "data", cluster.master)
+    load = shop.start("load", "--local", "--run-id", "one", "--json")
+    wait_until(lambda: len(cluster.executors()) == 2, 120)
+    time.sleep(15)  # into the load: the first job of a cluster takes longer to begin
+    os.kill(cluster.executors()[0], signal.SIGKILL)
+    run = run_of(load)
+    assert (run["status"], counts(run)["new"]) == ("succeeded", ROWS)
+
+
+@pytest.mark.nightly
+def test_a_load_that_lost_its_cluster_goes_on_under_its_id_when_there_is_one(cluster, tmp_path):
+    shop = big_shop(tmp_path / "data", cluster.master)
+    load = shop.start("load", "--local", "--run-id", "one", "--json")
+    wait_until(lambda: len(cluster.executors()) == 2, 120)
+    time.sleep(15)
+    cluster.stop()
+    run = run_of(load)
+    assert run["status"] == "failed"
+    assert run["error"]["code"] in ("SPARK_STOPPED", "NO_EXECUTORS")
+    other = Cluster(tmp_path / "other")
+    try:
+        shop.servers["SPARK_MASTER"] = other.master
+        run = run_of(shop.start("load", "--local", "--run-id", "one", "--json"))
+        assert run["status"] == "succeeded"
+        assert shop.json("check_history", ITEM, "--local")["findings"] == 0
+    finally:
+        other.stop()
 
 
 def test_the_contracts_cases_end_the_same_on_a_cluster(cluster, tmp_path, monkeypatch):
