@@ -120,7 +120,8 @@ def _java_options(config: RunnerConfig) -> str:
 
 def source_roots(spark: SparkSession) -> Roots:
     """Return the folders that sources may be read from, as configured at the runner's start."""
-    given = json.loads(spark.sparkContext.getConf().get(SOURCES, "{}"))
+    # Not ``getConf``, which copies every setting by a call of its own.
+    given = json.loads(spark.sparkContext._jsc.sc().conf().get(SOURCES, "{}"))
     return Roots.of(given.get("roots", ()), given.get("closed", ()), folder="/")
 
 

@@ -39,7 +39,7 @@ from loader.spark.session import source_roots
 from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
 from loader.spark.sources.files import DeliveredFile as ListedFile
 from loader.spark.tables.commits import TableFiles, commit, rows_in
-from loader.spark.tables.tables import DeltaTable, properties_of
+from loader.spark.tables.tables import DeltaTable, metadata_of
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -283,16 +283,15 @@ def _history(target: Target, load: RawcoreLoad, types: dict[str, str]) -> Histor
 
 def _table(files: TableFiles, types: dict[str, str]) -> Table:
     """Return a table's layout. Raise _NotSmall where a column of ``types`` has another type in it."""
-    metadata = files.snapshot.metadata()
-    if properties_of(metadata.configuration()).get(_MAPPING, "none") not in _BY_NAME:
+    metadata = metadata_of(files.snapshot)
+    if metadata.properties.get(_MAPPING, "none") not in _BY_NAME:
         raise _NotSmall("its columns are mapped by id")
-    fields = tuple(_field(column) for column in json.loads(metadata.schema().json())["fields"])
+    fields = tuple(_field(column) for column in metadata.fields)
     for column in fields:
         if column.name in types and parse(column.type) != stored_type(parse(types[column.name])):
             raise _NotSmall(f"{column.name} has another type in the table")
-    partition = metadata.partitionColumns()
     folder = files.table.location.removeprefix("file://").removeprefix(_LOCAL)
-    return Table(folder, fields, tuple(partition.apply(place) for place in range(partition.length())))
+    return Table(folder, fields, metadata.partition_by)
 
 
 def _field(column: dict[str, Any]) -> Field:

@@ -25,7 +25,7 @@ from pyspark.util import inheritable_thread_target
 
 from architecture.domain.steps.features import DELETION_VECTORS, features_of
 from loader.domain.refusals import Refusal
-from loader.spark.tables.tables import DeltaTable, properties_of
+from loader.spark.tables.tables import DeltaTable, metadata_of
 
 # Place of a row as one number: half of it is a hash of its file's name (the name itself would weigh more than the
 # row), the other half its position in the file. Spark joins by a single number fastest.
@@ -78,7 +78,7 @@ class TableFiles:
     @property
     def marks_rows(self) -> bool:
         """Return True if the table marks deleted rows in deletion vectors."""
-        return DELETION_VECTORS in features_of(properties_of(self.snapshot.metadata().configuration()))
+        return DELETION_VECTORS in features_of(metadata_of(self.snapshot).properties)
 
     def where(self, column: str, *values: str) -> list[Any]:
         """Return the files of the partitions with these values."""

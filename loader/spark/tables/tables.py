@@ -251,34 +251,33 @@ class DeltaTable:
         snapshot = self.snapshot()
         if snapshot.version() < 0:
             return None
-        metadata = snapshot.metadata()
-        properties = properties_of(metadata.configuration())
+        metadata = metadata_of(snapshot)
+        properties = metadata.properties
         keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
-        fields = json.loads(metadata.schema().json())["fields"]
         return ObservedTable(
             key=properties.get(KEY, self.key),
             qualified_name=properties.get(NAME, ""),
-            columns=tuple(_observed_column(field, keys) for field in fields),
+            columns=tuple(_observed_column(field, keys) for field in metadata.fields),
             version=snapshot.version(),
-            partition_by=tuple(_list_of(metadata.partitionColumns())),
+            partition_by=metadata.partition_by,
             properties={name: value for name, value in properties.items() if not name.startswith("elevata.")},
             dropped=properties.get(DROPPED) == "true",
         )
 
     def schema(self) -> StructType:
         """Return the columns from the log, without a query."""
-        return StructType.fromJson(json.loads(self.snapshot().metadata().schema().json()))
+        return StructType.fromJson({"type": "struct", "fields": metadata_of(self.snapshot()).fields})
 
     def physical_names(self) -> dict[str, str]:
         """Return Delta's physical name of every column, by its present name."""
-        fields = json.loads(self.snapshot().metadata().schema().json())["fields"]
+        fields = metadata_of(self.snapshot()).fields
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
 
     def keys_without_column(self, physical_name: str) -> list[str]:
         """Return the stable keys stored for a physical name that no column has: those of dropped columns."""
         if physical_name in self.physical_names().values():
             return []
-        properties = properties_of(self.snapshot().metadata().configuration())
+        properties = metadata_of(self.snapshot()).properties
         stored = {name: value for name, value in properties.items() if name.startswith(COLUMN)}
         return [name.removeprefix(COLUMN) for name, value in stored.items() if value == physical_name]
 
@@ -416,6 +415,22 @@ def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
         nullable=field["nullable"],
         key=keys.get(field["metadata"].get(_PHYSICAL, field["name"])),
     )
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Metadata of a table in its log: properties, the schema's fields as JSON, names of the partition columns."""
+
+    properties: dict[str, str]
+    fields: list[dict[str, Any]]
+    partition_by: tuple[str, ...]
+
+
+def metadata_of(snapshot: Any) -> Metadata:
+    """Return a snapshot's metadata, read by one call into the JVM."""
+    written = json.loads(snapshot.metadata().json())["metaData"]
+    fields = json.loads(written["schemaString"])["fields"]
+    return Metadata(written["configuration"], fields, tuple(written["partitionColumns"]))
 
 
 def properties_of(scala_map) -> dict[str, str]:
