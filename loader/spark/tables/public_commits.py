@@ -10,8 +10,9 @@ direct path does by Delta's transaction is done here by three checks, so that a 
   between the first check and the start of the transaction fails the write;
 * the same subquery reads the whole table, so Delta refuses a later commit of another writer as a conflict.
 
-``txnAppId``, ``txnVersion`` and ``userMetadata`` are settings of the session. Delta skips a write whose number the
-table already has; the commit after the version read is therefore compared with this session's ``userMetadata``.
+``txnAppId`` and ``txnVersion`` are options of a write, and settings of the session for MERGE. Delta skips a write
+whose number the table already has; the commit after the version read is therefore compared with this session's
+``userMetadata``.
 
 A write has room for one transaction id. Further ones (the files of a feed) are committed before it, each in an
 empty commit: a run that dies in between has recorded files under a run number that no run has, and these are read
@@ -26,7 +27,7 @@ from operator import or_
 
 from delta.tables import DeltaTable as Delta
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
 from loader.spark.session import USER_METADATA, forget, thrown_by
@@ -43,6 +44,8 @@ _ADDED = "__added"
 _MOVED = "elevata: the table moved"
 # Exceptions of Delta by the names of their classes, where no Python class stands for them.
 _CONFLICT_NAMES = tuple(conflict.__name__ for conflict in CONFLICTS)
+# Transaction id with its number.
+Number = tuple[str, int]
 # Names of files are summed as numbers below this, so that no sum of a table's rows overflows.
 _MODULUS = 2**31 - 1
 
@@ -112,7 +115,8 @@ class PublicFiles(TableFiles):
     # --- commits ------------------------------------------------------------------------------------
 
     def commit(self, changes: Changes) -> bool:
-        self._refuse_moved()
+        if self.table.version() != self.version:
+            raise self.moved()
         app_id, sequence = changes.app_id, changes.sequence
         if app_id is not None and self.table.committed_sequence(app_id) >= sequence:
             return False
@@ -122,10 +126,9 @@ class PublicFiles(TableFiles):
         with self._staged(changes) as add, self._refusing():
             fence = self._fence()
             for number in before:
-                self._append(number, self._no_rows(fence))
+                self._record(number, fence)
             version = self.table.version()
-            with _transaction(self.session, own):
-                self._write(changes, add, fence)
+            self._write(changes, add, fence, own)
         self._require_own(version, numbered=own is not None)
         return True
 
@@ -142,17 +145,18 @@ class PublicFiles(TableFiles):
         finally:
             forget(staged)
 
-    def _write(self, changes: Changes, add: DataFrame | None, fence: Column) -> None:
+    def _write(self, changes: Changes, add: DataFrame | None, fence: Column, number: Number | None) -> None:
         rows = self._no_rows(fence) if add is None else add.where(fence)
         if changes.gone is not None:
-            self._merge(changes.gone, changes.gone_from or [], rows if add is not None else None, fence)
-        elif not changes.remove and (changes.remove is None or self.all):
-            rows.write.format("delta").mode("append").save(self.table.location)
+            with _settings_of(self.session, number):
+                self._merge(changes.gone, changes.gone_from or [], None if add is None else rows, fence)
+        elif changes.remove or (changes.remove is not None and not self.all):
+            self._overwrite(_writer(rows, number), changes.remove)
         else:
-            self._overwrite(rows, changes.remove)
+            _writer(rows, number).mode("append").save(self.table.location)
 
-    def _overwrite(self, rows: DataFrame, remove: list[Part]) -> None:
-        writer = rows.write.format("delta").mode("overwrite")
+    def _overwrite(self, writer: DataFrameWriter, remove: list[Part]) -> None:
+        writer = writer.mode("overwrite")
         if remove != self.all:
             values = ", ".join(quote_text(part.value) for part in remove)
             writer = writer.option("replaceWhere", f"{quote_identifier(remove[0].column)} IN ({values})")
@@ -189,10 +193,10 @@ class PublicFiles(TableFiles):
             merge = merge.whenNotMatchedInsert(F.col(f"s.{_ADDED}"), values_of)
         merge.execute()
 
-    def _append(self, number: tuple[str, int], rows: DataFrame) -> None:
+    def _record(self, number: Number, fence: Column) -> None:
+        """Commit a transaction number without rows."""
         version = self.table.version()
-        with _transaction(self.session, number):
-            rows.write.format("delta").mode("append").save(self.table.location)
+        _writer(self._no_rows(fence), number).mode("append").save(self.table.location)
         # Delta skips a number that a run which died had committed.
         if self.table.version() != version:
             self._require_own(version, numbered=True)
@@ -204,10 +208,6 @@ class PublicFiles(TableFiles):
         return row.where(~fence)
 
     # --- the table as it was read -------------------------------------------------------------------
-
-    def _refuse_moved(self) -> None:
-        if self.table.version() != self.version:
-            raise self.moved()
 
     def _fence(self) -> Column:
         """Return true as a subquery over the newest version, which raises an error if the table moved."""
@@ -250,9 +250,14 @@ def _fingerprint(frame: DataFrame) -> DataFrame:
     return frame.agg(F.count(F.lit(1)).alias("rows"), F.coalesce(F.sum(file), F.lit(0)).alias("files"))
 
 
+def _writer(rows: DataFrame, number: Number | None) -> DataFrameWriter:
+    writer = rows.write.format("delta")
+    return writer if number is None else writer.options(txnAppId=number[0], txnVersion=number[1])
+
+
 @contextmanager
-def _transaction(session: SparkSession, number: tuple[str, int] | None) -> Iterator[None]:
-    """Give writes of the session this transaction id and number."""
+def _settings_of(session: SparkSession, number: Number | None) -> Iterator[None]:
+    """Give a MERGE of the session this transaction number."""
     if number is None:
         yield
         return

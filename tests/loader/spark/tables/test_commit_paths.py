@@ -110,18 +110,18 @@ def _commits(table: DeltaTable) -> list[tuple]:
 def test_a_commit_between_the_check_of_the_version_and_the_write_is_refused_and_nothing_is_written(
     spark, tmp_path, monkeypatch
 ):
-    """The check sees the version that was read; the write's own subquery sees that the table moved since."""
+    """The first check sees the version that was read; the subquery in the write sees that the table moved since."""
     session = dataset_session(spark, user_metadata='{"run": "ours"}')
     table = DeltaTable(session, str(tmp_path), "moved")
     one = session.range(3).select(F.col("id").cast("string").alias("id"), F.lit("a").alias("part"))
     one.write.format("delta").partitionBy("part").save(table.location)
-    real = PublicFiles._refuse_moved
+    real = PublicFiles._write
 
-    def then_another_writer(files: PublicFiles) -> None:
-        real(files)
+    def after_another_writer(*arguments) -> None:
         spark.newSession().sql(f"INSERT INTO {table.sql_name} VALUES ('foreign', 'b')")
+        real(*arguments)
 
-    monkeypatch.setattr(PublicFiles, "_refuse_moved", then_another_writer)
+    monkeypatch.setattr(PublicFiles, "_write", after_another_writer)
     add = session.createDataFrame([("new", "a")], one.schema)
 
     def changes(files: PublicFiles) -> dict[str, dict]:
