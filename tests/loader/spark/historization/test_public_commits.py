@@ -10,12 +10,11 @@ from tests.loader.spark.historization.test_unmarked_rows import BATCHES, FILE_BA
 
 pytestmark = pytest.mark.spark
 
-# A snapshot with tombstones, a late row, batch files and a renamed column: each is written in another way.
+# A snapshot with tombstones, a late row and batch files: each is written in another way.
 BY_DAY = {
     "snap-dbt-tombstone-delete-rerun-reinsert-delete",
     "eff-late-event-splits-history",
     "fivetran-doc-diagram-mixed-files",
-    "schema-column-renamed",
 }
 
 

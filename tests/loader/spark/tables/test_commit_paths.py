@@ -11,10 +11,10 @@ from loader.spark.tables.commits import AUTO, DIRECT, PUBLIC, choose_path, commi
 from loader.spark.tables.public_commits import PublicFiles
 from loader.spark.tables.table_files import PLACE, TableMoved
 from loader.spark.tables.tables import DeltaTable
-from tests.fixtures.spark import use_path
+from tests.fixtures.spark import by_night, use_path
 from tests.loader.harness import Dataset
 
-DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"]
+DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
 
 
 # --- the choice ------------------------------------------------------------------------------------
@@ -67,30 +67,20 @@ def test_the_self_test_finds_a_class_a_method_and_a_parameter_that_are_not_as_ex
 
 
 @pytest.mark.spark
-def test_both_paths_leave_the_same_rows_and_the_same_commit_metadata(spark, tmp_path, monkeypatch):
-    """Three loads that change, delete, reopen and change nothing, with and without a history."""
-    loads = [
-        [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}],
-        [{"id": 1, "v": "A"}, {"id": 3, "v": "c"}],
-        [{"id": 1, "v": "A"}, {"id": 3, "v": "c"}],
-    ]
+@pytest.mark.parametrize("historize", [True, by_night(False)])
+def test_both_paths_leave_the_same_rows_and_the_same_commit_metadata(spark, tmp_path, monkeypatch, historize):
+    """A load that changes, deletes and adds rows of a table that is taken for a large one."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     found = {}
     for path in (DIRECT, PUBLIC):
+        item = Dataset(spark, tmp_path / path, historize=historize)
+        item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
         use_path(monkeypatch, path)
-        for historize in (True, False):
-            item = Dataset(spark, tmp_path / path / str(historize), historize=historize)
-            item.folder.mkdir(parents=True)
-            for day, rows in zip(DAY, loads, strict=True):
-                status, event = item.load(rows, at=day)
-                assert (status, event["warnings"]) == ("succeeded", [])
-            found[path, historize] = (
-                item.history() if historize else [],
-                item.current(),
-                [_commits(item.table(spec)) for spec in item.tables()],
-            )
-    for historize in (True, False):
-        assert found[DIRECT, historize] == found[PUBLIC, historize]
+        status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}], at=DAY[1])
+        assert (status, event["warnings"]) == ("succeeded", [])
+        versions = item.history() if historize else []
+        found[path] = versions, item.current(), [_commits(item.table(spec)) for spec in item.tables()]
+    assert found[DIRECT] == found[PUBLIC]
 
 
 def _commits(table: DeltaTable) -> list[tuple]:
