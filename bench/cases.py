@@ -8,7 +8,7 @@ from bench.session import DRIVER_MEMORY
 from bench.workers import Failed
 
 # The names of the command line, in the order of the table.
-ENGINES = ("ours", "limit", "four_step", "dbt_snapshot", "koheesio", "datacoolie")
+ENGINES = ("ours", "ours_public", "limit", "four_step", "dbt_snapshot", "koheesio", "datacoolie")
 SMALL_TABLES = "small_tables"
 NAMES = (*ENGINES, SMALL_TABLES)
 

@@ -36,7 +36,7 @@ from loader.spark.historization.history import Target
 from loader.spark.historization.stage import with_hashes
 from loader.spark.load import SUCCEEDED, LoadAttempt
 from loader.spark.maintenance_runs import govern
-from loader.spark.tables import steps
+from loader.spark.tables import commits, steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
@@ -221,6 +221,16 @@ class Ours(Engine):
 
     def _manifest(self, raw: tuple[RawLoad, ...], rawcore: tuple[RawcoreLoad, ...], load: int) -> LoadManifest:
         return LoadManifest(f"run-{load}", load_time(load), 1, raw, rawcore)
+
+
+class OursPublic(Ours):
+    """Engine that commits by Delta's public interfaces."""
+
+    name = "ours_public"
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        super().__init__(spark, folder)
+        commits.use(commits.CommitPath(commits.PUBLIC, "the benchmark measures it"))
 
 
 class OursSmallTables(Ours):

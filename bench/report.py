@@ -7,6 +7,7 @@ from pathlib import Path
 # Ratio -> (whose median, divided by whose median). Names of entries are in ``bench.cases``.
 RATIOS = {
     "ours_vs_limit": ("ours", "limit"),
+    "ours_public_vs_ours": ("ours_public", "ours"),
     "whole_load_vs_limit": ("whole_load", "limit"),
     "four_step_vs_ours": ("four_step", "ours"),
     "dbt_snapshot_vs_ours": ("dbt_snapshot", "ours"),

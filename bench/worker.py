@@ -16,6 +16,7 @@ CORES = 2
 ENGINES = {
     "snapshots": ("bench.snapshots", "Snapshots"),
     "ours": ("bench.ours", "Ours"),
+    "ours_public": ("bench.ours", "OursPublic"),
     "limit": ("bench.limit", "Limit"),
     "four_step": ("bench.four_step", "FourStep"),
     "dbt_snapshot": ("bench.dbt_snapshot", "DbtSnapshot"),

@@ -343,6 +343,10 @@ if CATALOG not in ("embedded", "hive") and not CATALOG.startswith("thrift://"):
         f"ELEVATA_CATALOG is {CATALOG!r}: it must be embedded, hive (a metastore that Hive's own settings name), or "
         "the addresses of a metastore such as thrift://host:9083, with commas between them"
     )
+# How rows are committed to tables: auto (direct where Delta's own classes allow it), direct or public.
+COMMITS = os.environ.get("ELEVATA_COMMITS") or "auto"
+if COMMITS not in ("auto", "direct", "public"):
+    raise ImproperlyConfigured(f"ELEVATA_COMMITS is {COMMITS!r}: it must be auto, direct or public")
 METASTORE_VERSION = os.environ.get("ELEVATA_METASTORE_VERSION", "")
 METASTORE_JARS = os.environ.get("ELEVATA_METASTORE_JARS", "")
 # The Java that set-up settled on need not be on PATH.

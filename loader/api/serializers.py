@@ -128,7 +128,9 @@ class DatasetRunSerializer(serializers.ModelSerializer):
 class LoadRunSerializer(LoadRunListSerializer):
     status = serializers.ChoiceField(choices=LoadRun.STATUSES, read_only=True)
     kind = serializers.ChoiceField(choices=LoadRun.Kind.choices, read_only=True)
-    details = serializers.DictField(read_only=True, help_text="What was asked, and the Delta versions of the tables.")
+    details = serializers.DictField(
+        read_only=True, help_text="What was asked, the Delta versions of the tables, and how commits were made."
+    )
     datasets = DatasetRunSerializer(many=True, read_only=True)
 
     class Meta(LoadRunListSerializer.Meta):

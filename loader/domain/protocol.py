@@ -10,7 +10,8 @@ Closing the pipe ends the runner: it dies with its worker.
 Events come from a descriptor of its own (standard output carries log noise), each with the ``id``
 of its request (none for ``ready`` and ``fatal``) and an ``event``:
 
-    ready               pid, spark_version, seconds: the session is up, requests are taken
+    ready               pid, spark_version, seconds, commits (name and reason of the commits' path):
+                        the session is up, requests are taken
     fatal               error: the runner cannot go on
     log                 level, message, dataset (optional)
     dataset_started     dataset
@@ -22,7 +23,8 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     step_finished       ordinal, status, observed, version_after, error, seconds, rows (of a step that rewrites)
     case_finished       outcome (loader.domain.reference.cases.Outcome as JSON)
     finished            status: succeeded | failed | canceled; answer (observe, sizes, dry-run, revert, prune,
-                        compact, read, check), error, unreadable (observe: keys of tables)
+                        compact, read, check), error, unreadable (observe: keys of tables),
+                        commits (load and maintenance runs: as in ready)
 
 Every request gets exactly one ``finished``. A ``dataset`` is a stable key. ``error`` is a refusal
 as JSON (``loader.domain.refusals``).

@@ -64,6 +64,8 @@ PROMISES: Mapping[str, Promise] = {
     "spark.sql.warehouse.dir": Promise("set ELEVATA_WAREHOUSE"),
     "spark.databricks.delta.commitInfo.enabled": Promise("each run finds its commits by what they say", "true"),
     "spark.databricks.delta.commitInfo.userMetadata": Promise("each run writes its own"),
+    "spark.databricks.delta.write.txnAppId": Promise("each run gives its commits their number"),
+    "spark.databricks.delta.write.txnVersion": Promise("each run gives its commits their number"),
     "spark.databricks.delta.retentionDurationCheck.enabled": Promise(
         "files that an undo or a reader still needs are never removed", "true"
     ),

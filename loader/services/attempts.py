@@ -78,6 +78,7 @@ def record_document(run: LoadRun, attempt: int) -> dict[str, Any]:
         "software": software(),
         "datasets": [_dataset(row) for row in run.datasets.order_by("ordinal", "pk")],
         "tables": run.details.get("tables", {}),
+        "commits": run.details.get("commits", {}),
         "execution": run.execution_id,
         "requested_at": _moment(run.requested_at),
         "started_at": _moment(run.started_at),

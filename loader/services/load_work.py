@@ -202,7 +202,9 @@ class LoadWork:
             self._execute(pending)
         self.attempt.enter("loading")
         manifest = retried(lambda: load_manifest(run=self.run, plan=todo, rows=rows, files=files))
-        result = self.must_answer(self.talk.ask("load", manifest, self.store))
+        finished = self.talk.ask("load", manifest, self.store)
+        self.keep_commits(finished)
+        result = self.must_answer(finished)
         if is_shared():
             self._publish(None if pending.operations else frozenset(step.dataset.key for step in todo.steps))
         return result
@@ -344,6 +346,15 @@ class LoadWork:
         elif event["status"] == run_states.SKIPPED:
             because = event.get("skipped_because")
             self.attempt.say(f"skipped, because {because} did not succeed", level="warning", dataset_key=key)
+
+    def keep_commits(self, finished: dict) -> None:
+        """Record in the run and in its log which path its commits took, and why."""
+        commits = finished.get("commits")
+        if not commits:
+            return
+        self.attempt.say(f"commits: {commits['name']}, because {commits['reason']}")
+        self.run.details = {**self.run.details, "commits": commits}
+        retried(lambda: LoadRun.objects.filter(pk=self.run.pk).update(details=self.run.details))
 
     def must_answer(self, finished: dict) -> str:
         """Return the load's result. Raise Stopped, or the Refusal of the whole request."""

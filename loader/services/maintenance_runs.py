@@ -386,6 +386,7 @@ class RunWork(Protocol):
 
     def pending(self, todo: LoadPlan) -> Pending: ...
     def store(self, event: dict[str, Any]) -> None: ...
+    def keep_commits(self, finished: dict[str, Any]) -> None: ...
     def must_answer(self, finished: dict[str, Any]) -> str: ...
 
 
@@ -394,6 +395,7 @@ def govern(work: RunWork) -> str:
     manifest = _MANIFESTS[work.run.kind](work)
     work.attempt.enter(_PHASES[work.run.kind])
     finished = work.talk.ask(work.run.kind, manifest, work.store)
+    work.keep_commits(finished)
     answer = finished.get("answer") or {}
     if "tables" in answer:
         details = {**work.run.details, "tables": answer["tables"]}

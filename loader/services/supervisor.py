@@ -188,6 +188,8 @@ class Runner:
             self._ready = event
             self._is_ready.set()
             log.info("the runner is ready after %s s (process %s)", event.get("seconds"), event.get("pid"))
+            commits = event.get("commits") or {}
+            log.info("the runner's commits are %s: %s", commits.get("name"), commits.get("reason"))
         elif event["event"] == "fatal":
             self._why = Refusal.from_json(event["error"])
         else:
@@ -261,6 +263,7 @@ def runner_config() -> dict[str, Any]:
         "log_level": "ERROR",
         "source_roots": [str(place) for place in source_roots().places],
         "closed_folders": list(source_roots().closed),
+        "commits": settings.COMMITS,
         "metastore": settings.CATALOG if settings.CATALOG.startswith("thrift://") else "",
         "metastore_version": settings.METASTORE_VERSION,
         "metastore_jars": settings.METASTORE_JARS,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from loader.domain import run_states
 from loader.domain.manifest import CompactManifest
 from loader.spark.session import USER_METADATA, dataset_session
-from loader.spark.tables.commits import TableFiles, rows_in
+from loader.spark.tables.direct_commits import DirectFiles, rows_in
 from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
 
 # Shared context of a maintenance run: Spark session, progress callback, commit metadata.
@@ -67,7 +67,7 @@ def carried(
 def file_count(table: DeltaTable) -> int:
     """Return the number of files of a table."""
     checksum = table.snapshot().checksumOpt()
-    return checksum.get().numFiles() if checksum.isDefined() else len(TableFiles(table.spark, table).all)
+    return checksum.get().numFiles() if checksum.isDefined() else len(DirectFiles(table.spark, table).all)
 
 
 _BOUNDS = "spark.databricks.delta.optimize."
@@ -85,7 +85,7 @@ def is_crowded(table: DeltaTable) -> bool:
 
 def _has_dead_rows(table: DeltaTable) -> bool:
     partitions: dict[str, list[Any]] = {}
-    for file in TableFiles(table.spark, table).all:
+    for file in DirectFiles(table.spark, table).all:
         partitions.setdefault(file.partitionValues().toString(), []).append(file)
     return any(_is_half_dead(files) for files in partitions.values())
 

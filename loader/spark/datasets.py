@@ -23,7 +23,8 @@ from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.small_loads import PreparedLoad, small_batch
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.tables.commits import TableFiles, TableMoved, commit, rows_in
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.table_files import TableMoved
 from loader.spark.tables.tables import DeltaTable, publish, publish_views, run_signature
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -106,7 +107,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     raw = DeltaTable(session, task.warehouse, load.table.key)
     if outcome.version_before is None:
         outcome.version_before = raw.version()
-    if task.small is not None and task.small.fits(files := TableFiles(session, raw)):
+    if task.small is not None and task.small.fits(files := open_files(session, raw)):
         task.phase("writing raw")
         outcome.counts = task.small.write_raw(session, files)
         publish(session, load.table, raw.location)
@@ -153,7 +154,7 @@ def _write_raw(
         for name, type_ in types.items()
     ))  # fmt: skip
     if feed is None:
-        files = TableFiles(session, raw)
+        files = open_files(session, raw)
         commit(files, None, add=typed, remove=files.all, last=last)
         return
     gone = feed.replaced_rows()
@@ -306,7 +307,7 @@ def _prepared(task: Task, session: SparkSession, load: RawcoreLoad, target: Targ
 def _rows_delivered(task: Task, session: SparkSession, load: RawcoreLoad) -> int | None:
     """Return the largest possible number of stage rows by file statistics, None if these are missing."""
     tables = [DeltaTable(session, task.warehouse, one.table.key) for one in load.inputs]
-    counts = [rows_in(TableFiles(session, table).all) for table in tables]
+    counts = [open_files(session, table).rows() for table in tables]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 

@@ -27,9 +27,10 @@ from loader.spark.historization.history import Stamp, Target, refuse_policy_chan
 from loader.spark.historization.versions import KEY
 from loader.spark.load import CANCELED, FAILED, SUCCEEDED
 from loader.spark.reverts import revert
-from loader.spark.session import accident, first_line
+from loader.spark.session import accident, first_line, forget
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.tables.commits import PLACE, TableFiles, commit
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.table_files import PLACE
 from loader.spark.tables.tables import run_signature
 from loader.spark.vacuum import vacuum
 from metadata.domain.sql import quote_identifier, quote_text
@@ -158,10 +159,13 @@ class _Prune:
         target, load = self._target, self.manifest.load
         assert target.event_log is not None
         assert load.event_log is not None
-        files = TableFiles(self.house.session, target.event_log)
+        spec = load.event_log
+        purposes = ("entity_key", "event_at", "event_own", "event_kind", "sequence")
+        identity = tuple(spec.column(purpose).name for purpose in purposes)
+        files = open_files(self.house.session, target.event_log, identity)
         if not files.all:
             return 0
-        spec, held = load.event_log, files.frame(files.all, placed=True)
+        held = files.frame(files.all, placed=True)
         key, at, sequence = (
             quote_identifier(spec.column(purpose).name) for purpose in ("entity_key", "event_at", "sequence")
         )
@@ -177,7 +181,7 @@ class _Prune:
                 self.house.sign(carried(signed, run_id=self.house.run_id, what=PRUNE))
                 commit(files, None, gone=places, gone_from=files.all)
         finally:
-            places._jdf.queryExecution().logical().rdd().unpersist(False)
+            forget(places)
         return count
 
     def _bounds(self, events: DataFrame) -> DataFrame:
@@ -248,9 +252,9 @@ def accept(house: House, manifest: AcceptManifest) -> dict[str, int]:
             changed = refuse_changed(target.event_log, load.name, held=held)
             forget_unfinished(house.session, target.event_log, load.event_log, held, signed)
             if changed:
-                commit(TableFiles(house.session, target.event_log), load.event_log.key, sequence)
+                commit(open_files(house.session, target.event_log), load.event_log.key, sequence)
         house.phase("accepting the table")
-        commit(TableFiles(house.session, table), load.leading.key, sequence)
+        commit(open_files(house.session, table), load.leading.key, sequence)
     if target.history:
         house.phase("writing rawcore")
         history.rebuild(Target.of(house.session, house.warehouse, replace(load, sequence=sequence)))

@@ -24,7 +24,7 @@ from loader.domain.run_states import LOAD, PRUNE, REVERT
 from loader.spark.compaction import House
 from loader.spark.expressions import digest
 from loader.spark.historization import history as rawcore
-from loader.spark.historization.difference import REWRITE_UP_TO_ROWS, forget
+from loader.spark.historization.difference import REWRITE_UP_TO_ROWS
 from loader.spark.historization.event_log import (
     LOG,
     VOID,
@@ -38,6 +38,7 @@ from loader.spark.historization.events import EventBatch
 from loader.spark.historization.history import Stamp, Target, kept_hashes, refuse_policy_changed
 from loader.spark.historization.stage import typed_stage
 from loader.spark.historization.versions import KEY, PACKED
+from loader.spark.session import forget
 from loader.spark.tables.tables import DeltaTable, RunCommit, run_signature
 from metadata.domain.sql import quote_identifier, quote_text
 

@@ -41,7 +41,7 @@ from loader.spark.maintenance_runs import MANIFESTS, govern
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.tables import steps
+from loader.spark.tables import commits, steps
 from loader.spark.tables.dry_run import dry_run, sizes
 from loader.spark.tables.shared_catalog import publish_names
 from loader.spark.tables.tables import DeltaTable
@@ -186,12 +186,13 @@ class Runner:
             self._cancels[request_id],
             request_id,
         )
-        return {"status": attempt.run()}
+        return {"status": attempt.run(), "commits": commits.path_in_use().as_json()}
 
     def _govern(self, kind: str, request_id: str, body: dict) -> dict:
         manifest = from_json(MANIFESTS[kind], body)
         emit, canceled = self._emitter(request_id), self._cancels[request_id]
-        return govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+        done = govern(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
+        return done | {"commits": commits.path_in_use().as_json()}
 
     def _read(self, request_id: str, body: dict) -> dict:
         manifest = from_json(ReadManifest, body)
@@ -260,11 +261,20 @@ def main() -> int:
     config = RunnerConfig(**json.loads(os.environ.pop("ELEVATA_RUNNER_CONFIG")))
     try:
         spark = start_session(config)
+        path = commits.choose_path(spark, config.commits)
     except Exception as failure:  # Java missing, master away, bad configuration: one line for the worker
         log.exception("Spark did not start")
         events.emit("fatal", error=_not_started(failure, config).as_json())
         return 1
-    events.emit("ready", pid=os.getpid(), spark_version=spark.version, seconds=round(time.monotonic() - started, 2))
+    commits.use(path)
+    log.info("commits to tables are %s: %s", path.name, path.reason)
+    events.emit(
+        "ready",
+        pid=os.getpid(),
+        spark_version=spark.version,
+        seconds=round(time.monotonic() - started, 2),
+        commits=path.as_json(),
+    )
     runner = Runner(spark, config, events)
     if is_cluster(config.master):
         threading.Thread(target=runner.watch_cluster, name="cluster", daemon=True).start()

@@ -15,7 +15,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from loader.domain import spark_settings
 from loader.domain.refusals import DEEPEST, Refusal, Thrown, cause_of, chain_of
@@ -69,6 +69,8 @@ class RunnerConfig:
     java_options: str = ""
     environment: str = "dev"
     log_level: str = "ERROR"
+    # ELEVATA_COMMITS: auto, direct or public (``loader.spark.tables.commits``).
+    commits: str = "auto"
     # Permitted folders of sources, and closed folders: fields of ``locations.Roots`` as text.
     source_roots: tuple[str, ...] = ()
     closed_folders: tuple[str, ...] = ()
@@ -187,6 +189,11 @@ def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
     session = fit_shuffles(spark.newSession())
     session.conf.set(USER_METADATA, user_metadata)
     return session
+
+
+def forget(checkpointed: DataFrame) -> None:
+    """Release the storage of a local checkpoint."""
+    checkpointed._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def commit_metadata(fields: Mapping[str, Any]) -> str:

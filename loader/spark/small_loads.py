@@ -38,7 +38,9 @@ from loader.spark.historization.history import Stamp, Target, columns_hashed
 from loader.spark.session import source_roots
 from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
 from loader.spark.sources.files import DeliveredFile as ListedFile
-from loader.spark.tables.commits import TableFiles, commit, rows_in
+from loader.spark.tables.commits import DIRECT, commit, open_files, path_in_use
+from loader.spark.tables.direct_commits import rows_in
+from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable, metadata_of
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import HistoryPolicy
@@ -75,7 +77,7 @@ class PreparedLoad:
 
     def fits(self, *tables: TableFiles) -> bool:
         """Return True if none of these tables has moved since the task read it."""
-        return all(files.snapshot.version() == self.versions[files.table.key] for files in tables)
+        return all(files.version == self.versions[files.table.key] for files in tables)
 
     def write_raw(self, session: SparkSession, files: TableFiles) -> dict[str, int]:
         """Commit the delivered rows in place of the former delivery's, and return the counts."""
@@ -163,7 +165,8 @@ def prepare_small_loads(
 ) -> dict[str, PreparedLoad]:
     """Run the small loads among ``datasets`` in one job; return them by the keys of both their datasets.
 
-    Nothing is committed. A load that is missing in the result takes the general way.
+    Nothing is committed; only the direct path can commit files that are written already. A load that is missing in the
+    result takes the general way.
     """
 
     def task_of(pair: tuple[RawLoad, RawcoreLoad]) -> tuple[PreparedLoad, SmallLoad] | None:
@@ -173,6 +176,8 @@ def prepare_small_loads(
             log.info("%s takes the general way: %s", pair[1].name, reason)
             return None
 
+    if path_in_use().name != DIRECT:
+        return {}
     pairs = [pair for pair in small_pairs(manifest) if all(load.dataset in datasets for load in pair)]
     with ThreadPoolExecutor(side_by_side) as pool:
         planned = [task for task in pool.map(inheritable_thread_target(spark)(task_of), pairs) if task is not None]
@@ -204,9 +209,9 @@ def _prepared(
     if not all(file.path.startswith(_LOCAL) for file in listed):
         raise _NotSmall("its files are not on this machine")
     target = Target.of(spark, warehouse, load)
-    raw_files = TableFiles(spark, DeltaTable(spark, warehouse, raw.table.key))
+    raw_files = open_files(spark, DeltaTable(spark, warehouse, raw.table.key))
     tables = [raw_files, target.rawcore_files, *([target.versions.files] if target.history else [])]
-    if any(files.snapshot.version() < 0 for files in tables):
+    if any(files.version < 0 for files in tables):
         raise _NotSmall("a table is missing")
     _check_state(target, load)
     known = target.versions.files_of(OPEN) if target.history else target.rawcore_files.all
@@ -236,7 +241,7 @@ def _prepared(
         closes_absent=HistoryPolicy.from_dict(load.policy).closes_absent,
         limit=manifest.small_rows,
     )
-    versions = {files.table.key: files.snapshot.version() for files in tables}
+    versions = {files.table.key: files.version for files in tables}
     return PreparedLoad(raw, load, stamp, listed, versions), task
 
 
@@ -283,7 +288,7 @@ def _history(target: Target, load: RawcoreLoad, types: dict[str, str]) -> Histor
 
 def _table(files: TableFiles, types: dict[str, str]) -> Table:
     """Return a table's layout. Raise _NotSmall where a column of ``types`` has another type in it."""
-    metadata = metadata_of(files.snapshot)
+    metadata = metadata_of(files.table.snapshot())
     if metadata.properties.get(_MAPPING, "none") not in _BY_NAME:
         raise _NotSmall("its columns are mapped by id")
     fields = tuple(_field(column) for column in metadata.fields)

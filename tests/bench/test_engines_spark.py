@@ -13,7 +13,7 @@ ROWS = 500
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    entries = plain_entries(["ours", "limit", "four_step"], 1)
+    entries = plain_entries(["ours", "ours_public", "limit", "four_step"], 1)
     with Bench(plans(ROWS, 10, 1), tmp_path_factory.mktemp("bench") / "data") as bench:
         make_sources(bench, entries)
         yield {result["name"]: result for result in measure(bench, entries, 1)}, bench.plans["main"]
@@ -22,7 +22,7 @@ def results(tmp_path_factory):
 def test_all_end_with_the_expected_history(results):
     found, plan = results
     assert {name: result.get("wrong") for name, result in found.items()} == dict.fromkeys(
-        ("ours", "whole_load", "limit", "four_step")
+        ("ours", "whole_load", "ours_public", "limit", "four_step")
     )
     for result in found.values():
         assert (result["versions"], result["open"]) == (plan.versions(2), plan.live(2))
@@ -35,7 +35,9 @@ def test_loads_are_measured(results):
         assert result["median"] > 0
         assert result["cpu_seconds"] > 0
         assert result["bytes_read"] > 0
-    assert {"ours_vs_limit", "four_step_vs_ours", "whole_load_vs_limit"} <= set(ratios(list(found.values())))
+    assert {"ours_vs_limit", "ours_public_vs_ours", "four_step_vs_ours", "whole_load_vs_limit"} <= set(
+        ratios(list(found.values()))
+    )
 
 
 def test_a_data_folder_is_thrown_away(tmp_path):

@@ -20,6 +20,7 @@ The script is a JSON file named by the argument, read anew for every request:
     answers        answers of reads, by kind; of checks, by the history's name
     findings       what publishing leaves, as rows of its answer
     no_catalog     refusal of every publication
+    commits        path of the commits of loads and maintenance runs
     pause          seconds that each dataset takes
     step_pause     seconds that each step takes
     print          output on standard error for every request except pings, line by line
@@ -71,7 +72,8 @@ def answer(request: dict) -> None:
         stop.wait()
         emit("finished", id=request_id, status="canceled")
         return
-    emit("finished", id=request_id, **ANSWERS[kind](request_id, request.get("body"), told, stop))
+    path = {"commits": told["commits"]} if "commits" in told else {}
+    emit("finished", id=request_id, **path, **ANSWERS[kind](request_id, request.get("body"), told, stop))
 
 
 def speak(told: dict) -> None:

@@ -23,7 +23,8 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import TableSpec
 from loader.domain.historization import history as rules
 from loader.spark.expressions import any_of
-from loader.spark.tables.commits import PLACE
+from loader.spark.session import forget
+from loader.spark.tables.table_files import PLACE
 from metadata.domain.sql import quote_identifier
 
 CHANGE = "__change"
@@ -134,11 +135,6 @@ class Difference:
 
     def release(self) -> None:
         forget(self.frame)
-
-
-def forget(checkpointed: DataFrame) -> None:
-    """Release the storage of a local checkpoint."""
-    checkpointed._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def compare(stage: DataFrame, known: DataFrame | None, table: TableSpec, comparison: Comparison) -> Difference:

@@ -15,7 +15,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, PRUNE
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
-from loader.spark.tables.commits import TableFiles
+from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.history_policy import CDC, IGNORE, HistoryPolicy
 from metadata.domain.sql import quote_identifier

@@ -24,11 +24,13 @@ from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.history import Choices, eras_with
 from loader.domain.manifest import RawcoreLoad
 from loader.domain.refusals import Refusal
-from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, forget
+from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.historization.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
 from loader.spark.historization.history import Stamp
 from loader.spark.historization.versions import KEY, PACKED, HistoryTable
-from loader.spark.tables.commits import TableFiles, commit, rows_in
+from loader.spark.session import forget
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier, quote_text
@@ -67,7 +69,7 @@ class EventBatch:
     @cached_property
     def files(self) -> TableFiles:
         """Return the files of the event log, as of the first access."""
-        return TableFiles(self.session, self.event_log)
+        return open_files(self.session, self.event_log)
 
     @cached_property
     def fold(self) -> EventFold:
@@ -94,7 +96,7 @@ class EventBatch:
 
     def prepare(self, stage: DataFrame, *, guard: rules.DeleteGuard, expected: int | None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid."""
-        known = rows_in(self.files.all)
+        known = self.files.rows()
         self._one_task = None not in (expected, known) and max(expected, known) <= ONE_TASK_UP_TO_ROWS
         if self._one_task:
             stage = stage.coalesce(1)

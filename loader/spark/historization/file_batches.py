@@ -33,10 +33,11 @@ from loader.spark.expressions import (
     united,
 )
 from loader.spark.historization import history
-from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS, forget
+from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS
 from loader.spark.historization.event_log import SAMPLES, refuse_conflicting
 from loader.spark.historization.history import Stamp, Target, kept_hashes
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION
+from loader.spark.session import forget
 from metadata.domain.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import STRING, TIMESTAMP, parse, spark_type

@@ -24,7 +24,8 @@ from loader.domain.historization.history import Choices, eras_note, eras_with, f
 from loader.domain.manifest import RawcoreLoad
 from loader.spark.historization.difference import CHANGE, KNOWN_HASH, OLD, UNTOUCHED, UPDATED, Difference
 from loader.spark.historization.versions import LIVE, HistoryTable
-from loader.spark.tables.commits import PLACE, TableFiles, commit, rows_in
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
@@ -230,11 +231,11 @@ class Target:
 
     @cached_property
     def rawcore_files(self) -> TableFiles:
-        return TableFiles(self.session, self.rawcore)
+        return open_files(self.session, self.rawcore, (self.load.table.column("entity_key").name,))
 
     def rawcore_rows(self) -> int:
         """Return the number of rawcore rows from file statistics; count them only if these are missing."""
-        known = rows_in(self.rawcore_files.all)
+        known = self.rawcore_files.rows()
         return self.rawcore.rows() if known is None else known
 
     def segments(self) -> dict[str, int]:

@@ -22,7 +22,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
 from loader.spark.reads import in_time
-from loader.spark.tables.commits import TableFiles
+from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import BATCH_FILES, TOMBSTONE, HistoryPolicy
@@ -178,7 +178,7 @@ def _event_log(spark: SparkSession, warehouse: str, manifest: CheckManifest, ver
         return []
     event_log = DeltaTable(spark, warehouse, manifest.event_log.key)
     counts = {EVENT_LOG_CHANGED: len(event_log.foreign_changes())}
-    if not event_log.exists() or not TableFiles(spark, event_log).all:
+    if not event_log.exists() or not open_files(spark, event_log).all:
         counts[EVENT_LOG_MISSING] = versions
     return [{"code": code, "message": MESSAGES[code], "count": n, "samples": []} for code, n in counts.items() if n]
 

@@ -14,7 +14,7 @@ from architecture.domain.tables import ColumnSpec
 from loader.domain.manifest import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
-from loader.spark.tables.commits import TableFiles
+from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 
@@ -42,7 +42,7 @@ def _input_frame(
         run_id = quote_identifier(stage_input.table.column("run_id").name)
         frame = table.frame().where(F.col(run_id) == fill["run_id"])
     else:
-        frame = TableFiles(session, table).frame()
+        frame = open_files(session, table).frame()
     if stage_input.filter:
         frame = frame.where(bound(stage_input.filter, **fill))
     delivered = {column.name: column for column in stage_input.table.columns}

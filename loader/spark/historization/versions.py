@@ -15,7 +15,8 @@ from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.fold import struct, text
 from loader.domain.manifest import HashComponent, RawcoreLoad
 from loader.spark.expressions import any_of, digest
-from loader.spark.tables.commits import PLACE, TableFiles, commit
+from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history_columns import open_end
 from metadata.domain.history_policy import TOMBSTONE, HistoryPolicy
@@ -90,7 +91,7 @@ class HistoryTable:
     @cached_property
     def files(self) -> TableFiles:
         """Return the files of the table as of the start of the load."""
-        return TableFiles(self.session, self.table)
+        return open_files(self.session, self.table, (self.spec.column("history_key").name,))
 
     def files_of(self, *segments: str) -> list[Any]:
         return self.files.where(self.spec.column("segment").name, *segments)

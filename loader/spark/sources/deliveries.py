@@ -37,7 +37,6 @@ CHANGED_FILE           the file changed while it was checked (``Delivery.check_u
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,7 +60,8 @@ from loader.spark.sources.files import (
     unreadable,
 )
 from loader.spark.sources.formats import JSONL
-from loader.spark.tables.commits import PLACE, TableFiles
+from loader.spark.tables.commits import open_files
+from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain import types as data_types
 from metadata.domain.sql import quote_identifier
@@ -298,10 +298,12 @@ class Feed:
         Raise Refusal CHANGED_SINCE_LOADED, or those of ``list_files``.
         """
         raw = DeltaTable(session, warehouse, load.table.key)
-        table, run_id = TableFiles(session, raw), manifest.run_id
-        log = _log_of(table.snapshot)
+        column, run_id = load.table.column("run_id").name, manifest.run_id
+        table = open_files(session, raw, (column,))
+        # The version before its log: a commit in between then is a conflict.
+        log = _log_of(raw) if table.version >= 0 else FeedLog("")
         if run_id in log.runs:
-            own = raw.frame().where(F.col(quote_identifier(load.table.column("run_id").name)) == run_id).count()
+            own = raw.frame().where(F.col(quote_identifier(column)) == run_id).count()
             message = "The table already held this run: nothing was added."
             return cls(load, run_id, table, log, FeedChoice(()), rows=own, warnings=(message,))
         location = load.source.location
@@ -348,7 +350,7 @@ def feed_notes(
     note = signed.notes.get(NOTE) if signed else None
     for one in load.inputs:
         if one.feed and load.history is not None:
-            log = _log_of(DeltaTable(session, warehouse, one.table.key).snapshot())
+            log = _log_of(DeltaTable(session, warehouse, one.table.key))
             note = with_note(note, one.table.key, log, run_id)
     return {NOTE: note} if note else {}
 
@@ -366,8 +368,9 @@ def _held(session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadMa
     return min(found)
 
 
-def _log_of(snapshot: Any) -> FeedLog:
+def _log_of(table: DeltaTable) -> FeedLog:
     """Return the files and runs in a raw table's log; its checksum file lists only a few transactions."""
+    snapshot = table.snapshot()
     if snapshot.version() < 0:
         return FeedLog("")
     pairs = snapshot.transactions().iterator()

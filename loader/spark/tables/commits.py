@@ -1,139 +1,62 @@
-"""Delta commits built directly: files to read, rows to mark as deleted, rows to add.
+"""Commits of rows to Delta tables, by one of two paths with the same result.
 
-Delta's public interfaces determine the affected rows themselves: a MERGE reads the target twice, an overwrite
-queries the log, and each costs Spark jobs before the first row is written. A load has already read the rows
-it closes, with their files and places. So it builds the commit itself from the parts of Delta's own commands:
-Delta's transaction writes the files, deleted rows are marked in deletion vectors, and one commit with the
-table's transaction id and number contains everything. Protocol, log and readers are unchanged Delta. A table
-without deletion vectors gets the files anew that hold deleted rows.
-
-These parts are not a public interface: the versions are pinned, and ``tests/loader`` tests each part on real
-tables. A transaction starts from the snapshot whose files were read and registers a read of the whole table:
-if another writer commits in between, Delta refuses the commit (``TableMoved``).
+*direct* builds the commit from Delta's own classes (``direct_commits``), which is fast; these classes are no public
+interface. *public* appends, overwrites or merges (``public_commits``). The runner chooses once, at its start.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from delta.exceptions import base as delta
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.util import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
 
-from architecture.domain.steps.features import DELETION_VECTORS, features_of
 from loader.domain.refusals import Refusal
-from loader.spark.tables.tables import DeltaTable, metadata_of
+from loader.spark.session import first_line
+from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.tables.direct_commits import DirectFiles
+from loader.spark.tables.public_commits import PublicFiles
+from loader.spark.tables.table_files import Changes, TableFiles
+from loader.spark.tables.tables import DeltaTable
 
-# Place of a row as one number: half of it is a hash of its file's name (the name itself would weigh more than the
-# row), the other half its position in the file. Spark joins by a single number fastest.
-PLACE, _GONE = "__place", "__gone_place"
-_HALF = 32
-_ROW_BITS = (1 << _HALF) - 1
-# Seed of Spark's xxhash64, and the number of salts tried until every file has a number of its own.
-_SPARK_SEED, _SALTS = 42, 1000
+AUTO, DIRECT, PUBLIC = "auto", "direct", "public"
 
-
-# Delta's exceptions for a conflicting commit of another writer; they have no common class of their own.
-_CONFLICTS = (
-    delta.ConcurrentAppendException,
-    delta.ConcurrentDeleteDeleteException,
-    delta.ConcurrentDeleteReadException,
-    delta.ConcurrentTransactionException,
-    delta.ConcurrentWriteException,
-    delta.DeltaConcurrentModificationException,
-    delta.MetadataChangedException,
-    delta.ProtocolChangedException,
-)
-
-
-class TableMoved(Refusal):
-    """Conflict: another writer committed after this run read the table; nothing was written."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TableFiles:
-    """Files of a table at one version, as listed in the log; read on first access."""
+class CommitPath:
+    """Path of this process's commits, and the reason for it."""
 
-    session: SparkSession
-    table: DeltaTable
+    name: str
+    reason: str
 
-    @cached_property
-    def snapshot(self) -> Any:
-        """Return the newest snapshot as of the first access; reads and the commit use this one."""
-        return self.table.snapshot()
-
-    @cached_property
-    def all(self) -> list[Any]:
-        """Return Delta's AddFile entries, from the checksum file if it lists them (small tables), else from the log."""
-        checksum = self.snapshot.checksumOpt()
-        known = checksum.get().allFiles() if checksum.isDefined() else checksum
-        if known.isDefined():
-            files = known.get()
-            return [files.apply(i) for i in range(files.length())]
-        return list(self.snapshot.allFiles().collectAsList())
-
-    @property
-    def marks_rows(self) -> bool:
-        """Return True if the table marks deleted rows in deletion vectors."""
-        return DELETION_VECTORS in features_of(metadata_of(self.snapshot).properties)
-
-    def where(self, column: str, *values: str) -> list[Any]:
-        """Return the files of the partitions with these values."""
-        physical = self.table.physical_names()[column]
-        found = []
-        for file in self.all:
-            held = file.partitionValues().get(physical)
-            if held.isDefined() and held.get() in values:
-                found.append(file)
-        return found
-
-    def frame(self, files: list[Any] | None = None, *, placed: bool = False, salt: str | None = None) -> DataFrame:
-        """Return the rows of these files, by default of all, and with ``placed`` the place of each row.
-
-        ``salt`` is that of the places, by default the one that tells these files apart. The file list is known,
-        unlike for ``DeltaTable.frame``, whose log query runs jobs of its own and skips files by statistics. This
-        reads every file.
-        """
-        files = self.all if files is None else files
-        log = self.snapshot.deltaLog()
-        none = _option(self.session)
-        frame = DataFrame(log.createDataFrame(self.snapshot, _seq(self.session, files), False, none), self.session)
-        if placed:
-            salt = _numbered(self.session, [_name(file.path()) for file in files])[0] if salt is None else salt
-            frame = frame if self.marks_rows else self._with_row_index(frame)
-            number = F.shiftleft(F.xxhash64(F.lit(salt), "_metadata.file_name"), _HALF)
-            return frame.select("*", number.bitwiseOR(F.col("_metadata.row_index")).alias(PLACE))
-        return frame
-
-    def _with_row_index(self, frame: DataFrame) -> DataFrame:
-        """Return the frame of a table without deletion vectors, with ``_metadata.row_index``.
-
-        Delta's file format has this field only under a protocol with deletion vectors; the log's stays as it is.
-        """
-        delta = "org.apache.spark.sql.delta"
-        marks = _module(self.session, f"{delta}.DeletionVectorsTableFeature$")
-        protocol = _module(self.session, f"{delta}.actions.Protocol$").forTableFeature(marks)
-        protocol = self.snapshot.protocol().merge(_seq(self.session, [protocol]))
-        read = frame._jdf.queryExecution().analyzed().relation()
-        relation = read.copy(
-            read.location(),
-            read.partitionSchema(),
-            read.dataSchema(),
-            read.bucketSpec(),
-            self.snapshot.deltaLog().fileFormat(protocol, self.snapshot.metadata()),
-            read.options(),
-            self.session._jsparkSession,
-        )
-        return DataFrame(self.session._jsparkSession.baseRelationToDataFrame(relation), self.session)
+    def as_json(self) -> dict[str, str]:
+        return asdict(self)
 
 
-def rows_in(files: list[Any]) -> int | None:
-    """Return the number of rows in the files by their statistics, None if these are missing; no file is read."""
-    counts = [file.numLogicalRecords() for file in files]
-    return sum(count.get() for count in counts) if all(count.isDefined() for count in counts) else None
+# A runner is one process with one installation of Delta.
+_path = CommitPath(DIRECT, "no path was chosen")
+
+
+def use(path: CommitPath) -> None:
+    """Commit by this path from now on."""
+    global _path
+    _path = path
+
+
+def path_in_use() -> CommitPath:
+    return _path
+
+
+def open_files(session: SparkSession, table: DeltaTable, key: tuple[str, ...] = ()) -> TableFiles:
+    """Return a table's content at its present version.
+
+    ``key`` names the columns that identify the rows of placed frames.
+    """
+    if _path.name == PUBLIC:
+        return PublicFiles(session, table, key)
+    return DirectFiles(session, table)
 
 
 def commit(
@@ -152,166 +75,103 @@ def commit(
     """Commit added rows, the removal of whole files, and of rows at places ``gone`` in ``gone_from``.
 
     Return False without a write if the table already has this application's ``sequence``. Without an
-    application the commit has no number. ``last`` is called after all files are written and before the
+    application the commit has no number. ``last`` is called after all rows are computed and before the
     commit; its exception leaves the table unchanged. ``recorded`` adds transaction identifiers with their
-    numbers. ``written`` are ``add`` actions, as JSON, of files that are in the table's folder already. Raise
-    TableMoved if the table has changed since ``files`` was read.
+    numbers, the run's own first. ``written`` are ``add`` actions, as JSON, of files that are in the table's folder
+    already; only the direct path takes them. Raise TableMoved if the table has changed since ``files`` was read.
     """
-    session, jvm = files.session, files.session._jvm
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-    log = files.snapshot.deltaLog()
-    transaction = log.startTransaction(_option(session), _some(session, files.snapshot))
-    transaction.readWholeTable()
-    if app_id is not None:
-        # As the transaction's txnVersion does, so that another commit under the same application conflicts,
-        # too; but that one replays the log for the number.
-        transaction.readTxn().addOne(app_id)
-        if files.table.committed_sequence(app_id, files.snapshot) >= sequence:
-            return False
-    remove, overwrites = list(remove or []), bool(remove or gone is not None)
-    if gone is not None and not files.marks_rows:
-        touched, kept = _kept(files, gone, gone_from or [])
-        remove, gone = remove + touched, None
-        add = kept if add is None else add if kept is None else add.unionByName(kept)
-    now = int(jvm.java.lang.System.currentTimeMillis())
-    actions = [file.removeWithTimestamp(now, True) for file in remove]
-    actions += [jvm.org.apache.spark.sql.delta.actions.Action.fromJson(action) for action in written]
-    with ThreadPoolExecutor(1) as beside:
-        # Marking is small jobs with pauses between them: in parallel with writing it costs next to nothing.
-        marked = None
-        if gone is not None:
-            marked = beside.submit(_as_here(session, _marked), session, log, gone, gone_from or [], now)
-        if add is not None:
-            written = transaction.writeFiles(add._jdf)
-            actions += [written.apply(i) for i in range(written.length())]
-    if marked is not None:
-        actions += marked.result()
-    numbered = dict(recorded or {}) | ({app_id: sequence} if app_id is not None else {})
-    for name, number in numbered.items():
-        actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(name, number, _option(session, now)))
-    if last is not None:
-        last()
-    try:
-        transaction.commit(_seq(session, actions), _operation(session, overwrites=overwrites))
-    except _CONFLICTS as conflict:
-        raise TableMoved(
-            "TABLE_MOVED",
-            f"{files.table.location}: another writer committed to the table after version "
-            f"{files.snapshot.version()}, which this run had read",
-            hint="Nothing was written. Run it again when the other writer is done.",
-        ) from conflict
-    return True
+    return files.commit(Changes(app_id, sequence, add, written, remove, gone, gone_from, last, recorded or {}))
 
 
-def _as_here(session: SparkSession, do: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function for use in another thread, with this thread's Spark session and job group.
+# Choice of the path. The classes and methods that the direct path calls are looked up with the parameters it gives
+# them: some thirty lookups, which take milliseconds, where a commit to a table of its own takes seconds in a cold JVM.
 
-    Its jobs are cancelled together with the run.
-    """
-
-    def work(*arguments: Any) -> Any:
-        session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-        return do(*arguments)
-
-    return inheritable_thread_target(session)(work)
-
-
-def _kept(files: TableFiles, gone: DataFrame, gone_from: list[Any]) -> tuple[list[Any], DataFrame | None]:
-    """Return the files that hold rows at the places ``gone``, and the other rows of these files."""
-    by_name = {_name(file.path()): file for file in gone_from}
-    salt, names = _numbered(files.session, list(by_name))
-    numbers = gone.select(F.shiftright(PLACE, _HALF).cast("int")).distinct().collect()
-    touched = [by_name[names[row[0]]] for row in numbers]
-    if not touched:
-        return [], None
-    places = gone.select(F.col(PLACE).alias(_GONE))
-    rows = files.frame(touched, placed=True, salt=salt)
-    return touched, rows.join(places, F.col(PLACE) == F.col(_GONE), "left_anti").drop(PLACE)
-
-
-def _marked(session: SparkSession, log: Any, gone: DataFrame, files: list[Any], now: int) -> list[Any]:
-    """Return the actions that mark rows as deleted; a file without remaining rows is removed."""
-    generator = _module(session, "org.apache.spark.sql.delta.commands.DeletionVectorBitmapGenerator$")
-    by_name = {_name(file.path()): file for file in files}
-    _, numbers = _numbered(session, list(by_name))
-    vectors = {
-        name: file.deletionVector().serializeToBase64() for name, file in by_name.items() if file.deletionVector()
-    }
-    name = _lookup(numbers)[F.shiftright(PLACE, _HALF).cast("int")]
-    places = gone.select(
-        name.alias(generator.FILE_NAME_COL()),
-        (_lookup(vectors)[name] if vectors else F.lit(None).cast("string")).alias(generator.FILE_DV_ID_COL()),
-        F.col(PLACE).bitwiseAND(F.lit(_ROW_BITS)).alias(generator.ROW_INDEX_COL()),
-    )
-    built = generator.buildDeletionVectors(session._jsparkSession, places._jdf, log, 0)
-    actions = []
-    for i in range(built.length()):
-        result = built.apply(i)
-        file = by_name[result.filePath()]
-        physical = file.numPhysicalRecords()
-        if physical.isDefined() and physical.get() == result.deletionVector().cardinality():
-            actions.append(file.removeWithTimestamp(now, True))
-            continue
-        pair = file.removeRows(result.deletionVector(), True, True)
-        actions += [pair._1(), pair._2()]
-    return actions
+_DELTA = "org.apache.spark.sql.delta"
+_OPTION, _SEQ = "scala.Option", "scala.collection.immutable.Seq"
+_CONSTRUCTOR = "<init>"
+_CALLS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
+    (f"{_DELTA}.DeltaLog", "startTransaction", (_OPTION, _OPTION)),
+    (f"{_DELTA}.DeltaLog", "createDataFrame", (f"{_DELTA}.SnapshotDescriptor", _SEQ, "boolean", _OPTION)),
+    (f"{_DELTA}.DeltaLog", "fileFormat", (f"{_DELTA}.actions.Protocol", f"{_DELTA}.actions.Metadata")),
+    (f"{_DELTA}.Snapshot", "allFiles", ()),
+    (f"{_DELTA}.Snapshot", "checksumOpt", ()),
+    (f"{_DELTA}.VersionChecksum", "allFiles", ()),
+    (f"{_DELTA}.OptimisticTransaction", "readWholeTable", ()),
+    (f"{_DELTA}.OptimisticTransaction", "readTxn", ()),
+    (f"{_DELTA}.OptimisticTransaction", "writeFiles", ("org.apache.spark.sql.Dataset",)),
+    (f"{_DELTA}.OptimisticTransaction", "commit", (_SEQ, f"{_DELTA}.DeltaOperations$Operation")),
+    (f"{_DELTA}.DeltaOperations$Write", _CONSTRUCTOR, ("org.apache.spark.sql.SaveMode", *([_OPTION] * 8))),
+    (f"{_DELTA}.actions.SetTransaction", _CONSTRUCTOR, ("java.lang.String", "long", _OPTION)),
+    (f"{_DELTA}.actions.Action", "fromJson", ("java.lang.String",)),
+    (f"{_DELTA}.actions.AddFile", "json", ()),
+    (f"{_DELTA}.actions.AddFile", "path", ()),
+    (f"{_DELTA}.actions.AddFile", "partitionValues", ()),
+    (f"{_DELTA}.actions.AddFile", "deletionVector", ()),
+    (f"{_DELTA}.actions.AddFile", "numLogicalRecords", ()),
+    (f"{_DELTA}.actions.AddFile", "numPhysicalRecords", ()),
+    (f"{_DELTA}.actions.AddFile", "removeWithTimestamp", ("long", "boolean")),
+    (f"{_DELTA}.actions.AddFile", "removeRows", (f"{_DELTA}.actions.DeletionVectorDescriptor", "boolean", "boolean")),
+    (f"{_DELTA}.actions.DeletionVectorDescriptor", "serializeToBase64", ()),
+    (f"{_DELTA}.actions.DeletionVectorDescriptor", "cardinality", ()),
+    (f"{_DELTA}.actions.Protocol$", "forTableFeature", (f"{_DELTA}.TableFeature",)),
+    (f"{_DELTA}.actions.Protocol", "merge", (_SEQ,)),
+    (f"{_DELTA}.DeletionVectorsTableFeature$", "MODULE$", None),
+    (f"{_DELTA}.commands.DeletionVectorResult", "filePath", ()),
+    (f"{_DELTA}.commands.DeletionVectorResult", "deletionVector", ()),
+    (
+        f"{_DELTA}.commands.DeletionVectorBitmapGenerator$",
+        "buildDeletionVectors",
+        ("org.apache.spark.sql.SparkSession", "org.apache.spark.sql.Dataset", f"{_DELTA}.DeltaLog", "int"),
+    ),
+)
 
 
-def _numbered(session: SparkSession, names: list[str]) -> tuple[str, dict[int, str]]:
-    """Return the salt that gives each name a distinct number, and the names by number, as in placed frames.
-
-    The salt depends on the names only, so a frame and its later commit agree.
-    """
-    jvm = session._jvm
-    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
-    hashed = jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String
-    texts = {name: text(name) for name in names}
-    for salt in map(str, range(_SALTS)):
-        salted = hashed(text(salt), _SPARK_SEED)
-        numbers = {_low_half(hashed(name, salted)): of for of, name in texts.items()}
-        if len(numbers) == len(texts):
-            return salt, numbers
-    raise RuntimeError("the names of a table's files could not be told apart")
-
-
-def _low_half(number: int) -> int:
-    """Return the lower half of a number as a signed number, as after a left and right shift."""
-    return ((number & _ROW_BITS) ^ (1 << (_HALF - 1))) - (1 << (_HALF - 1))
+def choose_path(spark: SparkSession, setting: str) -> CommitPath:
+    """Return the path for the setting ``ELEVATA_COMMITS``; raise Refusal if it is ``direct`` and cannot be used."""
+    if setting == PUBLIC:
+        return CommitPath(PUBLIC, "ELEVATA_COMMITS is public")
+    missing = missing_call(spark)
+    if not missing:
+        return CommitPath(DIRECT, "Delta has every class and method that direct commits call")
+    if setting == DIRECT:
+        raise Refusal(
+            "NO_DIRECT_COMMITS",
+            f"ELEVATA_COMMITS is direct, and this Delta cannot be used so: {missing}",
+            hint="Set ELEVATA_COMMITS to auto or public, or install the pinned version of Delta (make setup).",
+        )
+    log.warning("commits to tables take the public path, which is slower: %s", missing)
+    return CommitPath(PUBLIC, f"direct commits cannot be used: {missing}")
 
 
-def _lookup(pairs: dict[Any, str]) -> Column:
-    return F.create_map(*(F.lit(part) for pair in pairs.items() for part in pair))
+def missing_call(spark: SparkSession) -> str:
+    """Return the first class, method or field of the direct path that this Delta lacks, as text; empty for none."""
+    for owner, member, parameters in _CALLS:
+        try:
+            found = class_of(spark, owner)
+            if parameters is None:
+                found.getField(member)
+            elif member == _CONSTRUCTOR:
+                found.getConstructor(_types(spark, parameters))
+            else:
+                found.getMethod(member, _types(spark, parameters))
+        except JAVA_ERRORS as error:
+            log.debug("%s", first_line(error))
+            return f"there is no {owner}.{member}" + ("" if parameters is None else f"({', '.join(parameters)})")
+    return ""
 
 
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
+def _types(spark: SparkSession, names: tuple[str, ...]) -> Any:
+    """Return an array of Java's classes."""
+    types = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Class, len(names))
+    for place, name in enumerate(names):
+        types[place] = class_of(spark, name)
+    return types
 
 
-def _operation(session: SparkSession, *, overwrites: bool) -> Any:
-    """Return the operation for the log; the run is in the commit's ``userMetadata``."""
-    mode = session._jvm.org.apache.spark.sql.SaveMode
-    write = getattr(session._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
-    none = _option(session)
-    return write(mode.Overwrite if overwrites else mode.Append, *([none] * 8))
-
-
-def _seq(session: SparkSession, items: list[Any]) -> Any:
-    """Return an immutable Scala sequence."""
-    held = session._jvm.java.util.ArrayList()
-    for item in items:
-        held.add(item)
-    return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(held).toSeq()
-
-
-def _option(session: SparkSession, value: int | None = None) -> Any:
-    if value is None:
-        return getattr(session._jvm, "scala.Option").empty()
-    return _some(session, session._jvm.java.lang.Long.valueOf(value))
-
-
-def _some(session: SparkSession, value: Any) -> Any:
-    return getattr(session._jvm, "scala.Option").apply(value)
-
-
-def _module(session: SparkSession, name: str) -> Any:
-    return getattr(getattr(session._jvm, name), "MODULE$")
+def class_of(spark: SparkSession, name: str) -> Any:
+    """Return a Java class or primitive type by its name, from the jars that the runner loaded."""
+    jvm = spark._jvm
+    primitives = {"boolean": jvm.java.lang.Boolean, "int": jvm.java.lang.Integer, "long": jvm.java.lang.Long}
+    if name in primitives:
+        return primitives[name].TYPE
+    return jvm.py4j.reflection.ReflectionUtil.classForName(name)

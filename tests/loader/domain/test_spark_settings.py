@@ -1,7 +1,11 @@
 """Settings of Spark: which an installation may give, and what the product sets beneath them."""
 
-import pytest
+import runpy
 
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from elevata import settings as elevata_settings
 from elevata.core.properties import parse_properties
 from elevata.ops import checks
 from loader import tasks
@@ -123,6 +127,18 @@ def test_the_runner_gets_the_files_settings_with_their_places(conf):
     config = runner_config()
     assert config["conf"] == {"spark.executor.memory": "4g"}
     assert config["places"] == {"spark.executor.memory": f"{file}:2"}
+
+
+@pytest.mark.parametrize("path", ["auto", "direct", "public"])
+def test_the_runner_gets_the_path_of_its_commits(settings, path):
+    settings.COMMITS = path
+    assert runner_config()["commits"] == path
+
+
+def test_another_path_of_commits_is_refused_with_the_permitted_ones(monkeypatch):
+    monkeypatch.setenv("ELEVATA_COMMITS", "merge")
+    with pytest.raises(ImproperlyConfigured, match="ELEVATA_COMMITS is 'merge': it must be auto, direct or public"):
+        runpy.run_path(elevata_settings.__file__)
 
 
 def test_secrets_are_read_by_their_names_and_are_no_settings_of_the_session(conf, monkeypatch, tmp_path):

@@ -6,10 +6,10 @@ import pytest
 
 from loader.domain import run_states
 from loader.domain.run_states import COMPACT, PRUNE
-from loader.spark.tables.commits import TableFiles
+from loader.spark.tables.direct_commits import DirectFiles
 from tests.loader.histories import Kept
 
-pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=15)]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path"), pytest.mark.takes(seconds=15)]
 
 DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 29)]
 FEED = {"input": "effective", "time": "t"}
@@ -65,6 +65,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
     assert pruned.rawcore_keys() == whole.rawcore_keys()
 
 
+@pytest.mark.public_commits
 def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS | {"op": "string"}, policy={"input": "cdc", "time": "t", "op": "op"})
 
@@ -122,7 +123,7 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
     assert item.history_spec.qualified_name in event["crowded"]
     before = item.versions()
     assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
-    assert not any(file.deletionVector() for file in TableFiles(spark, history).all)
+    assert not any(file.deletionVector() for file in DirectFiles(spark, history).all)
     assert item.versions() == before
 
 
@@ -135,7 +136,7 @@ def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(sp
     item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
     before = item.versions()
     assert item.govern(COMPACT, item.compact_manifest())[0] == "succeeded"
-    assert not any(file.deletionVector() for file in TableFiles(spark, item.table(item.history_spec)).all)
+    assert not any(file.deletionVector() for file in DirectFiles(spark, item.table(item.history_spec)).all)
     assert item.versions() == before
 
 

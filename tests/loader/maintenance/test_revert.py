@@ -9,7 +9,7 @@ from loader.spark.historization import history
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.histories import Kept
 
-pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=12)]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path"), pytest.mark.takes(seconds=12)]
 
 DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 29)]
 FEED = {"input": "effective", "time": "t"}
@@ -80,6 +80,7 @@ def killing(*_args, **_more):
     raise Killed
 
 
+@pytest.mark.public_commits
 @pytest.mark.parametrize("place", ["event_log", by_night("rawcore")])
 @pytest.mark.parametrize("healed_by", [by_night("the revert again"), "the next load"])
 def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):

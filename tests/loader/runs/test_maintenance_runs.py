@@ -60,6 +60,7 @@ def test_load_batch_revert_and_prune(shop: Installation):
         (landing / "item.csv").write_text("id,name\n1,WRONG\n")
         code, loaded = run(shop, "load", "--at", "2024-01-05", "--run-id", "wrong")
         assert (code, len(loaded["datasets"])) == (0, 2)
+        assert loaded["details"]["commits"]["name"] == "direct"
 
         files = landing / "member.csv"
         files.write_text("id,label,_fivetran_start\n1,x,2024-01-01T00:00:00Z\n")
@@ -83,5 +84,6 @@ def test_load_batch_revert_and_prune(shop: Installation):
 
     records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
     told = [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
+    assert {one["document"]["commits"]["name"] for one in records} == {"direct"}
     assert told == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]
     assert shop.run("verify_audit").returncode == 0

@@ -63,6 +63,14 @@ def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     assert RunEvent.objects.filter(run=run, message__startswith="loading").exists()
 
 
+def test_a_run_and_its_log_say_which_path_its_commits_took_and_why(airports, runner, script):
+    path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
+    script.tell(commits=path)
+    run = perform(queued(), runner)
+    assert run.details["commits"] == path
+    assert RunEvent.objects.filter(run=run, message="commits: public, because ELEVATA_COMMITS is public").count() == 1
+
+
 def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, runner, script):
     perform(queued(), runner)
     run = perform(queued(), runner)

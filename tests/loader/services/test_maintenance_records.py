@@ -117,13 +117,16 @@ def test_who_repeats_it_is_named_beside_who_asked(loaded, runner, script, eve):
 # --- what is sealed ------------------------------------------------------------------------------
 
 
-def test_a_finished_run_is_sealed_with_who_why_versions_and_counts(loaded, runner, eve):
+def test_a_finished_run_is_sealed_with_who_why_versions_counts_and_commit_path(loaded, runner, script, eve):
+    path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
+    script.add(commits=path)
     run = pruned(runner, eve)
     (record,) = run.records.all()
     said = record.document
     assert (record.outcome, said["kind"], said["requested_by"], said["reason"]) == ("succeeded", "prune", "eve", WHY)
     assert said["asked"] == run.details["asked"]
     assert said["tables"] == {AIRPORT: {"version_before": 4, "version_after": 5}}
+    assert said["commits"] == path
     (row,) = run.datasets.all()
     assert said["datasets"][0]["counts"] == row.counts
     assert chain.verify().intact

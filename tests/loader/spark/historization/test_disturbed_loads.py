@@ -21,7 +21,7 @@ from loader.spark.compaction import House
 from loader.spark.maintenance_runs import accept
 from tests.loader.harness import Dataset, finished
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 # A sequence costs some 4 s a step: one by day, which has a disturbance of each place; many at night.
 EXAMPLES = int(os.environ.get("ELEVATA_DISTURBED_EXAMPLES", "0"))

@@ -8,7 +8,7 @@ from loader.spark.historization.history_files import INCOMING
 from tests.fixtures.spark import held_in_memory
 from tests.loader.histories import Kept
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 POLICY = {
     "input": "batch_files",

@@ -130,6 +130,7 @@ def batches_of(row_of):
 BY_DAY = ("snapshot", "cdc")
 
 
+@pytest.mark.usefixtures("commit_path")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else pytest.mark.nightly) for n in INPUTS])
 @BUDGET
 @given(data=st.data())
@@ -149,6 +150,7 @@ def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, 
             assert both.engine._table(both.engine._specs()[0]).version() == version
 
 
+@pytest.mark.usefixtures("commit_path")
 @BUDGET
 @given(data=st.data())
 def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factory, data):
@@ -158,6 +160,7 @@ def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factor
         both.apply(batch(n, content))
 
 
+@pytest.mark.usefixtures("commit_path")
 @pytest.mark.parametrize("horizon", [pytest.param(None, marks=pytest.mark.nightly), 3])
 @BUDGET
 @given(data=st.data())
@@ -193,6 +196,7 @@ KILLS = {
 }
 
 
+@pytest.mark.usefixtures("commit_path")
 @pytest.mark.parametrize(
     ("kind", "point", "then"),
     [
@@ -243,6 +247,7 @@ ODD = {
 }
 
 
+@pytest.mark.usefixtures("commit_path")
 @pytest.mark.parametrize(
     "policy",
     [
@@ -262,6 +267,7 @@ def test_columns_may_be_called_what_they_like(spark, tmp_path, policy):
     assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))
 
 
+@pytest.mark.usefixtures("commit_path")
 def test_columns_of_batch_files_may_be_called_what_they_like(spark, tmp_path):
     policy = {"input": "batch_files", "time": "_fivetran_start"}
     described = {"id": "odd", "keys": ["file", "at"], "columns": ODD, "policy": policy}

@@ -11,7 +11,7 @@ from metadata.domain.history_policy import HistoryPolicy
 from tests.loader.histories import Kept
 from tests.loader.reference.test_properties import batch, seen
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 EFFECTIVE = {"input": "effective", "time": "t"}
 COLUMNS = {"id": "integer", "a": "string", "v": "string", "t": "bigint"}

@@ -7,7 +7,7 @@ from loader.domain.manifest import CheckManifest
 from loader.spark.historization import invariants
 from tests.loader.harness import Dataset
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z", "2024-01-04T00:00:00Z"]
 DATED = {"input": "effective", "time": "t"}

@@ -8,7 +8,7 @@ from architecture.domain.steps.features import OPEN
 from architecture.domain.steps.report_steps import plan_steps
 from loader.domain.run_states import PRUNE
 from loader.spark import replay
-from loader.spark.tables.commits import TableFiles
+from loader.spark.tables.direct_commits import DirectFiles
 from tests.loader.histories import Kept
 from tests.loader.spark.historization.test_policies import CONTRACT, CONTRACT_BY_DAY, OWN
 
@@ -78,10 +78,10 @@ def test_a_pruned_history_has_no_deletion_vectors(spark, tmp_path):
     status, event = item.govern(PRUNE, item.prune_manifest(DAY[5]))
     assert (status, event["counts"]) == ("succeeded", {"versions": 3, "open": 2, "removed": 1})
     history = item.table(item.history_spec)
-    assert sum(file.numLogicalRecords().get() for file in TableFiles(spark, history).all) == 3
+    assert sum(file.numLogicalRecords().get() for file in DirectFiles(spark, history).all) == 3
     features = history.snapshot().protocol().readerAndWriterFeatureNames()
     assert not features.contains("deletionVectors")
 
 
 def paths(spark, table) -> set[str]:
-    return {file.path() for file in TableFiles(spark, table).all}
+    return {file.path() for file in DirectFiles(spark, table).all}

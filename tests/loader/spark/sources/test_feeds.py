@@ -11,7 +11,7 @@ from loader.spark import datasets
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset, finished, stable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 DAY = [f"2024-01-0{number}T00:00:00Z" for number in range(1, 8)]
 
@@ -103,6 +103,7 @@ def test_a_run_that_died_after_raw_is_repeated_without_doubling_it(feed, monkeyp
     assert (feed.raw(), feed.values()) == ([("a", "r1"), ("late", "r2")], [(1, "a"), (2, "late")])
 
 
+@pytest.mark.public_commits
 def test_files_of_a_run_that_the_history_refused_come_with_the_next_run_and_leave_no_rows_in_raw(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import functions as F
 
-from loader.spark.tables.commits import _numbered
+from loader.spark.tables.direct_commits import _numbered
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from loader.spark.tables.tables import DeltaTable
 from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset, finished
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"]
 ROWS = [{"id": n, "v": f"v{n}"} for n in range(6)]
@@ -119,6 +119,7 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     assert item.current() == CHANGED
 
 
+@pytest.mark.public_commits
 def test_a_history_that_moves_at_every_comparison_is_refused_and_left_alone(item, before):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)

@@ -1,0 +1,96 @@
+"""Interface of the two commit paths: content of a table at one version, and a commit that builds on it.
+
+``loader.spark.tables.direct_commits`` builds commits from the parts of Delta's own commands;
+``loader.spark.tables.public_commits`` writes by Delta's public interfaces. Callers get an object from
+``loader.spark.tables.commits``, and see no difference in the tables' rows or in their commit metadata.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from delta.exceptions import base as delta
+from pyspark.sql import DataFrame, SparkSession
+
+from loader.domain.refusals import Refusal
+from loader.spark.tables.tables import DeltaTable
+
+# Column of a placed frame: the value by which a commit finds the row again.
+PLACE = "__place"
+
+# Delta's exceptions for a conflicting commit of another writer; they have no common class of their own.
+CONFLICTS = (
+    delta.ConcurrentAppendException,
+    delta.ConcurrentDeleteDeleteException,
+    delta.ConcurrentDeleteReadException,
+    delta.ConcurrentTransactionException,
+    delta.ConcurrentWriteException,
+    delta.DeltaConcurrentModificationException,
+    delta.MetadataChangedException,
+    delta.ProtocolChangedException,
+)
+
+
+class TableMoved(Refusal):
+    """Conflict: another writer committed after this run read the table; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of one commit; the fields are the arguments of ``loader.spark.tables.commits.commit``."""
+
+    app_id: str | None = None
+    sequence: int = 0
+    add: DataFrame | None = None
+    written: Sequence[str] = ()
+    remove: list[Any] | None = None
+    gone: DataFrame | None = None
+    gone_from: list[Any] | None = None
+    last: Callable[[], None] | None = None
+    recorded: Mapping[str, int] = field(default_factory=dict)
+
+
+class TableFiles(ABC):
+    """Content of a table at the version that the first access reads.
+
+    A *file* is the unit that a commit reads or removes as a whole: a data file on the direct path, all rows of one
+    partition on the public one.
+    """
+
+    session: SparkSession
+    table: DeltaTable
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Return the table's version, that of every read and of the commit."""
+
+    @property
+    @abstractmethod
+    def all(self) -> list[Any]:
+        """Return the table's files; none for an empty table."""
+
+    @abstractmethod
+    def where(self, column: str, *values: str) -> list[Any]:
+        """Return the files of the partitions with these values."""
+
+    @abstractmethod
+    def frame(self, files: list[Any] | None = None, *, placed: bool = False) -> DataFrame:
+        """Return the rows of these files, by default of all, and with ``placed`` the place of each row."""
+
+    @abstractmethod
+    def rows(self) -> int | None:
+        """Return the number of rows without reading them, None if it is not known."""
+
+    @abstractmethod
+    def commit(self, changes: Changes) -> bool:
+        """Commit the changes; return and raise as ``loader.spark.tables.commits.commit`` describes."""
+
+    def moved(self) -> TableMoved:
+        return TableMoved(
+            "TABLE_MOVED",
+            f"{self.table.location}: another writer committed to the table after version "
+            f"{self.version}, which this run had read",
+            hint="Nothing was written. Run it again when the other writer is done.",
+        )

@@ -1,0 +1,49 @@
+"""Cases of the contract with commits by Delta's public interfaces, on tables of every size."""
+
+import pytest
+
+from loader.spark.replay import replay
+from loader.spark.tables.commits import PUBLIC
+from tests.fixtures.spark import use_path
+from tests.loader.spark.historization.test_policies import CONTRACT, CONTRACT_BY_DAY, OWN
+from tests.loader.spark.historization.test_unmarked_rows import BATCHES, FILE_BATCHES
+
+pytestmark = pytest.mark.spark
+
+# A snapshot with tombstones, a late row and batch files: each is written in another way.
+BY_DAY = {
+    "snap-dbt-tombstone-delete-rerun-reinsert-delete",
+    "eff-late-event-splits-history",
+    "fivetran-doc-diagram-mixed-files",
+}
+
+
+def take_every_table_for_a_large_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BATCHES, -1)
+    patch.setattr(FILE_BATCHES, -4)
+
+
+@pytest.fixture(scope="module")
+def outcomes(spark, tmp_path_factory):
+    """Chosen cases on tables that are taken for large ones, whose changed rows a MERGE replaces."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_path(patch, PUBLIC)
+        take_every_table_for_a_large_one(patch)
+        found = replay(spark, str(tmp_path_factory.mktemp("public")), [case for case in CONTRACT if case.id in BY_DAY])
+    return {outcome.id: outcome for outcome in found}
+
+
+@pytest.mark.parametrize("case", sorted(BY_DAY))
+def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
+    assert case in CONTRACT_BY_DAY
+    assert outcomes[case].message == ""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_every_case_ends_as_it_says(spark, tmp_path, monkeypatch, large):
+    use_path(monkeypatch, PUBLIC)
+    if large:
+        take_every_table_for_a_large_one(monkeypatch)
+    found = replay(spark, str(tmp_path), [*CONTRACT, *OWN])
+    assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
