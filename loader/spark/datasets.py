@@ -22,7 +22,7 @@ from loader.spark.historization.stage import typed_stage
 from loader.spark.session import USER_METADATA, dataset_session
 from loader.spark.sources.deliveries import Feed, feed_notes, read_delivery
 from loader.spark.tables.commits import TableFiles, TableMoved, commit, rows_in
-from loader.spark.tables.tables import DeltaTable, publish, publish_views, run_signature
+from loader.spark.tables.tables import DeltaTable, run_signature
 from metadata.domain.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
@@ -105,7 +105,6 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if feed is not None and not feed.has_new_files():
         outcome.counts = {"rows": feed.rows, "duplicates": 0, "files": 0}
         outcome.warnings += feed.warnings
-        publish(session, load.table, raw.location)
         outcome.version_after = raw.version()
         return
     delivery = read_delivery(session, load.source, feed.files if feed is not None else ())
@@ -122,7 +121,6 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
             _write_raw(session, raw, rows, feed, last=delivery.check_unchanged)
     finally:
         delivery.release()
-    publish(session, load.table, raw.location)
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     outcome.drift = list(delivery.unknown)
     outcome.warnings += delivery.warnings
@@ -221,10 +219,6 @@ def _load_rawcore(task: Task, load: RawcoreLoad, outcome: Outcome) -> None:
             outcome.counts = outcome.counts or target.segments()
     else:
         _load_batch(task, session, load, target, outcome, committed)
-    publish(session, load.table, target.rawcore.location)
-    if target.history and load.history:
-        publish(session, load.history, target.history.location)
-        publish_views(session, load.views)
     outcome.version_after = target.leading.version()
 
 

@@ -1,12 +1,10 @@
-"""Publication of names in a Hive metastore, through Spark's own client.
+"""Catalogs behind Spark's interface of a metastore: the runner's own, in memory, and a Hive metastore.
 
-The runner's session keeps its in-memory catalog, so that no load, step or dry run depends on the metastore. A name
-is defined there first, and its definition is copied into the metastore. Only this module connects to it.
+A name is defined in the runner's own catalog by Spark itself, and the definition is copied into the metastore by
+Spark's client of it. Only this module connects to a metastore.
 """
 
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,21 +14,9 @@ from architecture.domain.steps.statements import catalog_name, location_of
 from loader.domain.catalog import TABLE, VIEW
 from loader.domain.manifest import PublishedName as Name
 from loader.domain.manifest import PublishManifest
-from loader.domain.publication import (
-    DIGEST,
-    EXTRA,
-    FAILED,
-    FUNCTION,
-    LASTING,
-    MARK,
-    Finding,
-    Held,
-    as_answer,
-    compare,
-)
-from loader.domain.refusals import Refusal
-from loader.spark.session import METASTORE, dataset_session, first_line, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
+from loader.domain.publication import DIGEST, FUNCTION, MARK, Held
+from loader.spark.catalogs.catalog import Catalog, marked
+from loader.spark.session import METASTORE
 from loader.spark.tables.steps import make_room
 from loader.spark.tables.tables import properties_of, publish
 from metadata.domain.sql import quote_identifier
@@ -43,97 +29,33 @@ _PATIENCE = {
     "hive.metastore.client.socket.timeout": "60s",
 }
 _MANAGED = "MANAGED"
-_publishing = threading.Lock()
 _connected: dict[str, Any] = {}
 
 
-def publish_names(spark: SparkSession, warehouse: str, manifest: PublishManifest) -> dict[str, Any]:
-    """Compare the catalog with the names; unless it is a check, settle every difference that can be settled.
+class _ExternalCatalog(Catalog):
+    """Entries of Spark's ``ExternalCatalog``, called ``names``."""
 
-    The answer has the differences that a check found, else those that are left when the catalog is read again.
-    Raise Refusal CATALOG_DOWN.
-    """
-    with _publishing:
-        session = dataset_session(spark, user_metadata="")
-        with _reachable(manifest.address):
-            catalog = _Metastore(session, warehouse, manifest)
-            findings = catalog.findings()
-            if not manifest.check and findings:
-                kept = {(one.kind, one.name): one for one in map(catalog.settled, findings) if one is not None}
-                findings = [kept.get((one.kind, one.name), one) for one in catalog.findings()]
-        return as_answer(findings, len(manifest.names))
+    names: Any
 
+    def schemas(self) -> Iterable[str]:
+        return _texts(self.names.listDatabases())
 
-@contextmanager
-def _reachable(address: str) -> Iterator[None]:
-    try:
-        yield
-    except JAVA_ERRORS as failure:
-        _connected.clear()  # the next request makes a client of its own
-        raise Refusal(
-            "CATALOG_DOWN",
-            f"the catalog {address} does not answer as expected: {_innermost(failure)}",
-            hint="The tables themselves are as they were written. Start the metastore, or correct ELEVATA_CATALOG, "
-            "ELEVATA_METASTORE_VERSION and ELEVATA_METASTORE_JARS; then run manage.py publish.",
-        ) from failure
-
-
-def _innermost(failure: Exception) -> str:
-    """Return the first cause of a failure: Hive wraps what its server says several times."""
-    thrown = [one for one in thrown_by(failure) if one.message.strip()]
-    if not thrown:
-        return first_line(failure)
-    return f"{thrown[-1].name.rpartition('.')[2]}: {thrown[-1].message.strip().splitlines()[0][:500]}"
-
-
-class _Metastore:
-    """The metastore's entries in the schemas of a publication."""
-
-    def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
-        self._session, self._jvm, self._manifest = session, session._jvm, manifest
-        self._given = warehouse
-        self._warehouse = self._qualified(warehouse)
-        self._names = {(name.kind == FUNCTION, name.name): name for name in manifest.names}
-        self._memory = session._jsparkSession.sessionState().catalog().externalCatalog()
-        self._hive = _client(session)
-        self._schemas = set(_texts(self._hive.listDatabases()))
-
-    def findings(self) -> list[Finding]:
-        locations = {name.key: self._location(name.key) for name in self._manifest.names if name.key}
-        held = [entry for schema in sorted(self._asked & self._schemas) for entry in self._entries(schema)]
-        own = {"warehouse": self._warehouse, "mark": self._manifest.mark, "locations": locations}
-        return list(compare(self._manifest.names, held, whole=self._manifest.whole, **own))
-
-    @property
-    def _asked(self) -> set[str]:
-        """Schemas as Hive has them: in lower case."""
-        return {schema.lower() for schema in self._manifest.schemas}
-
-    def settled(self, finding: Finding) -> Finding | None:
-        """Settle a difference; return None if it is, else what is left."""
-        if finding.problem in LASTING:
-            return finding
-        try:
-            if finding.problem == EXTRA:
-                self._drop(finding.name, finding.kind)
-            else:
-                self._put(self._names[(finding.kind == FUNCTION, finding.name)])
-        except Refusal as refusal:
-            return Finding(finding.name, finding.kind, FAILED, refusal.one_line())
-        except JAVA_ERRORS as failure:
-            return Finding(finding.name, finding.kind, FAILED, _innermost(failure))
-        return None
-
-    # Entries.
-
-    def _entries(self, schema: str) -> Iterator[Held]:
-        names = self._hive.listTables(schema)
-        for table in _items(self._hive.getTablesByName(schema, names)):
+    def entries(self, schema: str, names: Collection[str] | None) -> Iterator[Held]:
+        tables = self.names.listTables(schema) if names is None else self._seq(names)
+        for table in _items(self.names.getTablesByName(schema, tables)):
             yield self._held(schema, table)
-        for name in _texts(self._hive.listFunctions(schema, "*")):
-            text = self._function_text(schema, name)
-            mark, digest = _marked(text, self._manifest.mark)
+        functions = _texts(self.names.listFunctions(schema, "*"))
+        for name in functions if names is None else {name.lower() for name in functions} & set(names):
+            resources = _items(self.names.getFunction(schema, name).resources())
+            mark, digest = marked("".join(resource.uri() for resource in resources), self.manifest.mark)
             yield Held(f"{schema}.{name}", FUNCTION, mark=mark, digest=digest)
+
+    def drop(self, name: str, kind: str) -> None:
+        schema, _, own = name.partition(".")
+        if kind == FUNCTION:
+            self.names.dropFunction(schema, own)
+        else:
+            self.names.dropTable(schema, own, True, False)
 
     def _held(self, schema: str, table: Any) -> Held:
         name, kind = f"{schema}.{table.identifier().table()}", table.tableType().name()
@@ -142,65 +64,68 @@ class _Metastore:
             return Held(name, VIEW, mark=properties.get(MARK, ""), digest=properties.get(DIGEST, ""))
         uri, provider = table.storage().locationUri(), table.provider()
         is_delta = provider.isDefined() and provider.get().lower() == "delta" and kind != _MANAGED
-        location = self._qualified(uri.get()) if is_delta and uri.isDefined() else ""
+        location = self.qualified(uri.get()) if is_delta and uri.isDefined() else ""
         return Held(name, TABLE, location)
 
-    def _function_text(self, schema: str, name: str) -> str:
-        resources = _items(self._hive.getFunction(schema, name).resources())
-        return "".join(resource.uri() for resource in resources)
+    def _seq(self, texts: Collection[str]) -> Any:
+        return self.session._jvm.PythonUtils.toSeq(sorted(texts))
 
-    def _location(self, key: str) -> str:
-        return self._qualified(location_of(key, self._given))
 
-    def _qualified(self, location: Any) -> str:
-        """Return a location with the scheme and authority of its file system, as both sides write it."""
-        path = self._jvm.org.apache.hadoop.fs.Path(location)
-        return path.getFileSystem(self._session._jsc.hadoopConfiguration()).makeQualified(path).toString()
+class EmbeddedCatalog(_ExternalCatalog):
+    """Catalog of the runner's sessions, in memory."""
 
-    # Changes.
+    shared = False
+    remedy = "The runner's log has the details"
 
-    def _drop(self, name: str, kind: str) -> None:
-        schema, _, own = name.partition(".")
-        if kind == FUNCTION:
-            self._hive.dropFunction(schema, own)
-        else:
-            self._hive.dropTable(schema, own, True, False)
+    def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
+        super().__init__(session, warehouse, manifest)
+        self.names = session._jsparkSession.sessionState().catalog().externalCatalog()
 
-    def _put(self, name: Name) -> None:
-        """Define a name in the session's own catalog, and copy the definition in place of an entry of ours."""
+    def put(self, name: Name) -> None:
+        """Define a name by Spark's statements, the tables beneath it first."""
         schema, _, own = name.name.partition(".")
-        self._define(name)
-        if schema.lower() not in self._schemas:
-            self._hive.createDatabase(self._memory.getDatabase(schema), True)
-            self._schemas.add(schema.lower())
-        if name.kind == FUNCTION:
-            if self._hive.functionExists(schema, own):
-                self._hive.dropFunction(schema, own)
-            self._hive.createFunction(schema, self._memory.getFunction(schema, own))
-            return
-        if self._hive.tableExists(schema, own):
-            self._hive.dropTable(schema, own, True, False)
-        self._hive.createTable(self._memory.getTable(schema, own), False)
-
-    def _define(self, name: Name) -> None:
+        if name.kind != FUNCTION and self._has_other_kind(name):
+            self.drop(name.name, name.kind)
         tables = ((name.name, name.key),) if name.kind == TABLE else name.reads
         for table, key in tables:
-            self._publish_table(table, key)
+            location = location_of(key, self.warehouse)
+            make_room(self.session, catalog_name(table), location)
+            publish(self.session, named(key, table), location)
         if name.statement:
-            schema = quote_identifier(name.name.partition(".")[0])
-            self._session.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            self._session.sql(name.statement)
+            self.session.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)}")
+            self.session.sql(name.statement)
 
-    def _publish_table(self, qualified_name: str, key: str) -> None:
-        location = location_of(key, self._given)
-        make_room(self._session, catalog_name(qualified_name), location)
-        publish(self._session, named(key, qualified_name), location)
+    def _has_other_kind(self, name: Name) -> bool:
+        """Return True if the name is a view's that shall be a table's, or the other way round."""
+        schema, _, own = name.name.partition(".")
+        if not self.names.databaseExists(schema) or not self.names.tableExists(schema, own):
+            return False
+        return (self.names.getTable(schema, own).tableType().name() == VIEW.upper()) != (name.kind == VIEW)
 
 
-def _marked(text: str, mark: str) -> tuple[str, str]:
-    """Return the mark and the digest in a function's text; both empty where it is not of this warehouse."""
-    _, found, rest = text.partition(f"({mark} ")
-    return (mark, rest.partition(")")[0]) if found else ("", "")
+class Metastore(_ExternalCatalog):
+    """Hive metastore, shared with others."""
+
+    remedy = "Start the metastore, or correct ELEVATA_CATALOG, ELEVATA_METASTORE_VERSION and ELEVATA_METASTORE_JARS"
+
+    def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
+        super().__init__(session, warehouse, manifest)
+        self._own = EmbeddedCatalog(session, warehouse, manifest)
+        self.names = _client(session)
+
+    def put(self, name: Name) -> None:
+        """Define a name in the runner's own catalog, and copy the definition in place of an entry of ours."""
+        schema, _, own = name.name.partition(".")
+        self._own.put(name)
+        self.names.createDatabase(self._own.names.getDatabase(schema), True)
+        if name.kind == FUNCTION:
+            if self.names.functionExists(schema, own):
+                self.names.dropFunction(schema, own)
+            self.names.createFunction(schema, self._own.names.getFunction(schema, own))
+            return
+        if self.names.tableExists(schema, own):
+            self.names.dropTable(schema, own, True, False)
+        self.names.createTable(self._own.names.getTable(schema, own), False)
 
 
 def _client(session: SparkSession) -> Any:
@@ -216,6 +141,11 @@ def _client(session: SparkSession) -> Any:
         spark_options = session.sparkContext._jsc.sc().conf()
         _connected["hive"] = jvm.org.apache.spark.sql.hive.HiveExternalCatalog(spark_options, options)
     return _connected["hive"]
+
+
+def disconnect() -> None:
+    """Forget the client of the metastore: after a failure the next publication makes one of its own."""
+    _connected.clear()
 
 
 def _items(seq: Any) -> Iterable[Any]:

@@ -37,9 +37,7 @@ def test_without_a_cluster_the_start_decided():
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("name", "value"), [("spark.executor.memory", "1x"), ("spark.sql.shuffle.partitions", "many")]
-)
+@pytest.mark.parametrize(("name", "value"), [("spark.executor.memory", "1x"), ("spark.sql.shuffle.partitions", "many")])
 def test_a_value_that_spark_refuses_is_named_with_its_line_and_reason(spark, name, value):
     config = RunnerConfig(warehouse="w", conf={name: value}, places={name: "spark.conf:3"})
     with pytest.raises(Refusal, match=rf"spark.conf:3: {name}: Spark refuses '{value}': ") as caught:
