@@ -50,7 +50,7 @@ def changed_views(before: Iterable[DatasetState], after: Iterable[DatasetState])
     views = [state for state in stands.values() if state.active and state.materialization == "view"]
     found = {}
     for view in sorted(views, key=lambda state: state.qualified_name):
-        if changed.isdisjoint(_with_inputs(view, stands)):
+        if changed.isdisjoint(with_inputs(view, stands)):
             continue
         statement = _statement(view.key, stands)
         if statement and statement != _statement(view.key, stood):
@@ -58,7 +58,7 @@ def changed_views(before: Iterable[DatasetState], after: Iterable[DatasetState])
     return found
 
 
-def _with_inputs(state: DatasetState, by_key: Mapping[str, DatasetState]) -> set[str]:
+def with_inputs(state: DatasetState, by_key: Mapping[str, DatasetState]) -> set[str]:
     """Return the keys of a dataset and of all datasets that feed it."""
     found, waiting = {state.key}, [state]
     while waiting:

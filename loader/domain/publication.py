@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import history_table, history_views
+from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
 from loader.domain.catalog import TABLE, VIEW, Entry
 from loader.domain.historization.stage import renamed_schemas, with_other_names
@@ -167,6 +168,17 @@ def _is_own(entry: Held, warehouse: str, mark: str) -> bool:
     if entry.kind == TABLE:
         return entry.location.startswith(f"{warehouse.rstrip('/')}/")
     return entry.mark == mark
+
+
+def concerned(states: Iterable[DatasetState], datasets: Collection[str]) -> tuple[DatasetState, ...]:
+    """Return these datasets (by stable key), the views that read them, and everything that feeds either."""
+    by_key = {state.key: state for state in states}
+    fed = {state.key: with_inputs(state, by_key) for state in by_key.values()}
+    read = [
+        state for state in by_key.values() if state.materialization == VIEW and not fed[state.key].isdisjoint(datasets)
+    ]
+    keys = set().union(*(fed[key] for key in (*datasets, *(state.key for state in read)) if key in fed))
+    return tuple(state for state in by_key.values() if state.key in keys)
 
 
 def narrowed(names: Iterable[Name], datasets: Collection[str]) -> tuple[Name, ...]:

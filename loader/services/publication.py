@@ -10,7 +10,7 @@ from architecture.services.states import last_seen
 from loader.domain.catalog import Entry, catalog_of
 from loader.domain.catalog_setting import EMBEDDED
 from loader.domain.manifest import PublishManifest
-from loader.domain.publication import mark_of, names_of, narrowed
+from loader.domain.publication import concerned, mark_of, names_of, narrowed
 from loader.domain.refusals import Refusal
 from metadata.domain.state import DatasetState
 from metadata.models import TargetSchema
@@ -61,7 +61,9 @@ def publish_manifest(
     that an execution is about to record.
     """
     by_key = {state.key: state for state in (*applied_states(environment=environment), *becoming)}
-    states, warehouse = by_key.values(), environment.warehouse
+    states, warehouse = tuple(by_key.values()), environment.warehouse
+    if datasets is not None:
+        states = concerned(states, datasets)
     prefix = settings.CATALOG_PREFIX if is_shared() else ""
     names = names_of(_entries(environment, states), states, warehouse=warehouse, prefix=prefix)
     schemas = {name.name.partition(".")[0] for name in names}

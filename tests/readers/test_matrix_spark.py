@@ -117,7 +117,7 @@ def verdict(expected: list[list[str]], partitions: list[int], answer: list[list[
 
 
 def documented() -> dict[tuple[str, str, str, str], str]:
-    """Return the matrix as ``docs/use/read_tables.md`` shows it; a row there may stand for several kinds and changes."""
+    """Return the matrix of ``docs/use/read_tables.md``; a row there may stand for several kinds and changes."""
     text = (settings.BASE_DIR / "docs" / "use" / "read_tables.md").read_text()
     head = re.escape("| readers | table | after | " + " | ".join(LIBRARIES) + " |")
     (table,) = re.findall(head + r"\n\|[-|]+\n((?:\|.*\n)+)", text)

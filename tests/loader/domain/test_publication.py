@@ -15,6 +15,7 @@ from loader.domain.publication import (
     Finding,
     Held,
     compare,
+    concerned,
     mark_of,
     names_of,
     narrowed,
@@ -68,6 +69,13 @@ def test_a_name_of_something_else_is_foreign(held):
 def test_nothing_is_foreign_in_a_catalog_that_is_not_shared():
     held = (Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"), Held("rawcore.rc_b", VIEW, mark="of another"))
     assert problems(*held, wanted=(A,), shared=False) == [("rawcore.rc_b", EXTRA), ("rawcore.rc_a", OUTDATED)]
+
+
+def test_datasets_concern_the_views_that_read_them_and_what_feeds_these():
+    other = replace(RAW, key=RAW.key.replace(RAW.key[0], "f"), name="raw_other")
+    assert concerned([RAW, STAGE, other], {RAW.key}) == (RAW, STAGE)
+    assert concerned([RAW, STAGE, other], {STAGE.key}) == (RAW, STAGE)
+    assert concerned([RAW, STAGE, other], {other.key, "unknown"}) == (other,)
 
 
 def test_a_prefix_precedes_the_schemas_of_names_and_of_the_tables_that_their_statements_read():
