@@ -30,7 +30,8 @@ class Catalog(ABC):
         self.session, self.manifest, self.warehouse = session, manifest, warehouse
         self._names = {(name.kind == FUNCTION, name.name): name for name in manifest.names}
         self._warehouse = self.qualified(warehouse)
-        self._foreign: set[str] = set()
+        # Problems that are left, by name: no view is published over a table of another warehouse, or over none.
+        self._left: dict[str, str] = {}
         # Entries by name, functions apart, as they were last read.
         self.there: dict[tuple[bool, str], Held] = {}
 
@@ -65,7 +66,6 @@ class Catalog(ABC):
             whole=self.manifest.whole,
             shared=self.shared,
         )
-        self._foreign = {finding.name for finding in found if finding.problem == FOREIGN}
         return list(found)
 
     def _asked(self, schema: str) -> Collection[str] | None:
@@ -76,26 +76,27 @@ class Catalog(ABC):
 
     def settled(self, finding: Finding) -> Finding | None:
         """Settle a difference; return None if it is, else what is left."""
-        if finding.problem in LASTING:
-            return finding
+        left = finding if finding.problem in LASTING else self._settled(finding)
+        if left is not None:
+            self._left[left.name] = left.problem
+        return left
+
+    def _settled(self, finding: Finding) -> Finding | None:
         try:
             if finding.problem == EXTRA:
                 self.drop(finding.name, finding.kind)
-            else:
-                self._put(self._names[(finding.kind == FUNCTION, finding.name)])
+                return None
+            name = self._names[(finding.kind == FUNCTION, finding.name)]
+            beneath = next((read for read, _ in name.reads if read in self._left), None)
+            if beneath is None:
+                self.put(name)
+                return None
+            problem, message = self._left[beneath], f"it reads {beneath}, which is not published"
         except Refusal as refusal:
-            return Finding(finding.name, finding.kind, FAILED, refusal.one_line())
+            problem, message = FAILED, refusal.one_line()
         except JAVA_ERRORS as failure:
-            problem = UNSUPPORTED if is_unsupported(failure) else FAILED
-            return Finding(finding.name, finding.kind, problem, innermost(failure))
-        return None
-
-    def _put(self, name: Name) -> None:
-        """Define a name. Raise Refusal NAME_TAKEN for a view that would read a table of another warehouse."""
-        taken = next((read for read, _ in name.reads if read in self._foreign), None)
-        if taken is not None:
-            raise Refusal("NAME_TAKEN", f"it reads {taken}, a name that is not of this warehouse")
-        self.put(name)
+            problem, message = UNSUPPORTED if is_unsupported(failure) else FAILED, innermost(failure)
+        return Finding(finding.name, finding.kind, FAILED if problem == FOREIGN else problem, message)
 
     def location(self, key: str) -> str:
         """Return the location of a table as the catalog writes it."""
