@@ -196,7 +196,7 @@ def publish_after(*, talk: Conversation, manifest: PublishManifest) -> Publicati
     try:
         finished = talk.ask(PUBLISH, manifest)
     except Stopped:
-        stopped = Refusal("WORKER_STOPPED", "the work was stopped", hint="run manage.py publish")
+        stopped = Refusal("WORKER_STOPPED", "the work was stopped", hint="run manage.py publish, or load again")
         finished = {"error": stopped.as_json()}
     if finished.get("error"):
         refusal = Refusal.from_json(finished["error"])

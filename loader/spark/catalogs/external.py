@@ -75,7 +75,7 @@ class EmbeddedCatalog(_ExternalCatalog):
     """Catalog of the runner's sessions, in memory."""
 
     shared = False
-    remedy = "The runner's log has the details"
+    remedy = "The runner's log has the details; the next load publishes its names again"
 
     def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
         super().__init__(session, warehouse, manifest)
@@ -106,7 +106,10 @@ class EmbeddedCatalog(_ExternalCatalog):
 class Metastore(_ExternalCatalog):
     """Hive metastore, shared with others."""
 
-    remedy = "Start the metastore, or correct ELEVATA_CATALOG, ELEVATA_METASTORE_VERSION and ELEVATA_METASTORE_JARS"
+    remedy = (
+        "Start the metastore, or correct ELEVATA_CATALOG, ELEVATA_METASTORE_VERSION and ELEVATA_METASTORE_JARS; then "
+        "run manage.py publish"
+    )
 
     def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
         super().__init__(session, warehouse, manifest)

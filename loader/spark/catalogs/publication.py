@@ -5,6 +5,7 @@ The runner works through no shared catalog, so that no load, step or dry run dep
 
 import logging
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -31,7 +32,8 @@ def publish_names(spark: SparkSession, warehouse: str, manifest: PublishManifest
     Raise Refusal CATALOG_DOWN or UNKNOWN_CATALOG.
     """
     kind = _kind(manifest.address)
-    with _publishing:
+    # Names in memory replace each other one by one, so a load need not wait until all names of a new runner are in.
+    with _publishing if kind.shared else nullcontext():
         try:
             return _published(kind(dataset_session(spark, user_metadata=""), warehouse, manifest), manifest)
         except JAVA_ERRORS as failure:
@@ -39,7 +41,7 @@ def publish_names(spark: SparkSession, warehouse: str, manifest: PublishManifest
             raise Refusal(
                 "CATALOG_DOWN",
                 f"the catalog {manifest.address} does not answer as expected: {innermost(failure)}",
-                hint=f"The tables themselves are as they were written. {kind.remedy}; then run manage.py publish.",
+                hint=f"The tables themselves are as they were written. {kind.remedy}.",
             ) from failure
 
 

@@ -22,7 +22,7 @@ _MANAGED = "MANAGED"
 class SparkCatalog(Catalog):
     """Catalog that is the current one of a session, so that statements name schemas and tables only."""
 
-    remedy = "Start it, or correct its settings spark.sql.catalog.… in ELEVATA_SPARK_CONF"
+    remedy = "Start it, or correct its settings in ELEVATA_SPARK_CONF; then run manage.py publish"
 
     def __init__(self, session: SparkSession, warehouse: str, manifest: PublishManifest) -> None:
         super().__init__(session, warehouse, manifest)
