@@ -1,5 +1,6 @@
 """Catalog that Spark's settings define (``spark.sql.catalog.NAME``), by Spark's statements alone."""
 
+import logging
 from collections.abc import Collection, Iterable, Iterator
 
 from pyspark.errors import AnalysisException
@@ -12,9 +13,11 @@ from loader.domain.manifest import PublishedName as Name
 from loader.domain.manifest import PublishManifest
 from loader.domain.publication import DIGEST, FUNCTION, MARK, Held
 from loader.domain.refusals import Refusal
-from loader.spark.catalogs.catalog import Catalog, is_unsupported, marked
+from loader.spark.catalogs.catalog import Catalog, innermost, is_unsupported, marked
 from loader.spark.sources.files import JAVA_ERRORS
 from metadata.domain.sql import quote_identifier, quote_text
+
+log = logging.getLogger(__name__)
 
 _MANAGED = "MANAGED"
 
@@ -46,7 +49,7 @@ class SparkCatalog(Catalog):
         for name in sorted(tables if names is None else tables & set(names)):
             entry = f"{schema}.{name}"
             yield self._view(entry) if name in views else Held(entry, TABLE, self._location_of(entry))
-        functions = {row[0].replace("`", "").rpartition(f"{schema}.")[2] for row in self._functions(schema)}
+        functions = self._functions(schema)
         for name in sorted(functions if names is None else functions & set(names)):
             described = self._rows(f"DESCRIBE FUNCTION EXTENDED {catalog_name(f'{schema}.{name}')}")
             mark, digest = marked("\n".join(row[0] for row in described), self.manifest.mark)
@@ -65,10 +68,11 @@ class SparkCatalog(Catalog):
     def drop(self, name: str, kind: str) -> None:
         self.session.sql(f"DROP {kind.upper()} IF EXISTS {catalog_name(name)}")
 
-    def _functions(self, schema: str) -> list:
-        """Return the rows of the schema's own functions: those of the session are listed, too."""
+    def _functions(self, schema: str) -> set[str]:
+        """Return the names of the schema's own functions: those of the session are listed, too."""
         rows = self._rows(f"SHOW USER FUNCTIONS IN {quote_identifier(schema)}")
-        return [row for row in rows if row[0].replace("`", "").rpartition(".")[0].endswith(schema)]
+        listed = (row[0].replace("`", "").split(".") for row in rows)
+        return {parts[-1] for parts in listed if len(parts) > 1 and parts[-2].lower() == schema}
 
     def _rows(self, statement: str) -> list:
         """Return the rows of a statement; none if the catalog has nothing of the kind."""
@@ -88,7 +92,8 @@ class SparkCatalog(Catalog):
         """Return the location of an external Delta table, empty for any other and for one that cannot be read."""
         try:
             rows = self._rows(f"DESCRIBE TABLE EXTENDED {catalog_name(name)}")
-        except JAVA_ERRORS:
+        except JAVA_ERRORS as failure:
+            log.info("%s cannot be described: %s", name, innermost(failure))
             return ""
         described = [row.col_name for row in rows].index("# Detailed Table Information")
         details = {row.col_name: row.data_type for row in rows[described:]}
